@@ -1,0 +1,1 @@
+"""Route lookups, local cache, queue selection, fault tolerance."""

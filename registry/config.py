@@ -1,0 +1,57 @@
+"""The settings of a registry; units are in the names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import InvalidInput
+
+__all__ = ["RegistryConfig"]
+
+_NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_MAX_CHUNK_TOPICS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryConfig:
+    """Where a registry lives in Redis and how it behaves; raises InvalidInput for values that do not fit."""
+
+    namespace: str = "sharedroutes"
+    """All keys carry it as their hash tag, so one registry lives in one slot of a Redis Cluster."""
+
+    lease_ttl_s: float = 15.0
+    """A broker that was silent for so long is dead; at least twice the heartbeat interval of its agent."""
+
+    call_deadline_s: float = 3.0
+    """The longest wait for one answer of the store (RocketMQ: mqClientApiTimeout)."""
+
+    connect_deadline_s: float = 1.0
+    """The longest wait for a connection to the store."""
+
+    max_connections: int = 16
+    """Connections of one store object; a caller waits for a free one up to the call deadline."""
+
+    chunk_topics: int = 500
+    """Topics in one script call: a few hundred keep Redis busy for about 2 ms."""
+
+    feed_max_entries: int = 100_000
+    """Entries that the change stream keeps; a follower further behind reads everything again."""
+
+    def __post_init__(self) -> None:
+        if not _NAMESPACE.fullmatch(self.namespace):
+            raise InvalidInput(f"namespace: {self.namespace!r} is not 1 to 64 letters, digits or _ . : -")
+        for name in ("lease_ttl_s", "call_deadline_s", "connect_deadline_s"):
+            if not 0.05 <= getattr(self, name) <= 86_400:  # noqa: PLR2004 - 50 ms to a day
+                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 0.05..86400 seconds")
+        for name, high in (("max_connections", 10_000), ("feed_max_entries", 10**9)):
+            if not 1 <= getattr(self, name) <= high:
+                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 1..{high}")
+        if not 1 <= self.chunk_topics <= _MAX_CHUNK_TOPICS:  # Lua cannot unpack many more
+            raise InvalidInput(f"chunk_topics: {self.chunk_topics!r} is not within 1..{_MAX_CHUNK_TOPICS}")
+
+    @property
+    def lease_ttl_ms(self) -> int:
+        """The lease TTL in the unit of Redis."""
+        return round(self.lease_ttl_s * 1000)

@@ -1,0 +1,87 @@
+"""Every error of the registry, by what the caller can do about it.
+
+RegistryError
+ +-- InvalidInput        correct the value; nothing was sent (also a ValueError)
+ +-- StoreUnavailable    try again later; the outcome of a write is unknown (also a ConnectionError)
+ |    +-- StoreTimeout   the store accepted the connection and did not answer in time (also a TimeoutError)
+ +-- StoreRefused        the store answered with an error: credentials, ACL, memory, read-only replica, ...
+ +-- StaleEpoch          somebody else owns the broker now; nothing was changed
+ +-- BrokerOwned         a live owner with another address holds the broker; nothing was changed
+ +-- CorruptData         one key holds something else than it should; the message names the key
+ +-- EmbeddedServerError no server to embed was found, or it did not start
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BrokerOwned",
+    "CorruptData",
+    "EmbeddedServerError",
+    "InvalidInput",
+    "RegistryError",
+    "StaleEpoch",
+    "StoreRefused",
+    "StoreTimeout",
+    "StoreUnavailable",
+]
+
+
+class RegistryError(Exception):
+    """The root of all errors of sharedroutes."""
+
+
+class InvalidInput(RegistryError, ValueError):
+    """A value that the caller passed is not allowed; nothing was changed."""
+
+
+class StoreUnavailable(RegistryError, ConnectionError):
+    """The store cannot be reached; a write that was under way may or may not have happened."""
+
+
+class StoreTimeout(StoreUnavailable, TimeoutError):
+    """The store did not answer within the deadline of the call."""
+
+
+class StoreRefused(RegistryError):
+    """The store answered with an error that trying again does not mend."""
+
+
+class CorruptData(RegistryError):
+    """A key of the registry holds something that the registry did not write there."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+class StaleEpoch(RegistryError):
+    """The caller no longer owns this (broker, id); nothing was changed."""
+
+    def __init__(self, broker_name: str, broker_id: int, epoch: int, current_epoch: int) -> None:
+        super().__init__(
+            f"{broker_name}:{broker_id}: epoch {epoch} has been superseded by epoch {current_epoch}; "
+            "stop writing, or register anew to take the broker over"
+        )
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+        self.epoch = epoch
+        self.current_epoch = current_epoch
+
+
+class BrokerOwned(RegistryError):
+    """A live owner holds this (broker, id); nothing was changed."""
+
+    def __init__(self, broker_name: str, broker_id: int, owner_address: str, remaining_ms: int) -> None:
+        super().__init__(
+            f"{broker_name}:{broker_id} is held by {owner_address} for another {remaining_ms} ms unless it "
+            "is renewed; give this broker another name or id, or wait until the lease ends"
+        )
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+        self.owner_address = owner_address
+        self.remaining_ms = remaining_ms
+
+
+class EmbeddedServerError(RegistryError):
+    """The embedded server could not be found or started."""

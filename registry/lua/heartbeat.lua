@@ -1,0 +1,15 @@
+-- KEYS broker, lease, deadlines; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member; reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated
+local owner, token = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token'))
+if owner and owner ~= ARGV[2] then
+  return {'fenced', owner}
+end
+local lease = redis.pcall('GET', KEYS[2])
+if not owner or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then
+  return {'lease'}
+end
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+redis.call('ZADD', KEYS[3], deadline_ms(ARGV[4]), ARGV[5])
+if ARGV[3] ~= '' and token ~= ARGV[3] then
+  return {'table'}
+end
+return {'ok'}

@@ -1,0 +1,296 @@
+"""The nouns of the registry, in RocketMQ's terms; every value is checked where it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntFlag, StrEnum
+from typing import Final, NamedTuple
+
+from .errors import InvalidInput
+
+__all__ = [
+    "MASTER_ID",
+    "Broker",
+    "BrokerData",
+    "Change",
+    "ChangeKind",
+    "DataVersion",
+    "Group",
+    "LeaseStatus",
+    "MessageQueue",
+    "Perm",
+    "QueueData",
+    "Registration",
+    "TopicConfig",
+    "TopicRoute",
+    "topic_table",
+]
+
+MASTER_ID: Final = 0
+"""The broker id of a master (RocketMQ: MixAll.MASTER_ID)."""
+
+MAX_NAME_BYTES: Final = 255
+MAX_QUEUES: Final = 65_536
+"""Queues of one topic on one broker; RocketMQ has no limit, its largest own topic has 1,024."""
+
+_MAX_LONG: Final = 2**63 - 1
+# Names stand in space-separated rows and in keys: no white space, no control characters.
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/@]+):(\d{1,5})")
+
+
+class Perm(IntFlag):
+    """The permission bits of a topic (RocketMQ: PermName)."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+
+
+_PERM_MAX: Final = 7
+_WRITE: Final = int(Perm.WRITE)
+_READ: Final = int(Perm.READ)
+
+
+def check_name(what: str, value: object) -> None:
+    """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a string, got {value!r}")
+    if not _NAME.fullmatch(value):
+        raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what}: {value!r} cannot be written as UTF-8") from None
+    if size > MAX_NAME_BYTES:
+        raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {MAX_NAME_BYTES}")
+
+
+def check_broker_name(value: object) -> None:
+    """Raise InvalidInput unless `value` can name a broker: as check_name, and no colon."""
+    check_name("brokerName", value)
+    if ":" in str(value):  # it stands between colons in keys
+        raise InvalidInput(f"brokerName: {value!r} must not hold a colon")
+
+
+def check_int(what: str, value: object, low: int, high: int) -> None:
+    """Raise InvalidInput unless `value` is an int (not a bool) within low..high."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
+    if not low <= value <= high:
+        raise InvalidInput(f"{what}: {value} is not within {low}..{high}")
+
+
+def check_address(what: str, value: object) -> None:
+    """Raise InvalidInput unless `value` is `host:port` or `[IPv6]:port`."""
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match[2]) <= 65_535:  # noqa: PLR2004 - the last TCP port
+        raise InvalidInput(f"{what}: {value!r} is not host:port with a port within 1..65535")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic of one broker, as the broker itself keeps it (RocketMQ: TopicConfig)."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_sys_flag: int = 0
+    order: bool = False
+    topic_filter_type: str = "SINGLE_TAG"
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        check_name("topicName", self.topic_name)
+        check_int("readQueueNums", self.read_queue_nums, 0, MAX_QUEUES)
+        check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
+        check_int("perm", self.perm, 0, _PERM_MAX)
+        check_int("topicSysFlag", self.topic_sys_flag, 0, 2**31 - 1)
+        if not isinstance(self.order, bool):
+            raise InvalidInput(f"order: expected true or false, got {self.order!r}")
+        if self.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
+            raise InvalidInput(
+                f"topicFilterType: {self.topic_filter_type!r} is neither SINGLE_TAG nor MULTI_TAG"
+            )
+        if self.attributes != {}:
+            _check_attributes(self.attributes)
+
+
+def _check_attributes(attributes: object) -> None:
+    if not isinstance(attributes, Mapping):
+        raise InvalidInput(f"attributes: expected a table of strings, got {attributes!r}")
+    for key, value in attributes.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidInput(f"attributes: {key!r}: {value!r} is not a pair of strings")
+
+
+def topic_table(topics: Iterable[TopicConfig]) -> dict[str, TopicConfig]:
+    """Return the topics by name; raise InvalidInput when one name stands twice."""
+    table: dict[str, TopicConfig] = {}
+    for config in topics:
+        if config.topic_name in table:
+            raise InvalidInput(f"topic {config.topic_name!r} stands twice in one table")
+        table[config.topic_name] = config
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """The version of a broker's topic table (RocketMQ: DataVersion); `timestamp` is in ms, of the broker."""
+
+    state_version: int = 0
+    timestamp: int = 0
+    counter: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("stateVersion", self.state_version, 0, _MAX_LONG)
+        check_int("timestamp", self.timestamp, 0, _MAX_LONG)
+        check_int("counter", self.counter, 0, _MAX_LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker process as it registers: its group, its id there (0 = master) and its addresses."""
+
+    broker_name: str
+    address: str
+    broker_id: int = MASTER_ID
+    cluster: str = "DefaultCluster"
+    ha_address: str = ""
+
+    def __post_init__(self) -> None:
+        check_broker_name(self.broker_name)
+        check_name("brokerClusterName", self.cluster)
+        check_int("brokerId", self.broker_id, 0, _MAX_LONG)
+        check_address("brokerAddr", self.address)
+        if self.ha_address:
+            check_address("haServerAddr", self.ha_address)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """How many queues of a topic one broker holds (RocketMQ: QueueData)."""
+
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int = 0
+
+    @property
+    def writable(self) -> bool:
+        """Whether producers may send (RocketMQ: PermName.isWriteable)."""
+        return bool(self.perm & _WRITE)
+
+    @property
+    def readable(self) -> bool:
+        """Whether consumers may pull (RocketMQ: PermName.isReadable)."""
+        return bool(self.perm & _READ)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """The live addresses of one group of replicas, by broker id (RocketMQ: BrokerData)."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: Mapping[int, str] = field(hash=False)
+
+    @property
+    def master_address(self) -> str | None:
+        """The address of the live master, or None."""
+        return self.broker_addrs.get(MASTER_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The members that a broker name has, alive or not."""
+
+    cluster: str
+    broker_name: str
+    broker_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Who holds a topic, and where (RocketMQ: TopicRouteData); only brokers with a live replica."""
+
+    topic: str
+    queue_datas: tuple[QueueData, ...]
+    broker_datas: tuple[BrokerData, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The proof that a broker is owned: what heartbeat, unregister and the next register ask for."""
+
+    broker: Broker
+    epoch: int
+    """Issued by the store; a newer one fences every write that carries this one."""
+
+    table_token: str
+    """Names the last write to the broker's table; another one in the store = not our table."""
+
+    topics: Mapping[str, TopicConfig] = field(repr=False)
+    """The table as it was written; the next registration sends the difference to it."""
+
+    corrupt_keys: tuple[str, ...] = ()
+    """Route index keys that hold foreign data: left as they are, their topics are not served."""
+
+
+class LeaseStatus(StrEnum):
+    """What a heartbeat found; for all but OK and FENCED: register again, now."""
+
+    OK = "ok"
+    FENCED = "fenced"
+    """Somebody else owns the broker: stop."""
+
+    LEASE_LOST = "lease"
+    """The lease has ended or the store lost it."""
+
+    TABLE_LOST = "table"
+    """The lease was renewed, but the table in the store is not the one this owner wrote."""
+
+
+class ChangeKind(StrEnum):
+    """What a record of the change stream is about."""
+
+    TOPICS = "topics"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One record of the change stream."""
+
+    kind: ChangeKind
+    broker_name: str
+    broker_id: int
+    epoch: int
+    cluster: str = ""
+    address: str = ""
+    """With UP: the address clients use."""
+
+    reason: str = ""
+    """With DOWN: why, for example `unregistered`."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """With TOPICS: the topics of the broker that were added, changed, removed."""
+
+    change_id: str = ""
+    """The id in the stream: `<ms>-<seq>` of the store's clock."""
+
+
+class MessageQueue(NamedTuple):
+    """One queue to send to or to pull from (RocketMQ: MessageQueue), with the address to use."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    address: str

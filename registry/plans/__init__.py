@@ -1,0 +1,27 @@
+"""One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
+
+from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
+from .read import ORIGIN, ChangePage, Lookup, brokers, changes_since, last_change_id, lookup, route_of, topics
+from .write import heartbeat, register, unregister
+
+__all__ = [
+    "ORIGIN",
+    "Batch",
+    "Call",
+    "ChangePage",
+    "Command",
+    "ErrorReply",
+    "Lookup",
+    "Plan",
+    "Reads",
+    "Reply",
+    "brokers",
+    "changes_since",
+    "heartbeat",
+    "last_change_id",
+    "lookup",
+    "register",
+    "route_of",
+    "topics",
+    "unregister",
+]

@@ -1,0 +1,78 @@
+"""What an operation is: a generator that yields batches of commands and receives their replies.
+
+A plan does no I/O and reads no clock, so the sync and the async store run the same one. A batch is *either*
+plain reads *or* exactly one script: then a script that the server does not know can be sent again in full
+without running anything twice. A plan is single-use; its executor closes it in `finally`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+from ..errors import CorruptData, StoreRefused
+from ..scripts import Script
+
+__all__ = ["Batch", "Call", "Command", "ErrorReply", "Plan", "Reads", "Reply", "checked", "script_reply"]
+
+T = TypeVar("T")
+
+Command: TypeAlias = tuple[str | int | bytes, ...]
+"""A command that only reads, as Redis takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Commands that only read, sent in one round trip."""
+
+    commands: Sequence[Command]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One script call."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[str | int | bytes]
+
+
+Batch: TypeAlias = Reads | Call
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply:
+    """What Redis answered to one command instead of a value."""
+
+    code: str
+    message: str
+
+
+Reply: TypeAlias = Any
+"""A reply of Redis: bytes, int, None, a list, a dict (HGETALL), or an ErrorReply."""
+
+Plan: TypeAlias = Generator[Batch, list[Reply], T]
+
+_WRONG_TYPE: Final = "WRONGTYPE"
+
+
+def checked(key: str, reply: Reply) -> Reply:
+    """Return the reply of a command on `key`; raise CorruptData or StoreRefused when it is an error."""
+    if not isinstance(reply, ErrorReply):
+        return reply
+    if reply.code == _WRONG_TYPE:
+        raise CorruptData(key, "holds another type than the registry writes; move the foreign key away")
+    raise StoreRefused(f"{key}: {reply.code} {reply.message}")
+
+
+def script_reply(call: Call) -> Plan[list[Any]]:
+    """Run one script and return its reply as [status, ...]; raise CorruptData or StoreRefused."""
+    (reply,) = yield call
+    if isinstance(reply, ErrorReply):
+        raise StoreRefused(f"{call.script.name}: {reply.code} {reply.message}")
+    status, *rest = (item.decode() if isinstance(item, bytes) else item for item in reply)
+    if status == "corrupt":
+        key, kind = rest
+        raise CorruptData(key, f"is a {kind}, which the registry did not write; move the foreign key away")
+    return [status, *rest]

@@ -1,0 +1,247 @@
+"""The operations that only read: routes, listings, the change stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from .. import codec
+from ..errors import CorruptData
+from ..keys import Keys
+from ..model import BrokerData, Change, Group, QueueData, TopicRoute
+from .base import Command, Plan, Reads, Reply, checked
+
+__all__ = ["ChangePage", "Lookup", "brokers", "changes_since", "last_change_id", "lookup", "topics"]
+
+T = TypeVar("T")
+
+# Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
+_MGET_KEYS: Final = 1_000
+_SCAN_COUNT: Final = 1_000
+ORIGIN: Final = "0-0"
+"""The id before the first entry of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What one look at the table found; all of it read after the call began."""
+
+    rows: dict[str, tuple[QueueData, ...]] = field(default_factory=dict)
+    """The queue data of every topic that was found, of live and of dead brokers."""
+
+    missing: tuple[str, ...] = ()
+    """Topics that nobody holds."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    """Every broker that the rows name and that was ever registered."""
+
+    alive: dict[str, BrokerData] = field(default_factory=dict)
+    """The brokers with a live lease, and only the replicas that have one."""
+
+    corrupt: tuple[CorruptData, ...] = ()
+    """Keys that hold something else than they should; the rest is served."""
+
+    def routes(self) -> dict[str, TopicRoute]:
+        """Return the routes of the topics with at least one live broker."""
+        routes = {topic: route_of(topic, rows, self.alive) for topic, rows in self.rows.items()}
+        return {topic: route for topic, route in routes.items() if route.queue_datas}
+
+
+def route_of(topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> TopicRoute:
+    """Join the rows of a topic with the live brokers (RocketMQ: pickupTopicRouteData)."""
+    try:
+        return TopicRoute(topic, rows, tuple([alive[row.broker_name] for row in rows]))
+    except KeyError:  # some broker is dead: rare, so the usual case pays nothing for it
+        rows = tuple([row for row in rows if row.broker_name in alive])
+        return TopicRoute(topic, rows, tuple([alive[row.broker_name] for row in rows]))
+
+
+def lookup(keys: Keys, topics: Sequence[str], known: Mapping[str, Group] | None = None) -> Plan[Lookup]:
+    """Read many topics and the leases of their brokers.
+
+    One round trip when all their groups are in `known`; up to two more for those that are not.
+    Raises StoreUnavailable, StoreRefused.
+    """
+    known = known or {}
+    topic_keys = [keys.topic(topic) for topic in topics]
+    leases = [(group, broker_id) for group in known.values() for broker_id in group.broker_ids]
+    values = yield from _mget(
+        [*topic_keys, *(keys.lease(group.broker_name, broker_id) for group, broker_id in leases)]
+    )
+    rows: dict[str, tuple[QueueData, ...]] = {}
+    corrupt: list[CorruptData] = []
+    absent: list[str] = []
+    for topic, key, value in zip(topics, topic_keys, values, strict=False):
+        if value is None:
+            absent.append(topic)
+            continue
+        rows[topic], bad = codec.decode_index(key, value)
+        if bad is not None:
+            corrupt.append(bad)
+    alive = _alive(keys, leases, values[len(topics) :], corrupt)
+    strangers = sorted({row.broker_name for found in rows.values() for row in found} - known.keys())
+    missing, groups = yield from _look_closer(keys, absent, strangers, corrupt)
+    more_leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
+    if more_leases:
+        values = yield from _mget(
+            [keys.lease(group.broker_name, broker_id) for group, broker_id in more_leases]
+        )
+        alive |= _alive(keys, more_leases, values, corrupt)
+    return Lookup(rows, missing, {**known, **groups}, alive, tuple(corrupt))
+
+
+def brokers(keys: Keys) -> Plan[list[BrokerData]]:
+    """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO).
+
+    Raises CorruptData when the index of brokers is foreign, StoreUnavailable, StoreRefused.
+    """
+    (reply,) = yield Reads((("HKEYS", keys.brokers),))
+    names = [name.decode(errors="replace") for name in checked(keys.brokers, reply)]
+    corrupt: list[CorruptData] = []
+    _, groups = yield from _look_closer(keys, [], names, corrupt)
+    leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
+    values = yield from _mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
+    alive = _alive(keys, leases, values, corrupt)
+    return [alive[name] for name in sorted(alive)]
+
+
+def topics(keys: Keys) -> Plan[list[str]]:
+    """Return the topics that a live broker holds, sorted (RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER).
+
+    Raises CorruptData when the index of topics is foreign, StoreUnavailable, StoreRefused.
+    """
+    alive = {broker.broker_name for broker in (yield from brokers(keys))}
+    found: set[str] = set()
+    cursor = 0
+    while True:
+        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
+        cursor, members = checked(keys.topics, page)
+        names = [member.decode(errors="replace") for member in members]
+        values = yield from _mget([keys.topic(name) for name in names])
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                rows, _ = codec.decode_index(keys.topic(name), value)
+                if any(row.broker_name in alive for row in rows):
+                    found.add(name)
+        if cursor == 0:
+            return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A part of the change stream."""
+
+    changes: tuple[Change, ...]
+    """In order, without the one at the position that was asked for."""
+
+    position: str
+    """The id to ask for next."""
+
+    lost: bool
+    """The position is gone (trimmed, flushed, rolled back): changes may be missing, read everything again."""
+
+    complete: bool
+    """Nothing was left when the page was read."""
+
+    corrupt: tuple[CorruptData, ...] = ()
+    """Entries that are no changes."""
+
+
+def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
+    """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
+
+    The entry at the position is read too: if it is gone, so may be others. Raises StoreUnavailable,
+    StoreRefused, CorruptData when the stream's key is foreign.
+    """
+    (reply,) = yield changes_read(keys, position, limit)
+    return decode_changes(keys, position, limit, reply)
+
+
+def changes_read(keys: Keys, position: str, limit: int) -> Reads:
+    """Return the read of changes_since."""
+    return Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
+
+
+def decode_changes(keys: Keys, position: str, limit: int, reply: Reply) -> ChangePage:
+    """Return the page that the reply to changes_read holds."""
+    entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
+    complete = len(entries) <= limit
+    lost = position != ORIGIN and (not entries or entries[0][0] != position)
+    changes, corrupt = [], []
+    for change_id, fields in entries:
+        if change_id != position:
+            try:
+                changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
+            except CorruptData as error:
+                corrupt.append(error)
+    last = entries[-1][0] if entries else ORIGIN
+    return ChangePage(tuple(changes), last, lost, complete, tuple(corrupt))
+
+
+def last_change_id(keys: Keys) -> Plan[str]:
+    """Return the id of the newest change, or "0-0". Raises as changes_since."""
+    (reply,) = yield Reads((("XREVRANGE", keys.changes, "+", "-", "COUNT", 1),))
+    entries = checked(keys.changes, reply)
+    return entries[0][0].decode() if entries else ORIGIN
+
+
+def _mget(wanted: Sequence[str]) -> Plan[list[bytes | None]]:
+    if not wanted:
+        return []
+    commands: list[Command] = [
+        ("MGET", *wanted[i : i + _MGET_KEYS]) for i in range(0, len(wanted), _MGET_KEYS)
+    ]
+    replies = yield Reads(commands)
+    if len(replies) == 1:
+        return list(checked(wanted[0], replies[0]))
+    return [value for reply in replies for value in checked(wanted[0], reply)]
+
+
+def _look_closer(
+    keys: Keys, absent: Iterable[str], names: Iterable[str], corrupt: list[CorruptData]
+) -> Plan[tuple[tuple[str, ...], dict[str, Group]]]:
+    """Tell topics that nobody holds from keys of another type, and read the groups called `names`."""
+    absent, names = tuple(absent), tuple(names)
+    if not absent and not names:
+        return (), {}
+    types: list[Command] = [("TYPE", keys.topic(topic)) for topic in absent]
+    hashes: list[Command] = [("HGETALL", keys.broker(name)) for name in names]
+    replies = yield Reads([*types, *hashes])
+    missing = []
+    for topic, kind in zip(absent, replies, strict=False):
+        if kind in (b"none", b"string"):  # a string: written since
+            missing.append(topic)
+        else:
+            corrupt.append(CorruptData(keys.topic(topic), f"is a {kind!r}, not a route index"))
+    groups = {}
+    for name, reply in zip(names, replies[len(absent) :], strict=True):
+        try:
+            fields = checked(keys.broker(name), reply)
+        except CorruptData as error:
+            corrupt.append(error)
+        else:
+            groups[name] = codec.decode_group(name, fields)
+    return tuple(missing), groups
+
+
+def _alive(
+    keys: Keys,
+    leases: Sequence[tuple[Group, int]],
+    values: Sequence[bytes | None],
+    corrupt: list[CorruptData],
+) -> dict[str, BrokerData]:
+    """Return the brokers with a live lease, with the addresses that stand in the leases."""
+    addresses: dict[str, dict[int, str]] = {}
+    clusters: dict[str, str] = {}
+    for (group, broker_id), value in zip(leases, values, strict=True):
+        if value is None:
+            continue
+        lease = codec.decode_lease(value)
+        if lease is None:
+            key = keys.lease(group.broker_name, broker_id)
+            corrupt.append(CorruptData(key, f"{value[:80]!r} is no lease"))
+            continue
+        addresses.setdefault(group.broker_name, {})[broker_id] = lease[1]
+        clusters[group.broker_name] = group.cluster
+    return {name: BrokerData(clusters[name], name, members) for name, members in addresses.items()}

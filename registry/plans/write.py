@@ -1,0 +1,318 @@
+"""The operations that change a registry: register, heartbeat, unregister."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from .. import codec, scripts
+from ..config import RegistryConfig
+from ..errors import BrokerOwned, InvalidInput, RegistryError, StaleEpoch
+from ..keys import Keys
+from ..model import (
+    MASTER_ID,
+    Broker,
+    Change,
+    ChangeKind,
+    DataVersion,
+    LeaseStatus,
+    Registration,
+    TopicConfig,
+)
+from .base import Call, Plan, Reads, checked, script_reply
+
+__all__ = ["heartbeat", "register", "unregister"]
+
+_SCAN_COUNT: Final = 2_000
+_NO_VERSION: Final = DataVersion()
+
+
+def register(
+    config: RegistryConfig,
+    broker: Broker,
+    topics: Mapping[str, TopicConfig],
+    *,
+    held: Registration | None = None,
+    take_over: bool = True,
+    version: DataVersion = _NO_VERSION,
+) -> Plan[Registration]:
+    """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
+
+    Topics first, in chunks, the lease last. With the last registration in `held` only the difference is sent;
+    without one the table in the store is read and compared. Replicas that are no master bring no topics.
+    With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once.
+    Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, StoreRefused, StoreUnavailable.
+    """
+    _check_table(topics)
+    write = _Write(config, Keys(config.namespace), broker, version)
+    if held is None:
+        epoch, token = yield from _claim(write, take_over=take_over)
+        base = None
+    else:
+        epoch, token, base = held.epoch, held.table_token, held.topics
+        if (held.broker.broker_name, held.broker.broker_id) != (broker.broker_name, broker.broker_id):
+            raise InvalidInput(f"{broker.broker_name}: the registration in hand is of {held.broker}")
+    if broker.broker_id != MASTER_ID:
+        topics, token, base = {}, "", {}
+    registration = Registration(broker, epoch, token, topics)
+    done = None
+    if base is not None:
+        done = yield from _bring_up_to_date(write, registration, _difference(base, topics))
+    if done is None:  # the store holds another table than ours, or we do not know: look, and complete it
+        token, stored = yield from _read_table(write)
+        registration = replace(registration, table_token=token)
+        done = yield from _bring_up_to_date(write, registration, _difference_to_stored(stored, topics))
+    if done is None:
+        raise RegistryError(
+            f"{broker.broker_name}: its table changes under epoch {epoch}: is the registration shared?"
+        )
+    return done
+
+
+def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
+    """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
+
+    Raises StoreRefused, StoreUnavailable.
+    """
+    keys, broker = Keys(config.namespace), held.broker
+    name, broker_id = broker.broker_name, broker.broker_id
+    call = Call(
+        scripts.HEARTBEAT,
+        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines),
+        (
+            broker_id,
+            held.epoch,
+            held.table_token,
+            config.lease_ttl_ms,
+            keys.lease_member(name, broker_id),
+        ),
+    )
+    status, *_ = yield from script_reply(call)
+    return LeaseStatus(status)
+
+
+def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unregistered") -> Plan[bool]:
+    """End a lease at once (RocketMQ: unregisterBroker); the table stays, for the broker's next start.
+
+    Returns whether there was one to end. Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable.
+    """
+    keys, broker = Keys(config.namespace), held.broker
+    name, broker_id = broker.broker_name, broker.broker_id
+    record = Change(
+        kind=ChangeKind.DOWN,
+        broker_name=name,
+        broker_id=broker_id,
+        epoch=held.epoch,
+        cluster=broker.cluster,
+        reason=reason,
+    )
+    call = Call(
+        scripts.UNREGISTER,
+        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.changes),
+        (
+            broker_id,
+            held.epoch,
+            keys.lease_member(name, broker_id),
+            codec.encode_change(record),
+            config.feed_max_entries,
+        ),
+    )
+    status, detail = yield from script_reply(call)
+    if status == "fenced":
+        raise StaleEpoch(name, broker_id, held.epoch, int(detail))
+    return bool(int(detail))
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What every step of one registration needs."""
+
+    config: RegistryConfig
+    keys: Keys
+    broker: Broker
+    version: DataVersion
+
+    @property
+    def broker_key(self) -> str:
+        return self.keys.broker(self.broker.broker_name)
+
+    @property
+    def lease_key(self) -> str:
+        return self.keys.lease(self.broker.broker_name, self.broker.broker_id)
+
+    def fenced(self, epoch: int, current: str) -> StaleEpoch:
+        return StaleEpoch(self.broker.broker_name, self.broker.broker_id, epoch, int(current))
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Topics to write or to remove."""
+
+    added: dict[str, TopicConfig] = field(default_factory=dict)
+    changed: dict[str, TopicConfig] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+
+    def chunks(self, size: int) -> Iterator[_Difference]:
+        """Cut into parts of at most `size` topics each."""
+        added, changed, removed = list(self.added.items()), list(self.changed.items()), self.removed
+        total = len(added) + len(changed) + len(removed)
+        for start in range(0, total, size):
+            end = start + size
+            from_changed, to_changed = max(0, start - len(added)), max(0, end - len(added))
+            from_removed, to_removed = max(0, from_changed - len(changed)), max(0, to_changed - len(changed))
+            yield _Difference(
+                dict(added[start:end]),
+                dict(changed[from_changed:to_changed]),
+                removed[from_removed:to_removed],
+            )
+
+
+def _check_table(topics: Mapping[str, TopicConfig]) -> None:
+    for name, config in topics.items():
+        if name != config.topic_name:
+            raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
+
+
+def _difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]) -> _Difference:
+    result = _Difference(removed=[name for name in base if name not in topics])
+    for name, config in topics.items():
+        old = base.get(name)
+        if old is config:  # the usual case, and far cheaper than comparing
+            continue
+        if old is None:
+            result.added[name] = config
+        elif old != config:
+            result.changed[name] = config
+    return result
+
+
+def _difference_to_stored(stored: Mapping[str, bytes], topics: Mapping[str, TopicConfig]) -> _Difference:
+    result = _Difference(removed=[name for name in stored if name not in topics])
+    for name, config in topics.items():
+        old = stored.get(name)
+        if old is None:
+            result.added[name] = config
+        elif old != codec.encode_config(config):
+            result.changed[name] = config
+    return result
+
+
+def _claim(write: _Write, *, take_over: bool) -> Plan[tuple[int, str]]:
+    broker = write.broker
+    call = Call(
+        scripts.CLAIM,
+        (write.broker_key, write.lease_key, write.keys.brokers),
+        (broker.broker_id, broker.broker_name, broker.cluster, broker.address, int(take_over)),
+    )
+    status, *rest = yield from script_reply(call)
+    if status == "owned":
+        address, remaining_ms = rest
+        raise BrokerOwned(broker.broker_name, broker.broker_id, address, int(remaining_ms))
+    epoch, token = rest
+    return int(epoch), token
+
+
+def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
+    key = write.keys.broker_topics(write.broker.broker_name)
+    stored: dict[str, bytes] = {}
+    cursor: int = 0
+    while True:
+        token, page = yield Reads(
+            (("HGET", write.broker_key, "token"), ("HSCAN", key, cursor, "COUNT", _SCAN_COUNT))
+        )
+        cursor, fields = checked(key, page)
+        stored.update((name.decode(errors="replace"), value) for name, value in fields.items())
+        if cursor == 0:
+            return (checked(write.broker_key, token) or b"").decode(), stored
+
+
+def _bring_up_to_date(
+    write: _Write, registration: Registration, difference: _Difference
+) -> Plan[Registration | None]:
+    """Write the difference, then the lease; None when the store holds another table than expected."""
+    token, corrupt = registration.table_token, list(registration.corrupt_keys)
+    for chunk in difference.chunks(write.config.chunk_topics):
+        next_token = _next_token(registration.epoch, token)
+        status, *rest = yield from script_reply(
+            _put_call(write, registration.epoch, (token, next_token), chunk)
+        )
+        if status == "fenced":
+            raise write.fenced(registration.epoch, rest[0])
+        if status == "moved":
+            return None
+        token = next_token
+        corrupt += rest
+    return (
+        yield from _activate(write, replace(registration, table_token=token, corrupt_keys=tuple(corrupt)))
+    )
+
+
+def _next_token(epoch: int, token: str) -> str:
+    """Return a name no other write of any owner has: `<epoch>.<n>`."""
+    written_in, _, count = token.partition(".")
+    return f"{epoch}.{int(count) + 1 if written_in == str(epoch) else 1}"
+
+
+def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Difference) -> Call:
+    keys, broker, config = write.keys, write.broker, write.config
+    name = broker.broker_name
+    record = Change(
+        kind=ChangeKind.TOPICS,
+        broker_name=name,
+        broker_id=broker.broker_id,
+        epoch=epoch,
+        added=tuple(part.added),
+        changed=tuple(part.changed),
+        removed=tuple(part.removed),
+    )
+    written = [*part.added.values(), *part.changed.values()]
+    index_keys = [keys.topic(topic) for topic in (*part.added, *part.changed, *part.removed)]
+    return Call(
+        scripts.PUT_TOPICS,
+        (write.broker_key, keys.broker_topics(name), keys.topics, keys.changes, *index_keys),
+        (
+            broker.broker_id,
+            epoch,
+            *tokens,
+            name,
+            codec.encode_change(record),
+            config.feed_max_entries,
+            len(keys.topic("")),
+            *(codec.encode_config(item) for item in written),
+            *("" for _ in part.removed),
+        ),
+    )
+
+
+def _activate(write: _Write, registration: Registration) -> Plan[Registration | None]:
+    keys, broker, config, epoch = write.keys, write.broker, write.config, registration.epoch
+    record = Change(
+        kind=ChangeKind.UP,
+        broker_name=broker.broker_name,
+        broker_id=broker.broker_id,
+        epoch=epoch,
+        cluster=broker.cluster,
+        address=broker.address,
+    )
+    call = Call(
+        scripts.ACTIVATE,
+        (write.broker_key, write.lease_key, keys.deadlines, keys.changes),
+        (
+            broker.broker_id,
+            epoch,
+            registration.table_token,
+            codec.encode_lease(epoch, broker.address),
+            config.lease_ttl_ms,
+            keys.lease_member(broker.broker_name, broker.broker_id),
+            codec.encode_member(broker),
+            broker.cluster,
+            codec.encode_data_version(write.version) if write.version != _NO_VERSION else "",
+            codec.encode_change(record),
+            config.feed_max_entries,
+        ),
+    )
+    status, *rest = yield from script_reply(call)
+    if status == "fenced":
+        raise write.fenced(epoch, rest[0])
+    return None if status == "moved" else registration

@@ -1,0 +1,80 @@
+"""What both stores share of redis-py: client options, errors, the form of replies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+
+from .config import RegistryConfig
+from .errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
+from .plans import ErrorReply, Reply
+
+__all__ = ["REDIS_ERRORS", "check_client", "client_options", "error_reply", "no_script", "translate"]
+
+REDIS_ERRORS: Final = (redis.RedisError, OSError)
+
+_NO_RETRIES: Final = 0  # redis-py's own default is 10, which outlasts any deadline
+
+
+def client_options(config: RegistryConfig) -> dict[str, Any]:
+    """Return the options of a redis-py client that keeps to the deadlines of `config`."""
+    return {
+        "socket_timeout": config.call_deadline_s,
+        "socket_connect_timeout": config.connect_deadline_s,
+        "max_connections": config.max_connections,
+        "decode_responses": False,
+    }
+
+
+def retry_arguments() -> tuple[NoBackoff, int]:
+    """Return the arguments of a redis-py Retry that never tries again by itself."""
+    return NoBackoff(), _NO_RETRIES
+
+
+def check_client(client: Any) -> None:
+    """Raise InvalidInput for a client that does not answer with bytes."""
+    pool = getattr(client, "connection_pool", None)
+    if pool is not None and pool.connection_kwargs.get("decode_responses"):
+        raise InvalidInput(
+            "the Redis client must not be made with decode_responses=True: the registry reads bytes"
+        )
+
+
+def error_reply(error: redis.ResponseError) -> ErrorReply:
+    """Return an error answer of Redis as a value."""
+    code = getattr(error, "status_code", None) or str(error).partition(" ")[0]
+    return ErrorReply(str(code), str(error))
+
+
+def no_script(reply: Reply) -> bool:
+    """Whether the server answered that it does not know a script; then it did not run."""
+    return isinstance(reply, redis.exceptions.NoScriptError)
+
+
+def normal(reply: Reply) -> Reply:
+    """Return the reply to one command; errors of that command alone become values."""
+    if isinstance(reply, redis.ResponseError) and not isinstance(reply, _OF_THE_WHOLE_STORE):
+        return error_reply(reply)
+    if isinstance(reply, Exception):
+        raise translate(reply)
+    return reply
+
+
+# What one command is told, and what every other one would be told too.
+_OF_THE_WHOLE_STORE: Final = (redis.ReadOnlyError, redis.exceptions.NoPermissionError)
+
+
+def translate(error: BaseException) -> RegistryError:
+    """Return what an error of redis-py means to the caller."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
+        return StoreRefused(f"the store refuses these credentials: {text}")
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return StoreTimeout(f"the store did not answer in time: {text}")
+    if isinstance(error, redis.ReadOnlyError):
+        return StoreUnavailable(f"the store is a read-only replica at the moment: {text}")
+    if isinstance(error, redis.ConnectionError | OSError):
+        return StoreUnavailable(f"the store cannot be reached: {text}")
+    return StoreRefused(f"the store answered with an error: {text}")

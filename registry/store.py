@@ -1,0 +1,163 @@
+"""The registry over a blocking Redis client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import redis
+from redis.client import PubSub
+from redis.retry import Retry
+
+from . import plans
+from .config import RegistryConfig
+from .keys import Keys
+from .model import (
+    Broker,
+    BrokerData,
+    DataVersion,
+    Group,
+    LeaseStatus,
+    Registration,
+    TopicConfig,
+    TopicRoute,
+    topic_table,
+)
+from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
+from .redispy import REDIS_ERRORS, check_client, client_options, no_script, normal, retry_arguments, translate
+
+__all__ = ["RouteStore"]
+
+T = TypeVar("T")
+
+
+class RouteStore:
+    """The shared table; thread-safe. Every method raises StoreUnavailable and StoreRefused."""
+
+    def __init__(
+        self, client: redis.Redis, config: RegistryConfig | None = None, *, owns_client: bool = False
+    ) -> None:
+        check_client(client)
+        self.config = config or RegistryConfig()
+        self.keys = Keys(self.config.namespace)
+        self._client = client
+        self._owns_client = owns_client
+
+    @classmethod
+    def from_url(cls, url: str, config: RegistryConfig | None = None) -> Self:
+        """Return a store with a client of its own for a redis://, rediss:// or unix:// URL."""
+        config = config or RegistryConfig()
+        pool = redis.BlockingConnectionPool.from_url(
+            url, timeout=config.call_deadline_s, retry=Retry(*retry_arguments()), **client_options(config)
+        )
+        return cls(redis.Redis.from_pool(pool), config, owns_client=True)
+
+    @classmethod
+    def from_client(cls, client: redis.Redis, config: RegistryConfig | None = None) -> Self:
+        """Return a store over a client that stays the caller's; its own timeouts and retries apply."""
+        return cls(client, config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client if it is the store's own."""
+        if self._owns_client:
+            self._client.close()
+
+    def register(
+        self,
+        broker: Broker,
+        topics: Iterable[TopicConfig] | Mapping[str, TopicConfig],
+        *,
+        held: Registration | None = None,
+        take_over: bool = True,
+        version: DataVersion | None = None,
+    ) -> Registration:
+        """Make `topics` the broker's whole table and give it a lease; see plans.register."""
+        table = topics if isinstance(topics, Mapping) else topic_table(topics)
+        return self.run(
+            plans.register(
+                self.config, broker, table, held=held, take_over=take_over, version=version or DataVersion()
+            )
+        )
+
+    def heartbeat(self, held: Registration) -> LeaseStatus:
+        """Renew a lease; see plans.heartbeat."""
+        return self.run(plans.heartbeat(self.config, held))
+
+    def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
+        """End a lease at once; see plans.unregister."""
+        return self.run(plans.unregister(self.config, held, reason=reason))
+
+    def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
+        """Return the routes of those topics that a live broker holds."""
+        return self.lookup(topics).routes()
+
+    def lookup(self, topics: Sequence[str], known: Mapping[str, Group] | None = None) -> Lookup:
+        """Return all that one look at the table tells about the topics; see plans.lookup."""
+        return self.run(plans.lookup(self.keys, topics, known))
+
+    def topics(self) -> list[str]:
+        """Return the topics that a live broker holds, sorted."""
+        return self.run(plans.topics(self.keys))
+
+    def brokers(self) -> list[BrokerData]:
+        """Return the live brokers, sorted by name."""
+        return self.run(plans.brokers(self.keys))
+
+    def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
+        """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
+        return self.run(plans.changes_since(self.keys, position, limit))
+
+    def doorbell(self) -> PubSub:
+        """Return a new subscriber of the change doorbell; the caller closes it."""
+        pubsub: PubSub = self._client.pubsub()  # type: ignore[no-untyped-call]
+        pubsub.subscribe(self.keys.changes)
+        return pubsub
+
+    def run(self, plan: Plan[T]) -> T:
+        """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises."""
+        try:
+            batch = next(plan)
+            while True:
+                batch = plan.send(self._send(batch))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            plan.close()
+
+    def _send(self, batch: Batch) -> list[Reply]:
+        try:
+            replies = [self._call(batch)] if isinstance(batch, Call) else self._read(batch)
+        except REDIS_ERRORS as error:
+            raise translate(error) from error
+        return [normal(reply) for reply in replies]
+
+    def _read(self, batch: Reads) -> list[Any]:
+        if len(batch.commands) == 1:
+            return [self._one(*batch.commands[0])]
+        pipeline = self._client.pipeline(transaction=False)
+        for command in batch.commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+        return pipeline.execute(raise_on_error=False)
+
+    def _call(self, call: Call) -> Any:
+        arguments = (len(call.keys), *call.keys, *call.args)
+        reply = self._one("EVALSHA", call.script.sha, *arguments)
+        if no_script(reply):
+            reply = self._one("EVAL", call.script.source, *arguments)
+        return reply
+
+    def _one(self, *command: str | int | bytes) -> Any:
+        try:
+            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except redis.ResponseError as error:
+            return error
