@@ -26,11 +26,48 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
-from .redispy import REDIS_ERRORS, check_client, client_options, no_script, normal, retry_arguments, translate
+from .redispy import (
+    REDIS_ERRORS,
+    check_client,
+    client_options,
+    no_script,
+    normal,
+    retry_arguments,
+    ring,
+    translate,
+)
 
-__all__ = ["AsyncRouteStore"]
+__all__ = ["AsyncDoorbell", "AsyncRouteStore"]
 
 T = TypeVar("T")
+
+
+class AsyncDoorbell:
+    """A subscription to the channel that every change rings; for one task."""
+
+    def __init__(self, client: redis.asyncio.Redis, channel: str) -> None:
+        self._client = client  # redis-py cuts a subscription off when its client is collected
+        self._pubsub: PubSub = client.pubsub()
+        self._channel = channel
+        self._subscribed = False
+
+    async def wait(self, timeout_s: float) -> bytes | None:
+        """Return the next message, empty bytes when earlier ones may have been missed, None when none came.
+
+        Raises StoreUnavailable, StoreRefused.
+        """
+        try:
+            if not self._subscribed:
+                await self._pubsub.subscribe(self._channel)
+                self._subscribed = True
+            message = await self._pubsub.get_message(timeout=timeout_s)
+        except REDIS_ERRORS as error:
+            raise translate(error) from error
+        return ring(message)
+
+    async def aclose(self) -> None:
+        """End the subscription."""
+        await self._pubsub.aclose()  # type: ignore[no-untyped-call]
 
 
 class AsyncRouteStore:
@@ -101,9 +138,11 @@ class AsyncRouteStore:
         """Return the routes of those topics that a live broker holds."""
         return (await self.lookup(topics)).routes()
 
-    async def lookup(self, topics: Sequence[str], known: Mapping[str, Group] | None = None) -> Lookup:
+    async def lookup(
+        self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
+    ) -> Lookup:
         """Return all that one look at the table tells about the topics; see plans.lookup."""
-        return await self.run(plans.lookup(self.keys, topics, known))
+        return await self.run(plans.lookup(self.keys, topics, known, anew))
 
     async def topics(self) -> list[str]:
         """Return the topics that a live broker holds, sorted."""
@@ -117,11 +156,9 @@ class AsyncRouteStore:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return await self.run(plans.changes_since(self.keys, position, limit))
 
-    async def doorbell(self) -> PubSub:
+    def doorbell(self) -> AsyncDoorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        pubsub: PubSub = self._client.pubsub()
-        await pubsub.subscribe(self.keys.changes)
-        return pubsub
+        return AsyncDoorbell(self._client, self.keys.changes)
 
     async def run(self, plan: Plan[T]) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises."""

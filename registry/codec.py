@@ -40,10 +40,16 @@ __all__ = [
 _MEMBER_FIELD = b"member:"
 
 
+# A broker has few shapes of topics: the same four numbers stand for thousands of them.
+@lru_cache(maxsize=65_536)
+def _encode_numbers(read: int, write: int, perm: int, sys_flag: int) -> bytes:
+    return b"%d %d %d %d" % (read, write, perm, sys_flag)
+
+
 def encode_config(config: TopicConfig) -> bytes:
     """Return what the broker's own topic table holds for a topic."""
-    numbers = (
-        f"{config.read_queue_nums} {config.write_queue_nums} {config.perm} {config.topic_sys_flag}".encode()
+    numbers = _encode_numbers(
+        config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
     )
     if not (config.order or config.attributes or config.topic_filter_type != "SINGLE_TAG"):
         return numbers
@@ -83,10 +89,16 @@ def _decode_row(row: bytes) -> QueueData:
     return QueueData(broker.decode(), int(read), int(write), int(perm), int(sys_flag))
 
 
+# Most topics of a cluster have the same shape on each of its brokers, so whole indexes repeat too.
+@lru_cache(maxsize=8_192)
+def _decode_rows(value: bytes) -> tuple[QueueData, ...]:
+    return tuple(map(_decode_row, value.split(b"\n")))
+
+
 def decode_index(key: str, value: bytes) -> tuple[tuple[QueueData, ...], CorruptData | None]:
     """Return the rows of a route index; rows that make no sense are left out and reported."""
     try:
-        return tuple([_decode_row(row) for row in value.split(b"\n")]), None
+        return _decode_rows(value), None
     except ValueError:
         return _decode_index_leniently(key, value)
 
@@ -166,9 +178,16 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
             cluster=str(fields.get("cluster", "")),
             address=str(fields.get("address", "")),
             reason=str(fields.get("reason", "")),
-            added=tuple(fields.get("added", ())),
-            changed=tuple(fields.get("changed", ())),
-            removed=tuple(fields.get("removed", ())),
+            added=_names(fields, "added"),
+            changed=_names(fields, "changed"),
+            removed=_names(fields, "removed"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"entry {change_id} is no change: {error!r}") from None
+
+
+def _names(fields: Mapping[str, Any], what: str) -> tuple[str, ...]:
+    names = fields.get(what, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{what} is no list of names")
+    return tuple(names)

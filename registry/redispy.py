@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import redis
@@ -11,7 +12,17 @@ from .config import RegistryConfig
 from .errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from .plans import ErrorReply, Reply
 
-__all__ = ["REDIS_ERRORS", "check_client", "client_options", "error_reply", "no_script", "translate"]
+__all__ = [
+    "REDIS_ERRORS",
+    "check_client",
+    "client_options",
+    "error_reply",
+    "no_script",
+    "normal",
+    "retry_arguments",
+    "ring",
+    "translate",
+]
 
 REDIS_ERRORS: Final = (redis.RedisError, OSError)
 
@@ -60,6 +71,17 @@ def normal(reply: Reply) -> Reply:
     if isinstance(reply, Exception):
         raise translate(reply)
     return reply
+
+
+def ring(message: Mapping[str, Any] | None) -> bytes | None:
+    """Return what a message of redis-py's PubSub says to a follower of the doorbell.
+
+    Empty bytes stand for a subscription that has (again) begun: earlier messages may have been missed.
+    """
+    if message is None or message["type"] not in ("message", "subscribe"):
+        return None
+    data: bytes = message["data"] if message["type"] == "message" else b""
+    return data
 
 
 # What one command is told, and what every other one would be told too.

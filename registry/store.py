@@ -25,11 +25,48 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
-from .redispy import REDIS_ERRORS, check_client, client_options, no_script, normal, retry_arguments, translate
+from .redispy import (
+    REDIS_ERRORS,
+    check_client,
+    client_options,
+    no_script,
+    normal,
+    retry_arguments,
+    ring,
+    translate,
+)
 
-__all__ = ["RouteStore"]
+__all__ = ["Doorbell", "RouteStore"]
 
 T = TypeVar("T")
+
+
+class Doorbell:
+    """A subscription to the channel that every change rings; for one thread."""
+
+    def __init__(self, client: redis.Redis, channel: str) -> None:
+        self._client = client  # redis-py cuts a subscription off when its client is collected
+        self._pubsub: PubSub = client.pubsub()  # type: ignore[no-untyped-call]
+        self._channel = channel
+        self._subscribed = False
+
+    def wait(self, timeout_s: float) -> bytes | None:
+        """Return the next message, empty bytes when earlier ones may have been missed, None when none came.
+
+        Raises StoreUnavailable, StoreRefused.
+        """
+        try:
+            if not self._subscribed:
+                self._pubsub.subscribe(self._channel)
+                self._subscribed = True
+            message = self._pubsub.get_message(timeout=timeout_s)
+        except REDIS_ERRORS as error:
+            raise translate(error) from error
+        return ring(message)
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._pubsub.close()
 
 
 class RouteStore:
@@ -100,9 +137,11 @@ class RouteStore:
         """Return the routes of those topics that a live broker holds."""
         return self.lookup(topics).routes()
 
-    def lookup(self, topics: Sequence[str], known: Mapping[str, Group] | None = None) -> Lookup:
+    def lookup(
+        self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
+    ) -> Lookup:
         """Return all that one look at the table tells about the topics; see plans.lookup."""
-        return self.run(plans.lookup(self.keys, topics, known))
+        return self.run(plans.lookup(self.keys, topics, known, anew))
 
     def topics(self) -> list[str]:
         """Return the topics that a live broker holds, sorted."""
@@ -116,11 +155,9 @@ class RouteStore:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return self.run(plans.changes_since(self.keys, position, limit))
 
-    def doorbell(self) -> PubSub:
+    def doorbell(self) -> Doorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        pubsub: PubSub = self._client.pubsub()  # type: ignore[no-untyped-call]
-        pubsub.subscribe(self.keys.changes)
-        return pubsub
+        return Doorbell(self._client, self.keys.changes)
 
     def run(self, plan: Plan[T]) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises."""

@@ -1,4 +1,4 @@
--- KEYS broker, broker's topics, topics, changes, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, feed length in entries, bytes of the index keys before the topic's name, one configuration a topic ('' = remove it); reply {'ok', foreign index keys ...}, {'fenced', epoch} or {'moved', token}; may be repeated: the second time answers 'moved'
+-- KEYS broker, broker's topics, topics, changes, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, feed length in entries, bytes of the index keys before the topic's name, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch} or {'moved', token}; may be repeated: the second time answers 'moved'
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash') or foreign(KEYS[3], 'set') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -32,44 +32,56 @@ if present < redis.call('EXISTS', unpack(KEYS, FIRST_KEY)) then
   end
 end
 
+local mark = '\n' .. broker .. ' '
+
 -- Returns the index with the broker's row replaced, added, or (row = nil) removed.
 local function with_row(index, row)
-  if not index then
-    return row or ''
-  end
-  local text = '\n' .. index .. '\n'
-  local from = string.find(text, '\n' .. broker .. ' ', 1, true)
+  local text = '\n' .. index
+  local from = string.find(text, mark, 1, true)
   if not from then
     return row and index .. '\n' .. row or index
   end
   local to = string.find(text, '\n', from + 1, true)
-  local rest = string.sub(text, 1, from) .. (row and row .. '\n' or '') .. string.sub(text, to + 1)
-  return string.sub(rest, 2, -2)
+  if row then
+    return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or '')
+  end
+  return to and string.sub(text, 2, from) .. string.sub(text, to + 1) or string.sub(text, 2, from - 1)
 end
 
 local configs, gone, changed, emptied, listed, unlisted = {}, {}, {}, {}, {}, {}
-for i = 1, #KEYS - FIRST_KEY + 1 do
-  local key, config = KEYS[FIRST_KEY + i - 1], ARGV[FIRST_ARG + i - 1]
+
+-- Adds up what is to be written for the topic with the i-th index key.
+local function plan(i, config, row)
+  local key = KEYS[FIRST_KEY + i - 1]
   local topic = string.sub(key, name_from)
-  local row = nil
-  if config == '' then
-    gone[#gone + 1] = topic
-  else
+  if row then
     configs[#configs + 1] = topic
     configs[#configs + 1] = config
-    row = broker .. ' ' .. string.match(config, '^%d+ %d+ %d+ %d+')
+  else
+    gone[#gone + 1] = topic
   end
-  if not foreign_key[i] then
-    local index = with_row(indexes[i], row)
-    if index == '' then
-      emptied[#emptied + 1] = key
-      unlisted[#unlisted + 1] = topic
-    else
-      changed[#changed + 1] = key
-      changed[#changed + 1] = index
-      listed[#listed + 1] = topic
-    end
+  if foreign_key[i] then
+    return
   end
+  local index = indexes[i] and with_row(indexes[i], row) or row or ''
+  if index == '' then
+    emptied[#emptied + 1] = key
+    unlisted[#unlisted + 1] = topic
+  else
+    changed[#changed + 1] = key
+    changed[#changed + 1] = index
+    listed[#listed + 1] = topic
+  end
+end
+
+local planned = 0
+for a = FIRST_ARG, #ARGV, 2 do
+  local config = ARGV[a]
+  local row = config ~= '' and broker .. ' ' .. string.match(config, '^%d+ %d+ %d+ %d+') or nil
+  for i = planned + 1, planned + ARGV[a + 1] do
+    plan(i, config, row)
+  end
+  planned = planned + ARGV[a + 1]
 end
 
 if #configs > 0 then redis.call('HSET', KEYS[2], unpack(configs)) end

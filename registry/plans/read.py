@@ -44,27 +44,49 @@ class Lookup:
 
     def routes(self) -> dict[str, TopicRoute]:
         """Return the routes of the topics with at least one live broker."""
-        routes = {topic: route_of(topic, rows, self.alive) for topic, rows in self.rows.items()}
-        return {topic: route for topic, route in routes.items() if route.queue_datas}
+        live = {id(rows): _live(rows, self.alive) for rows in _distinct(self.rows)}
+        return {
+            topic: TopicRoute(topic, *found)
+            for topic, rows in self.rows.items()
+            if (found := live[id(rows)])[0]
+        }
 
 
 def route_of(topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> TopicRoute:
     """Join the rows of a topic with the live brokers (RocketMQ: pickupTopicRouteData)."""
+    return TopicRoute(topic, *_live(rows, alive))
+
+
+def _distinct(rows: Mapping[str, tuple[QueueData, ...]]) -> Iterable[tuple[QueueData, ...]]:
+    """Return each tuple once: the codec gives topics of one shape the same one."""
+    return {id(found): found for found in rows.values()}.values()
+
+
+def _live(
+    rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]
+) -> tuple[tuple[QueueData, ...], tuple[BrokerData, ...]]:
     try:
-        return TopicRoute(topic, rows, tuple([alive[row.broker_name] for row in rows]))
+        return rows, tuple([alive[row.broker_name] for row in rows])
     except KeyError:  # some broker is dead: rare, so the usual case pays nothing for it
         rows = tuple([row for row in rows if row.broker_name in alive])
-        return TopicRoute(topic, rows, tuple([alive[row.broker_name] for row in rows]))
+        return rows, tuple([alive[row.broker_name] for row in rows])
 
 
-def lookup(keys: Keys, topics: Sequence[str], known: Mapping[str, Group] | None = None) -> Plan[Lookup]:
+def lookup(
+    keys: Keys,
+    topics: Sequence[str],
+    known: Mapping[str, Group] | None = None,
+    anew: Iterable[str] = (),
+) -> Plan[Lookup]:
     """Read many topics and the leases of their brokers.
 
-    One round trip when all their groups are in `known`; up to two more for those that are not.
+    One round trip when all their groups are in `known`; up to two more for those that are not, and for the
+    groups called `anew`, which are read whether or not a topic names them.
     Raises StoreUnavailable, StoreRefused.
     """
     known = known or {}
-    topic_keys = [keys.topic(topic) for topic in topics]
+    prefix = keys.topic("")
+    topic_keys = [prefix + topic for topic in topics]
     leases = [(group, broker_id) for group in known.values() for broker_id in group.broker_ids]
     values = yield from _mget(
         [*topic_keys, *(keys.lease(group.broker_name, broker_id) for group, broker_id in leases)]
@@ -80,7 +102,8 @@ def lookup(keys: Keys, topics: Sequence[str], known: Mapping[str, Group] | None 
         if bad is not None:
             corrupt.append(bad)
     alive = _alive(keys, leases, values[len(topics) :], corrupt)
-    strangers = sorted({row.broker_name for found in rows.values() for row in found} - known.keys())
+    named = {row.broker_name for found in _distinct(rows) for row in found}
+    strangers = sorted((named | {*anew}) - known.keys())
     missing, groups = yield from _look_closer(keys, absent, strangers, corrupt)
     more_leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
     if more_leases:

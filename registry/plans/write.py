@@ -266,8 +266,12 @@ def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Differe
         changed=tuple(part.changed),
         removed=tuple(part.removed),
     )
-    written = [*part.added.values(), *part.changed.values()]
-    index_keys = [keys.topic(topic) for topic in (*part.added, *part.changed, *part.removed)]
+    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
+    shapes: dict[bytes, list[str]] = {b"": part.removed} if part.removed else {}
+    for topic, item in (*part.added.items(), *part.changed.items()):
+        shapes.setdefault(codec.encode_config(item), []).append(topic)
+    prefix = keys.topic("")
+    index_keys = [prefix + topic for same in shapes.values() for topic in same]
     return Call(
         scripts.PUT_TOPICS,
         (write.broker_key, keys.broker_topics(name), keys.topics, keys.changes, *index_keys),
@@ -278,9 +282,8 @@ def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Differe
             name,
             codec.encode_change(record),
             config.feed_max_entries,
-            len(keys.topic("")),
-            *(codec.encode_config(item) for item in written),
-            *("" for _ in part.removed),
+            len(prefix),
+            *(argument for shape, same in shapes.items() for argument in (shape, len(same))),
         ),
     )
 

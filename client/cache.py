@@ -1,0 +1,248 @@
+"""What a client knows of the table, and what it should ask next; pure, every `now` is monotonic seconds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from ..registry.model import BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute
+from ..registry.plans import Lookup, route_of
+from .config import ClientConfig
+from .guard import MassLossGuard
+
+__all__ = ["Request", "RouteCache"]
+
+_MAX_MISSING: Final = 10_000
+_REFRESHES_WHILE_HELD: Final = 6
+"""While losses are held back, everything is read so many times as often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One look at the table that the cache asks for."""
+
+    number: int
+    topics: tuple[str, ...]
+    known: Mapping[str, Group] = field(default_factory=dict)
+    """Groups of which only the leases are read."""
+
+    anew: tuple[str, ...] = ()
+    """Groups that are read anew."""
+
+    full: bool = False
+
+
+class RouteCache:
+    """The last known rows of the topics in use and their brokers.
+
+    Requests are numbered; an answer never overwrites what a later request, or a later change, has brought.
+    """
+
+    def __init__(self, config: ClientConfig, rng: random.Random) -> None:
+        self._config = config
+        self._rng = rng
+        self._number = 0
+        self._topic_seen: dict[str, int] = {}
+        self._broker_seen: dict[str, int] = {}
+        self._dirty: dict[str, int] = {}
+        self._stale_groups: dict[str, int] = {}
+        self._refresh_at = 0.0
+        self._leases_at = 0.0
+        self.rows: dict[str, tuple[QueueData, ...]] = {}
+        self.missing: dict[str, float] = {}
+        """Topics that nobody holds, with the time at which that was learnt."""
+
+        self.groups: dict[str, Group] = {}
+        self.alive: dict[str, BrokerData] = {}
+        self.held: set[str] = set()
+        """Brokers and topics that are served although the last answer lacked them."""
+
+        self.guard = MassLossGuard(config.guard_share, config.guard_hold_s)
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Return the route by the last known state; None when no live broker holds the topic."""
+        rows = self.rows.get(topic)
+        if rows is None:
+            return None
+        route = route_of(topic, rows, self.alive)
+        return route if route.queue_datas else None
+
+    def is_missing(self, topic: str, now: float) -> bool:
+        """Whether the table was asked for the topic so recently that asking again is pointless."""
+        learnt = self.missing.get(topic)
+        return learnt is not None and topic not in self._dirty and now < learnt + self._config.missing_retry_s
+
+    def request(self, topics: Iterable[str]) -> Request:
+        """Return the request that answers a caller's question."""
+        return self._next(tuple(topics), self.groups, ())
+
+    def next_due(self) -> float:
+        """Return the time at which `due` has something to ask."""
+        if self._dirty or self._stale_groups:
+            return 0.0
+        return min(self._refresh_at, self._leases_at)
+
+    def due(self, now: float) -> Request | None:
+        """Return what should be asked now, if anything."""
+        if now >= self._refresh_at:
+            return self._next(tuple({**self.rows, **self._dirty}), {}, tuple(self.groups), full=True)
+        if now < self.next_due():
+            return None
+        known = {name: group for name, group in self.groups.items() if name not in self._stale_groups}
+        return self._next(tuple(self._dirty), known, tuple(self._stale_groups))
+
+    def offer(self, request: Request, answer: Lookup, now: float) -> set[str]:
+        """Take in the answer to a request; return the topics whose route changed."""
+        self._reschedule(request, now)
+        brokers = [
+            name
+            for name in {*request.known, *request.anew, *answer.groups}
+            if self._broker_seen.get(name, 0) < request.number
+        ]
+        lost = {name for name in brokers if name in self.alive and name not in answer.alive}
+        holding = self.guard.holds(len(self.alive), len(lost), now)
+        self.held = set(lost) if holding else set()
+        changed_brokers = self._take_brokers(request, answer, brokers, kept=lost if holding else set())
+        changed = {
+            topic
+            for topic in request.topics
+            if self._topic_seen.get(topic, 0) < request.number
+            and self._take_topic(request, answer, topic, now, holding=holding)
+        }
+        if request.full:
+            self._forget_unused_groups()
+            if not self.held:
+                self.guard.disarm()
+        return changed | self._topics_of(changed_brokers)
+
+    def take(self, changes: Iterable[Change]) -> set[str]:
+        """Take in changes of the feed; return the topics whose route changed without another look."""
+        gone: set[str] = set()
+        for change in changes:
+            name = change.broker_name
+            if change.kind is ChangeKind.TOPICS:
+                for topic in chain(change.added, change.changed, change.removed):
+                    if topic in self.rows or topic in self.missing:
+                        self._dirty[topic] = self._number
+            elif name in self.groups:
+                self._stale_groups[name] = self._number
+                if change.kind is ChangeKind.DOWN and self._drop_member(name, change.broker_id):
+                    gone.add(name)
+        return self._topics_of(gone)
+
+    def lose(self, now: float) -> None:
+        """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
+        if self.alive:
+            self.guard.arm(now)
+        self._refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
+
+    def restore(self, rows: Mapping[str, tuple[QueueData, ...]], alive: Mapping[str, BrokerData]) -> None:
+        """Begin with what an earlier process knew, to be confirmed."""
+        self.rows.update(rows)
+        self.alive.update(alive)
+        for name, broker in alive.items():
+            self.groups[name] = Group(broker.cluster, name, tuple(sorted(broker.broker_addrs)))
+
+    def _next(
+        self,
+        topics: tuple[str, ...],
+        known: Mapping[str, Group],
+        anew: tuple[str, ...],
+        *,
+        full: bool = False,
+    ) -> Request:
+        self._number += 1
+        return Request(self._number, topics, dict(known), anew, full)
+
+    def _reschedule(self, request: Request, now: float) -> None:
+        config = self._config
+        self._leases_at = now + config.tail_s
+        if request.full:
+            often = _REFRESHES_WHILE_HELD if self.guard.until is not None else 1
+            self._refresh_at = now + config.refresh_s / often * self._rng.uniform(0.9, 1.0)
+        asked = {*request.topics, *request.anew}
+        for waiting in (self._dirty, self._stale_groups):
+            done = [name for name, since in waiting.items() if since < request.number and name in asked]
+            for name in done:
+                del waiting[name]
+
+    def _take_brokers(
+        self, request: Request, answer: Lookup, brokers: Collection[str], *, kept: Collection[str]
+    ) -> set[str]:
+        changed = set()
+        for name in brokers:
+            self._broker_seen[name] = request.number
+            if name in answer.groups:
+                self.groups[name] = answer.groups[name]
+            if name in kept:
+                continue
+            now_alive = answer.alive.get(name)
+            if now_alive != self.alive.get(name):
+                changed.add(name)
+                if now_alive is None:
+                    del self.alive[name]
+                else:
+                    self.alive[name] = now_alive
+        return changed
+
+    def _take_topic(self, request: Request, answer: Lookup, topic: str, now: float, *, holding: bool) -> bool:
+        """Store the rows of a topic; whether they changed."""
+        self._topic_seen[topic] = request.number
+        old, new = self.rows.get(topic), answer.rows.get(topic)
+        if new is None and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
+            return False
+        if holding and old is not None:
+            new, complete = _merged(old, new or ())
+            if not complete:
+                self.held.add(topic)
+        if new is None:
+            self.rows.pop(topic, None)
+            self._remember_missing(topic, now)
+        else:
+            self.missing.pop(topic, None)
+            self.rows[topic] = new
+        return new != old
+
+    def _remember_missing(self, topic: str, now: float) -> None:
+        self.missing.pop(topic, None)
+        self.missing[topic] = now
+        while len(self.missing) > _MAX_MISSING:
+            oldest = next(iter(self.missing))
+            del self.missing[oldest]
+            self._topic_seen.pop(oldest, None)
+
+    def _drop_member(self, name: str, broker_id: int) -> bool:
+        """Remove an address that its owner gave up: no guess, so the guard has no say."""
+        broker = self.alive.get(name)
+        if broker is None or broker_id not in broker.broker_addrs:
+            return False
+        self._broker_seen[name] = self._number
+        left = {member: address for member, address in broker.broker_addrs.items() if member != broker_id}
+        if left:
+            self.alive[name] = BrokerData(broker.cluster, name, left)
+        else:
+            del self.alive[name]
+            self.held.discard(name)
+        return True
+
+    def _topics_of(self, brokers: Collection[str]) -> set[str]:
+        if not brokers:
+            return set()
+        return {topic for topic, rows in self.rows.items() if any(row.broker_name in brokers for row in rows)}
+
+    def _forget_unused_groups(self) -> None:
+        used = {row.broker_name for rows in self.rows.values() for row in rows}
+        for name in self.groups.keys() - used:
+            del self.groups[name]
+            self.alive.pop(name, None)
+            self._broker_seen.pop(name, None)
+
+
+def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tuple[QueueData, ...], bool]:
+    """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
+    named = {row.broker_name for row in new}
+    lacking = tuple(row for row in old if row.broker_name not in named)
+    return new + lacking, not lacking

@@ -1,0 +1,39 @@
+"""Whether to believe an answer that takes most of the routes away; pure."""
+
+from __future__ import annotations
+
+__all__ = ["MassLossGuard"]
+
+
+class MassLossGuard:
+    """Holds back a mass loss for a limited time; every `now` is in seconds of the monotonic clock.
+
+    A store that was restarted empty, rolled back or cut off looks like a fleet that died at once. The guard
+    arms itself when an answer loses more than a share of the live brokers, or when it is told that the store
+    lost data, and lets go after `hold_s`, or as soon as it is told that nothing is missing.
+    """
+
+    __slots__ = ("_hold_s", "_share", "until")
+
+    def __init__(self, share: float, hold_s: float) -> None:
+        self._share = share
+        self._hold_s = hold_s
+        self.until: float | None = None
+        """When losses are believed again; None while the guard is not armed."""
+
+    def arm(self, now: float) -> None:
+        """Begin to hold losses back, if not yet doing so."""
+        if self.until is None:
+            self.until = now + self._hold_s
+
+    def disarm(self) -> None:
+        """Believe answers again: everything that was held back has come back."""
+        self.until = None
+
+    def holds(self, known: int, lost: int, now: float) -> bool:
+        """Whether an answer that loses `lost` of `known` live brokers is to be held back."""
+        if self.until is None:
+            if lost <= self._share * known:
+                return False
+            self.until = now + self._hold_s
+        return now < self.until

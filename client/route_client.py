@@ -1,0 +1,185 @@
+"""The route client for threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ..registry.errors import RegistryError
+from ..registry.model import MessageQueue, TopicRoute
+from ..registry.plans import last_change_id
+from ..registry.store import Doorbell, RouteStore
+from .attempts import AttemptLog, Attempts, RetryPolicy
+from .config import ClientConfig
+from .core import Avoid, ClientCore, Health
+from .errors import NoRoute
+
+__all__ = ["RouteClient"]
+
+_log = logging.getLogger("sharedroutes.client")
+
+_NAP_S: Final = 0.1
+"""A doorbell is awaited in naps of at most this, so that close() is prompt."""
+
+
+class RouteClient:
+    """Routes, kept fresh by a background thread from start() to close(); thread-safe.
+
+    Methods that need a topic that is not known yet read it once, within the call deadline.
+    """
+
+    def __init__(self, store: RouteStore, config: ClientConfig, *, owns_store: bool = False) -> None:
+        self.config = config
+        self._core = ClientCore(config)
+        self._views = self._core.views
+        self._faults = self._core.faults
+        self._store = store
+        self._owns_store = owns_store
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
+        """Return a client for a redis://, rediss:// or unix:// URL; connects when started."""
+        config = config or ClientConfig()
+        return cls(RouteStore.from_url(url, config.registry), config, owns_store=True)
+
+    @classmethod
+    def from_client(cls, client: Any, config: ClientConfig | None = None) -> Self:
+        """Return a client over a redis.Redis that stays the caller's."""
+        config = config or ClientConfig()
+        return cls(RouteStore.from_client(client, config.registry), config)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Read the snapshot, if any, and begin to follow the registry; does nothing when it has begun."""
+        if self._thread is None:
+            self._core.load_snapshot()
+            self._thread = threading.Thread(target=self._follow, name="sharedroutes-client", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop following and close the store if it is the client's own."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._owns_store:
+            self._store.close()
+
+    def select_queue(self, topic: str, avoid: Avoid = None) -> MessageQueue:
+        """Return the queue of a topic whose turn it is, not of a broker that fails, nor of one to `avoid`.
+
+        Raises NoRoute, and StoreUnavailable or StoreRefused for a topic that is not known yet.
+        """
+        view = self._views.get(topic)
+        if view is not None and avoid is None and self._faults.quiet and view.size:
+            return view.queues[next(view.turns) % view.size]
+        if view is None:
+            view = self._core.view(topic)
+        if view is None:
+            self._learn((topic,))
+            view = self._core.view(topic)
+            if view is None:
+                raise NoRoute(topic, "no live broker holds")
+        return self._core.pick(topic, view, avoid, monotonic())
+
+    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return all readable queues of a topic. Raises as select_queue."""
+        self.route(topic)
+        return self._core.subscribe_queues(topic) or ()
+
+    def route(self, topic: str) -> TopicRoute:
+        """Return the route of a topic. Raises as select_queue."""
+        route = self._core.route(topic)
+        if route is None:
+            self._learn((topic,))
+            route = self._core.route(topic)
+            if route is None:
+                raise NoRoute(topic, "no live broker holds")
+        return route
+
+    def get(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
+        """Return the routes of those topics that a live broker holds; reads all unknown ones at once.
+
+        Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
+        """
+        topics = tuple(topics)
+        self._learn(topics)
+        found = {topic: self._core.route(topic) for topic in topics}
+        return {topic: route for topic, route in found.items() if route is not None}
+
+    def attempts(self, topic: str, retries: int | None = None, policy: RetryPolicy | None = None) -> Attempts:
+        """Return the attempts at one operation, each with a queue: see README.
+
+        Raises NoRoute and AttemptsFailed while it is iterated.
+        """
+        policy = RetryPolicy() if policy is None else policy
+        if retries is not None:
+            policy = replace(policy, retries=retries)
+        log = AttemptLog(topic, policy, self.record)
+        return Attempts(log, lambda failed: self.select_queue(topic, failed or None))
+
+    def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
+        """Tell how long a broker took to answer, or to fail; `attempts` does it by itself."""
+        self._faults.record(broker_name, latency_s, failed=failed, now=monotonic())
+
+    def health(self) -> Health:
+        """Return how far the client's view can be trusted."""
+        return self._core.health(monotonic())
+
+    def _learn(self, topics: Iterable[str]) -> None:
+        if self._thread is None:
+            raise RuntimeError("the route client does not run: use `with`, or call start()")
+        request = self._core.question(topics, monotonic())
+        if request is not None:
+            answer = self._store.lookup(request.topics, request.known, request.anew)
+            self._core.offer(request, answer, monotonic())
+
+    def _follow(self) -> None:
+        """Keep the view fresh until close(); whatever the store does, this goes on."""
+        pause_s = 0.0
+        while not self._stopping.wait(pause_s):
+            try:
+                with closing(self._store.doorbell()) as doorbell:
+                    while not self._stopping.is_set():
+                        self._listen(doorbell)
+                        self._catch_up()
+            except RegistryError as error:
+                pause_s = self._core.failed(error)
+            except Exception as error:  # noqa: BLE001 - a follower that dies would freeze the view for good
+                _log.exception("a fault in the follower; it begins anew")
+                pause_s = self._core.failed(error)
+
+    def _listen(self, doorbell: Doorbell) -> None:
+        """Wait for a doorbell until something is due, then take in all that rang meanwhile."""
+        message = doorbell.wait(min(self._core.wait_s(monotonic()), _NAP_S))
+        while message is not None:
+            self._core.doorbell(message)
+            message = doorbell.wait(0)
+
+    def _catch_up(self) -> None:
+        """Read what is due: our place in the stream, its tail, the table."""
+        core, store = self._core, self._store
+        if core.position is None:
+            core.begin(store.run(last_change_id(store.keys)), monotonic())
+        elif core.tail_due(monotonic()):
+            core.offer_page(store.changes_since(core.position), monotonic())
+        request = core.due(monotonic())
+        if request is not None:
+            core.offer(request, store.lookup(request.topics, request.known, request.anew), monotonic())
+        if core.save_due(monotonic()):
+            core.save_snapshot(monotonic())

@@ -1,0 +1,95 @@
+"""The last known routes as a file, for a start without a store."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from ..registry.errors import RegistryError
+from ..registry.model import BrokerData, QueueData
+
+__all__ = ["SnapshotError", "decode", "encode", "write"]
+
+_FORMAT: Final = "sharedroutes-snapshot-1"
+
+Rows = Mapping[str, tuple[QueueData, ...]]
+Alive = Mapping[str, BrokerData]
+
+
+class SnapshotError(RegistryError):
+    """A snapshot cannot be used; the client starts without it."""
+
+
+def encode(namespace: str, rows: Rows, alive: Alive) -> bytes:
+    """Return the content of a snapshot file: one JSON document."""
+    document = {
+        "format": _FORMAT,
+        "namespace": namespace,
+        "topics": {
+            topic: [
+                [row.broker_name, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag]
+                for row in found
+            ]
+            for topic, found in rows.items()
+        },
+        "brokers": {
+            name: {
+                "cluster": broker.cluster,
+                "addresses": {str(k): v for k, v in broker.broker_addrs.items()},
+            }
+            for name, broker in alive.items()
+        },
+    }
+    return orjson.dumps(document)
+
+
+def decode(namespace: str, content: bytes) -> tuple[dict[str, tuple[QueueData, ...]], dict[str, BrokerData]]:
+    """Return the rows and the live brokers of a snapshot; raises SnapshotError for anything it cannot use."""
+    try:
+        document = orjson.loads(content)
+        if document["format"] != _FORMAT or document["namespace"] != namespace:
+            raise SnapshotError(
+                f"it is of {document['format']!r} and namespace {document['namespace']!r}, "
+                f"not of {_FORMAT!r} and {namespace!r}"
+            )
+        return _rows(document["topics"]), _alive(document["brokers"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotError(f"it is no snapshot: {error!r}") from None
+
+
+def _rows(topics: Any) -> dict[str, tuple[QueueData, ...]]:
+    return {topic: tuple(_queue_data(*row) for row in found) for topic, found in topics.items()}
+
+
+def _queue_data(name: str, *numbers: int) -> QueueData:
+    read, write, perm, sys_flag = (int(number) for number in numbers)
+    return QueueData(str(name), read, write, perm, sys_flag)
+
+
+def _alive(brokers: Any) -> dict[str, BrokerData]:
+    return {
+        name: BrokerData(
+            str(broker["cluster"]), name, {int(k): str(v) for k, v in broker["addresses"].items()}
+        )
+        for name, broker in brokers.items()
+    }
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replace the file at once and whole: a reader sees the old or the new one; raises OSError."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(file.name).unlink()
+            raise
