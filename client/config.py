@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..registry.checks import check_seconds
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from .faults import LADDER, Ladder
@@ -44,11 +45,9 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         for name in ("tail_s", "refresh_s"):
-            if not 0.01 <= getattr(self, name) <= 86_400:  # noqa: PLR2004 - 10 ms to a day
-                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 0.01..86400 seconds")
+            check_seconds(name, getattr(self, name), 0.01)
         for name in ("jitter_s", "missing_retry_s", "guard_hold_s"):
-            if not 0 <= getattr(self, name) <= 86_400:  # noqa: PLR2004 - up to a day
-                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 0..86400 seconds")
+            check_seconds(name, getattr(self, name), 0)
         if not 0 <= self.guard_share <= 1:
             raise InvalidInput(f"guard_share: {self.guard_share!r} is not within 0..1")
         if self.tail_s > self.refresh_s:

@@ -6,12 +6,14 @@ defaults. A row of the route index is the broker's name and those four numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from .checks import check_address
 from .errors import CorruptData
 from .model import (
     MASTER_ID,
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 _MEMBER_FIELD = b"member:"
+_ID = re.compile(rb"[0-9]{1,19}")
+_ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})")
+_LEASE = re.compile(rb"(\d{1,19}) (\S+)")
 
 
 # A broker has few shapes of topics: the same four numbers stand for thousands of them.
@@ -85,8 +90,11 @@ def decode_config(key: str, topic: str, value: bytes) -> TopicConfig:
 # The same row stands under thousands of topics: a broker has few shapes of topics.
 @lru_cache(maxsize=65_536)
 def _decode_row(row: bytes) -> QueueData:
-    broker, read, write, perm, sys_flag = row.split(b" ")
-    return QueueData(broker.decode(), int(read), int(write), int(perm), int(sys_flag))
+    match = _ROW.fullmatch(row)
+    if match is None:
+        raise ValueError(f"{row[:80]!r} is no row")
+    broker, *numbers = match.groups()
+    return QueueData(broker.decode(), *map(int, numbers))
 
 
 # Most topics of a cluster have the same shape on each of its brokers, so whole indexes repeat too.
@@ -118,11 +126,16 @@ def encode_lease(epoch: int, address: str) -> str:
     return f"{epoch} {address}"
 
 
+@lru_cache(maxsize=16_384)
 def decode_lease(value: bytes) -> tuple[int, str] | None:
     """Return (epoch, address), or None when it is no lease."""
-    epoch, _, address = value.partition(b" ")
+    match = _LEASE.fullmatch(value)
     try:
-        return (int(epoch), address.decode()) if address else None
+        if match is None:
+            return None
+        address = match[2].decode()
+        check_address("lease", address)
+        return int(match[1]), address
     except ValueError:
         return None
 
@@ -135,7 +148,7 @@ def encode_member(broker: Broker) -> bytes:
 def decode_group(broker_name: str, fields: Mapping[bytes, bytes]) -> Group:
     """Return the group that a broker's hash describes; fields that are no member are passed over."""
     ids = (name.removeprefix(_MEMBER_FIELD) for name in fields if name.startswith(_MEMBER_FIELD))
-    members = tuple(sorted(int(broker_id) for broker_id in ids if broker_id.isdigit()))
+    members = tuple(sorted(int(broker_id) for broker_id in ids if _ID.fullmatch(broker_id)))
     return Group(fields.get(b"cluster", b"").decode(errors="replace"), broker_name, members)
 
 

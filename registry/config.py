@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from .checks import check_int, check_seconds
 from .errors import InvalidInput
 
 __all__ = ["RegistryConfig"]
@@ -40,16 +41,14 @@ class RegistryConfig:
     """Entries that the change stream keeps; a follower further behind reads everything again."""
 
     def __post_init__(self) -> None:
-        if not _NAMESPACE.fullmatch(self.namespace):
+        namespace: object = self.namespace
+        if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
             raise InvalidInput(f"namespace: {self.namespace!r} is not 1 to 64 letters, digits or _ . : -")
         for name in ("lease_ttl_s", "call_deadline_s", "connect_deadline_s"):
-            if not 0.05 <= getattr(self, name) <= 86_400:  # noqa: PLR2004 - 50 ms to a day
-                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 0.05..86400 seconds")
-        for name, high in (("max_connections", 10_000), ("feed_max_entries", 10**9)):
-            if not 1 <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name}: {getattr(self, name)!r} is not within 1..{high}")
-        if not 1 <= self.chunk_topics <= _MAX_CHUNK_TOPICS:  # Lua cannot unpack many more
-            raise InvalidInput(f"chunk_topics: {self.chunk_topics!r} is not within 1..{_MAX_CHUNK_TOPICS}")
+            check_seconds(name, getattr(self, name), 0.05)
+        check_int("max_connections", self.max_connections, 1, 10_000)
+        check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)
+        check_int("chunk_topics", self.chunk_topics, 1, _MAX_CHUNK_TOPICS)  # Lua cannot unpack many more
 
     @property
     def lease_ttl_ms(self) -> int:

@@ -106,14 +106,16 @@ class EmbeddedServer:
     def start(self) -> Self:
         """Start the server and wait until it answers; does nothing when it runs."""
         if self._process is not None:
-            return self
+            if self._process.poll() is None:
+                return self
+            self.kill()  # it died by itself
         fixed_port = self._port
         for attempt in range(_START_ATTEMPTS):
             self._port = 0 if self._socket_path else fixed_port or _free_port()
+            _RUNNING.add(self)
             self._process = self._spawn()
-            problem = self._await_pong(self._process)
+            problem = self._await_answer(self._process)
             if problem is None:
-                _RUNNING.add(self)
                 return self
             self._end(signal.SIGKILL)
             # Between finding a free port and binding it, somebody else may take it: then another one.
@@ -148,32 +150,34 @@ class EmbeddedServer:
         with (folder / "server.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
                 ("/bin/sh", "-c", _GUARDED, "sh", *command, *self._options),
+                bufsize=0,  # nothing is left to be flushed into a pipe that broke
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in a terminal is for the parent, which then stops the server
             )
 
-    def _await_pong(self, process: subprocess.Popen[bytes]) -> str | None:
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> str | None:
         """Wait until the server answers; return what went wrong, or None."""
         deadline = time.monotonic() + _START_DEADLINE_S
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 return self._log()
-            if self._answers():
+            if self._answers(process.pid):
                 return None
             time.sleep(_POLL_S)
         return f"no answer within {_START_DEADLINE_S} s; {self._log()}"
 
-    def _answers(self) -> bool:
+    def _answers(self, pid: int) -> bool:
         family = socket.AF_UNIX if self._socket_path else socket.AF_INET
         address = str(self._socket_path) if self._socket_path else ("127.0.0.1", self._port)
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.settimeout(1.0)
             probe.connect(address)
-            probe.sendall(b"PING\r\n")
-            # -NOAUTH is an answer too: the caller may have set a password.
-            return probe.recv(7).startswith((b"+PONG", b"-NOAUTH"))
+            probe.sendall(b"INFO server\r\n")
+            answer = probe.recv(4096)
+            # The port may be another server's. -NOAUTH is an answer too: the caller may have set a password.
+            return answer.startswith(b"-NOAUTH") or b"process_id:%d\r" % pid in answer
         return False
 
     def _working_folder(self) -> Path:
@@ -190,7 +194,6 @@ class EmbeddedServer:
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError):  # tell the guard that this end is meant
                 process.stdin.write(b"bye\n")
-                process.stdin.flush()
             process.send_signal(how)
             with contextlib.suppress(ProcessLookupError):  # a paused process takes no SIGTERM
                 process.send_signal(signal.SIGCONT)

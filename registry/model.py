@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
 from typing import Final, NamedTuple
 
+from .checks import check_address, check_broker_name, check_int, check_name, check_utf8
 from .errors import InvalidInput
 
 __all__ = [
@@ -31,14 +31,11 @@ __all__ = [
 MASTER_ID: Final = 0
 """The broker id of a master (RocketMQ: MixAll.MASTER_ID)."""
 
-MAX_NAME_BYTES: Final = 255
 MAX_QUEUES: Final = 65_536
 """Queues of one topic on one broker; RocketMQ has no limit, its largest own topic has 1,024."""
 
+_MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
-# Names stand in space-separated rows and in keys: no white space, no control characters.
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/@]+):(\d{1,5})")
 
 
 class Perm(IntFlag):
@@ -52,42 +49,6 @@ class Perm(IntFlag):
 _PERM_MAX: Final = 7
 _WRITE: Final = int(Perm.WRITE)
 _READ: Final = int(Perm.READ)
-
-
-def check_name(what: str, value: object) -> None:
-    """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what}: expected a string, got {value!r}")
-    if not _NAME.fullmatch(value):
-        raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{what}: {value!r} cannot be written as UTF-8") from None
-    if size > MAX_NAME_BYTES:
-        raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {MAX_NAME_BYTES}")
-
-
-def check_broker_name(value: object) -> None:
-    """Raise InvalidInput unless `value` can name a broker: as check_name, and no colon."""
-    check_name("brokerName", value)
-    if ":" in str(value):  # it stands between colons in keys
-        raise InvalidInput(f"brokerName: {value!r} must not hold a colon")
-
-
-def check_int(what: str, value: object, low: int, high: int) -> None:
-    """Raise InvalidInput unless `value` is an int (not a bool) within low..high."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
-    if not low <= value <= high:
-        raise InvalidInput(f"{what}: {value} is not within {low}..{high}")
-
-
-def check_address(what: str, value: object) -> None:
-    """Raise InvalidInput unless `value` is `host:port` or `[IPv6]:port`."""
-    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not 1 <= int(match[2]) <= 65_535:  # noqa: PLR2004 - the last TCP port
-        raise InvalidInput(f"{what}: {value!r} is not host:port with a port within 1..65535")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +69,7 @@ class TopicConfig:
         check_int("readQueueNums", self.read_queue_nums, 0, MAX_QUEUES)
         check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
         check_int("perm", self.perm, 0, _PERM_MAX)
-        check_int("topicSysFlag", self.topic_sys_flag, 0, 2**31 - 1)
+        check_int("topicSysFlag", self.topic_sys_flag, 0, _MAX_INT)
         if not isinstance(self.order, bool):
             raise InvalidInput(f"order: expected true or false, got {self.order!r}")
         if self.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
@@ -125,6 +86,7 @@ def _check_attributes(attributes: object) -> None:
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidInput(f"attributes: {key!r}: {value!r} is not a pair of strings")
+        check_utf8("attributes", key + value)
 
 
 def topic_table(topics: Iterable[TopicConfig]) -> dict[str, TopicConfig]:
@@ -179,6 +141,13 @@ class QueueData:
     write_queue_nums: int
     perm: int
     topic_sys_flag: int = 0
+
+    def __post_init__(self) -> None:
+        check_broker_name(self.broker_name)
+        check_int("readQueueNums", self.read_queue_nums, 0, MAX_QUEUES)
+        check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
+        check_int("perm", self.perm, 0, _PERM_MAX)
+        check_int("topicSysFlag", self.topic_sys_flag, 0, _MAX_INT)
 
     @property
     def writable(self) -> bool:

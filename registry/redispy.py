@@ -84,8 +84,14 @@ def ring(message: Mapping[str, Any] | None) -> bytes | None:
     return data
 
 
+_UNTIL_FAILED_OVER: Final = (
+    redis.ReadOnlyError,
+    redis.exceptions.MasterDownError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+)
 # What one command is told, and what every other one would be told too.
-_OF_THE_WHOLE_STORE: Final = (redis.ReadOnlyError, redis.exceptions.NoPermissionError)
+_OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
 
 
 def translate(error: BaseException) -> RegistryError:
@@ -95,8 +101,8 @@ def translate(error: BaseException) -> RegistryError:
         return StoreRefused(f"the store refuses these credentials: {text}")
     if isinstance(error, redis.TimeoutError | TimeoutError):
         return StoreTimeout(f"the store did not answer in time: {text}")
-    if isinstance(error, redis.ReadOnlyError):
-        return StoreUnavailable(f"the store is a read-only replica at the moment: {text}")
+    if isinstance(error, _UNTIL_FAILED_OVER):
+        return StoreUnavailable(f"the store takes no writes now (a read-only replica, or no master): {text}")
     if isinstance(error, redis.ConnectionError | OSError):
         return StoreUnavailable(f"the store cannot be reached: {text}")
     return StoreRefused(f"the store answered with an error: {text}")

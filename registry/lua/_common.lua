@@ -4,8 +4,13 @@
 local function foreign(key, want)
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'none' and kind ~= want then
-    return {'corrupt', key, kind}
+    return {'corrupt', key, 'is a ' .. kind .. ', not a ' .. want}
   end
+end
+
+-- Returns whether `text` is an epoch, and so exact as a Lua number.
+local function is_epoch(text)
+  return #text <= 16 and string.match(text, '^%d+$') ~= nil
 end
 
 -- Returns the store's clock as microseconds since 1970: a string of 16 digits, exact as a Lua number.

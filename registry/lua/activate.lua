@@ -1,5 +1,5 @@
 -- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version, change record, feed length in entries; reply {'ok'}, {'fenced', epoch} or {'moved', token}; may be repeated: it announces only what changed
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
+local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
 end
@@ -11,7 +11,7 @@ end
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'moved', token or ''}
 end
-local lease = redis.pcall('GET', KEYS[2])
+local lease = redis.call('GET', KEYS[2])
 redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
 redis.call('ZADD', KEYS[3], deadline_ms(ARGV[5]), ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])

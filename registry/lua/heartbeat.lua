@@ -1,5 +1,9 @@
 -- KEYS broker, lease, deadlines; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member; reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated
-local owner, token = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token'))
+local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token')
+if group.err then
+  return foreign(KEYS[1], 'hash') or group
+end
+local owner, token = group[1], group[2]
 if owner and owner ~= ARGV[2] then
   return {'fenced', owner}
 end
@@ -8,7 +12,10 @@ if not owner or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner 
   return {'lease'}
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
-redis.call('ZADD', KEYS[3], deadline_ms(ARGV[4]), ARGV[5])
+local listed = redis.pcall('ZADD', KEYS[3], deadline_ms(ARGV[4]), ARGV[5])
+if type(listed) == 'table' then -- told after the lease was renewed, so that no broker dies of it
+  return foreign(KEYS[3], 'zset') or listed
+end
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'table'}
 end

@@ -54,11 +54,11 @@ local configs, gone, changed, emptied, listed, unlisted = {}, {}, {}, {}, {}, {}
 local function plan(i, config, row)
   local key = KEYS[FIRST_KEY + i - 1]
   local topic = string.sub(key, name_from)
-  if row then
+  if not row then
+    gone[#gone + 1] = topic
+  elseif not foreign_key[i] then -- one that cannot be routed is not kept: the next registration tries again
     configs[#configs + 1] = topic
     configs[#configs + 1] = config
-  else
-    gone[#gone + 1] = topic
   end
   if foreign_key[i] then
     return
@@ -91,5 +91,5 @@ if #listed > 0 then redis.call('SADD', KEYS[3], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
 if #unlisted > 0 then redis.call('SREM', KEYS[3], unpack(unlisted)) end
 redis.call('HSET', KEYS[1], 'token', ARGV[4])
-announce(KEYS[4], ARGV[7], ARGV[6])
+if #configs + #gone > 0 then announce(KEYS[4], ARGV[7], ARGV[6]) end
 return reply

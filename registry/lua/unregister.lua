@@ -1,5 +1,5 @@
 -- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, feed length in entries; reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
+local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
 end

@@ -71,8 +71,8 @@ def script_reply(call: Call) -> Plan[list[Any]]:
     (reply,) = yield call
     if isinstance(reply, ErrorReply):
         raise StoreRefused(f"{call.script.name}: {reply.code} {reply.message}")
-    status, *rest = (item.decode() if isinstance(item, bytes) else item for item in reply)
+    status, *rest = (item.decode(errors="replace") if isinstance(item, bytes) else item for item in reply)
     if status == "corrupt":
-        key, kind = rest
-        raise CorruptData(key, f"is a {kind}, which the registry did not write; move the foreign key away")
+        key, what = rest
+        raise CorruptData(key, f"{what}: something else than the registry wrote it; move it away")
     return [status, *rest]

@@ -191,15 +191,15 @@ def decode_changes(keys: Keys, position: str, limit: int, reply: Reply) -> Chang
     entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
     complete = len(entries) <= limit
     lost = position != ORIGIN and (not entries or entries[0][0] != position)
+    after = [entry for entry in entries if entry[0] != position][:limit]
     changes, corrupt = [], []
-    for change_id, fields in entries:
-        if change_id != position:
-            try:
-                changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
-            except CorruptData as error:
-                corrupt.append(error)
-    last = entries[-1][0] if entries else ORIGIN
-    return ChangePage(tuple(changes), last, lost, complete, tuple(corrupt))
+    for change_id, fields in after:
+        try:
+            changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
+        except CorruptData as error:
+            corrupt.append(error)
+    unmoved = ORIGIN if lost else position
+    return ChangePage(tuple(changes), after[-1][0] if after else unmoved, lost, complete, tuple(corrupt))
 
 
 def last_change_id(keys: Keys) -> Plan[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, InvalidInput, RegistryError, StaleEpoch
+from ..errors import BrokerOwned, CorruptData, InvalidInput, RegistryError, StaleEpoch
 from ..keys import Keys
 from ..model import (
     MASTER_ID,
@@ -25,6 +26,7 @@ from .base import Call, Plan, Reads, checked, script_reply
 __all__ = ["heartbeat", "register", "unregister"]
 
 _SCAN_COUNT: Final = 2_000
+_TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
 _NO_VERSION: Final = DataVersion()
 
 
@@ -44,30 +46,26 @@ def register(
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once.
     Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, StoreRefused, StoreUnavailable.
     """
-    _check_table(topics)
     write = _Write(config, Keys(config.namespace), broker, version)
     if held is None:
-        epoch, token = yield from _claim(write, take_over=take_over)
-        base = None
+        for name, item in topics.items():
+            _check_entry(name, item)
+        epoch = yield from _claim(write, take_over=take_over)
     else:
-        epoch, token, base = held.epoch, held.table_token, held.topics
+        epoch = held.epoch
         if (held.broker.broker_name, held.broker.broker_id) != (broker.broker_name, broker.broker_id):
             raise InvalidInput(f"{broker.broker_name}: the registration in hand is of {held.broker}")
     if broker.broker_id != MASTER_ID:
-        topics, token, base = {}, "", {}
-    registration = Registration(broker, epoch, token, topics)
+        return _done(write, (yield from _activate(write, Registration(broker, epoch, "", {}))))
     done = None
-    if base is not None:
-        done = yield from _bring_up_to_date(write, registration, _difference(base, topics))
+    if held is not None:
+        registration = Registration(broker, epoch, held.table_token, topics)
+        done = yield from _bring_up_to_date(write, registration, _difference(_base(write, held), topics))
     if done is None:  # the store holds another table than ours, or we do not know: look, and complete it
         token, stored = yield from _read_table(write)
-        registration = replace(registration, table_token=token)
+        registration = Registration(broker, epoch, token, topics)
         done = yield from _bring_up_to_date(write, registration, _difference_to_stored(stored, topics))
-    if done is None:
-        raise RegistryError(
-            f"{broker.broker_name}: its table changes under epoch {epoch}: is the registration shared?"
-        )
-    return done
+    return _done(write, done)
 
 
 def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
@@ -120,8 +118,13 @@ def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unr
     )
     status, detail = yield from script_reply(call)
     if status == "fenced":
-        raise StaleEpoch(name, broker_id, held.epoch, int(detail))
+        raise _fenced(broker, held.epoch, detail)
     return bool(int(detail))
+
+
+def _fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
+    known = int(current) if current.isdecimal() else 0  # garbage: whoever claims the broker is told
+    return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class _Write:
         return self.keys.lease(self.broker.broker_name, self.broker.broker_id)
 
     def fenced(self, epoch: int, current: str) -> StaleEpoch:
-        return StaleEpoch(self.broker.broker_name, self.broker.broker_id, epoch, int(current))
+        return _fenced(self.broker, epoch, current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +171,42 @@ class _Difference:
             )
 
 
-def _check_table(topics: Mapping[str, TopicConfig]) -> None:
-    for name, config in topics.items():
-        if name != config.topic_name:
-            raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
+def _done(write: _Write, registration: Registration | None) -> Registration:
+    if registration is None:
+        raise RegistryError(
+            f"{write.broker_key}: the table changes under our epoch: is the registration shared?"
+        )
+    return registration
+
+
+def _base(write: _Write, held: Registration) -> Mapping[str, TopicConfig]:
+    """Return the topics that are in the store: those with a foreign index are not, and are tried again."""
+    if not held.corrupt_keys:
+        return held.topics
+    return {
+        name: item for name, item in held.topics.items() if write.keys.topic(name) not in held.corrupt_keys
+    }
+
+
+def _check_entry(name: str, config: TopicConfig) -> None:
+    if name != config.topic_name:
+        raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
 
 
 def _difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]) -> _Difference:
-    result = _Difference(removed=[name for name in base if name not in topics])
+    result, known = _Difference(), 0
     for name, config in topics.items():
         old = base.get(name)
+        known += old is not None
         if old is config:  # the usual case, and far cheaper than comparing
             continue
+        _check_entry(name, config)
         if old is None:
             result.added[name] = config
         elif old != config:
             result.changed[name] = config
+    if known < len(base):
+        result.removed.extend(name for name in base if name not in topics)
     return result
 
 
@@ -198,7 +221,7 @@ def _difference_to_stored(stored: Mapping[str, bytes], topics: Mapping[str, Topi
     return result
 
 
-def _claim(write: _Write, *, take_over: bool) -> Plan[tuple[int, str]]:
+def _claim(write: _Write, *, take_over: bool) -> Plan[int]:
     broker = write.broker
     call = Call(
         scripts.CLAIM,
@@ -209,8 +232,7 @@ def _claim(write: _Write, *, take_over: bool) -> Plan[tuple[int, str]]:
     if status == "owned":
         address, remaining_ms = rest
         raise BrokerOwned(broker.broker_name, broker.broker_id, address, int(remaining_ms))
-    epoch, token = rest
-    return int(epoch), token
+    return int(rest[0])
 
 
 def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
@@ -224,14 +246,21 @@ def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
         cursor, fields = checked(key, page)
         stored.update((name.decode(errors="replace"), value) for name, value in fields.items())
         if cursor == 0:
-            return (checked(write.broker_key, token) or b"").decode(), stored
+            return _token(write.broker_key, checked(write.broker_key, token)), stored
+
+
+def _token(key: str, value: bytes | None) -> str:
+    token = (value or b"").decode(errors="replace")
+    if not _TOKEN.fullmatch(token):
+        raise CorruptData(key, f"has the table token {token[:80]!r}; remove the field `token`")
+    return token
 
 
 def _bring_up_to_date(
     write: _Write, registration: Registration, difference: _Difference
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
-    token, corrupt = registration.table_token, list(registration.corrupt_keys)
+    token, corrupt = registration.table_token, list[str]()
     for chunk in difference.chunks(write.config.chunk_topics):
         next_token = _next_token(registration.epoch, token)
         status, *rest = yield from script_reply(
@@ -267,9 +296,11 @@ def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Differe
         removed=tuple(part.removed),
     )
     # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
-    shapes: dict[bytes, list[str]] = {b"": part.removed} if part.removed else {}
+    shapes: dict[bytes, list[str]] = {}
     for topic, item in (*part.added.items(), *part.changed.items()):
         shapes.setdefault(codec.encode_config(item), []).append(topic)
+    if part.removed:
+        shapes[b""] = part.removed
     prefix = keys.topic("")
     index_keys = [prefix + topic for same in shapes.values() for topic in same]
     return Call(

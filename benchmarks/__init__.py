@@ -1,0 +1,1 @@
+"""Questions about speed, answered by measurement: `python -m benchmarks --list`."""

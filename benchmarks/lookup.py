@@ -1,0 +1,172 @@
+"""How many topics a second one look at the table answers for."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+import redis
+
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry.codec import encode_config
+from sharedroutes.registry.plans import Plan, Reads, Reply
+
+from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
+from .workload import Table, broker, fill, tables, topic_names
+
+__all__ = ["BENCHMARK", "Size", "rate_of", "run"]
+
+T = TypeVar("T")
+
+_RAW: Final = "raw MGET"
+_DECODED: Final = "decoded, groups known"
+_COLD: Final = "decoded, nothing known"
+_BY_HAND: Final = "HGETALL pipeline"
+_REDIS_BENCHMARK: Final = "redis-benchmark"
+
+_NOTES: Final = (
+    "raw MGET: the route indexes, undecoded; decoded: lookup().routes() and routes(); "
+    "HGETALL pipeline: a hash a topic, undecoded, redis-py; redis-benchmark: -c 1 -P 1000 GET, same values"
+)
+
+_SETTLE: Final = 10
+"""Lookups before the clock starts: after a pause the first ones are half as fast, whatever is measured."""
+
+_KEYS_OF_PIPELINE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    rounds: int = 10
+    topics: int = 10_000
+    brokers: int = 8
+    topics_per_lookup: int = 1_000
+    lookups: int = 50
+    """In one round, of each of ours; a fifth of it of what is written by hand."""
+
+    gets: int = 400_000
+    """In one round of redis-benchmark."""
+
+
+QUICK: Final = Size(rounds=3, lookups=20, gets=200_000)
+
+
+def run(size: Size) -> Outcome:
+    """Measure; raises EmbeddedServerError."""
+    with (
+        EmbeddedServer() as server,
+        RouteStore.from_url(server.url) as store,
+        redis.Redis.from_url(server.url) as client,
+    ):
+        names = topic_names(size.topics)
+        of_brokers = tables(names, size.brokers)
+        fill(store, of_brokers)
+        _fill_hashes(client, names, of_brokers)
+        _fill_plain_keys(client, store, names)
+        contestants = _ours(size, store, client, names)
+        binary = shutil.which("redis-benchmark")
+        if binary is not None:
+            contestants[_REDIS_BENCHMARK] = partial(_redis_benchmark, binary, server.port, size)
+        return _judge(size, interleave(size.rounds, contestants))
+
+
+def _ours(size: Size, store: RouteStore, client: redis.Redis, names: Sequence[str]) -> dict[str, Contestant]:
+    rng = random.Random(1)
+    picks = [rng.sample(names, size.topics_per_lookup) for _ in range(_SETTLE + size.lookups)]
+    keys = [[store.keys.topic(topic) for topic in pick] for pick in picks]
+    hashes = [[_hash_key(topic) for topic in pick] for pick in picks[: _SETTLE + size.lookups // 5 + 1]]
+    known = store.lookup(names).groups
+    return {
+        _RAW: partial(_rate, size, lambda wanted: store.run(_mget(wanted)), keys),
+        _DECODED: partial(_rate, size, lambda pick: store.lookup(pick, known).routes(), picks),
+        _COLD: partial(_rate, size, store.routes, picks),
+        _BY_HAND: partial(_rate, size, partial(_hgetall, client), hashes),
+    }
+
+
+def _rate(size: Size, look: Callable[[T], object], picks: Sequence[T]) -> float:
+    """Return thousands of topics a second."""
+    _each(look, picks[:_SETTLE])
+    timed = picks[_SETTLE:]
+    return len(timed) * size.topics_per_lookup / seconds(partial(_each, look, timed)) / 1_000
+
+
+def _each(look: Callable[[T], object], picks: Iterable[T]) -> None:
+    for pick in picks:
+        look(pick)
+
+
+def _mget(keys: Sequence[str]) -> Plan[Reply]:
+    (values,) = yield Reads((("MGET", *keys),))
+    return values
+
+
+def _hash_key(topic: str) -> str:
+    return f"by-hand:{topic}"
+
+
+def _hgetall(client: redis.Redis, keys: Sequence[str]) -> list[object]:
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.hgetall(key)
+    return pipeline.execute()
+
+
+def _fill_hashes(client: redis.Redis, names: Sequence[str], of_brokers: Sequence[Table]) -> None:
+    pipeline = client.pipeline(transaction=False)
+    for topic in names:
+        row: list[str | bytes] = []
+        for number, table in enumerate(of_brokers):
+            row += (broker(number).broker_name, encode_config(table[topic]))
+        pipeline.hset(_hash_key(topic), items=row)
+    pipeline.execute()
+
+
+def _fill_plain_keys(client: redis.Redis, store: RouteStore, names: Sequence[str]) -> None:
+    """Copy every route index to a key that redis-benchmark can name, so that the values are the same."""
+    for start in range(0, len(names), _KEYS_OF_PIPELINE):
+        part = names[start : start + _KEYS_OF_PIPELINE]
+        values = store.run(_mget([store.keys.topic(topic) for topic in part]))
+        client.mset({f"key:{start + number:012d}": value for number, value in enumerate(values)})
+
+
+def _redis_benchmark(binary: str, port: int, size: Size) -> float:
+    """Return thousands of GETs a second."""
+    options = f"-p {port} -c 1 -P 1000 -n {size.gets} -r {size.topics} --csv".split()
+    command = (binary, *options, "GET", "key:__rand_int__")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return rate_of(done.stdout) / 1_000
+
+
+def rate_of(csv: str) -> float:
+    """Return the requests a second that `redis-benchmark --csv` reports for its one test."""
+    return float(csv.splitlines()[-1].split(",")[1].strip('"'))
+
+
+def _judge(size: Size, values: dict[str, list[float]]) -> Outcome:
+    found = {name: Figure(name, "k topics/s", rounds) for name, rounds in values.items()}
+    figures = list(found.values())
+    notes = [
+        f"{size.topics_per_lookup:,} random topics of {size.topics:,} a lookup, {size.brokers} brokers each",
+        _NOTES,
+    ]
+    if _REDIS_BENCHMARK in found:
+        figures.append(ratio(found[_RAW], found[_REDIS_BENCHMARK], at_least(0.6)))
+    else:
+        notes.append("redis-benchmark is not on PATH: the raw read is compared with nothing")
+    figures.append(ratio(found[_DECODED], found[_BY_HAND], at_least(1)))
+    return Outcome(figures, notes)
+
+
+BENCHMARK: Final = Benchmark(
+    "How many topics a second does one look at the table answer for?",
+    partial(run, Size()),
+    partial(run, QUICK),
+)

@@ -1,0 +1,168 @@
+"""How long a registration takes, and how long it keeps the server from everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import redis
+
+from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry.codec import encode_config
+
+from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .workload import Table, broker, fill, tables, topic_names
+
+__all__ = ["BENCHMARK", "Size", "run"]
+
+_FIRST: Final = "first time"
+_SAME_AGAIN: Final = "1 changed topic"
+_CROWDED: Final = "first time, the other brokers are there"
+_BARE: Final = "bare Lua write"
+_LONGEST: Final = "longest single command, first time"
+
+_BARE_WRITE: Final = """
+local configs = {}
+for i = 2, #KEYS do
+  configs[#configs + 1] = string.sub(KEYS[i], ARGV[1] + 1)
+  configs[#configs + 1] = ARGV[i + 1]
+  redis.call('SET', KEYS[i], ARGV[2] .. ' ' .. ARGV[i + 1])
+end
+redis.call('HSET', KEYS[1], unpack(configs))
+"""
+"""The broker's table and the indexes, and none of the checks.
+
+KEYS broker's topics, route index of each topic; ARGV bytes of the index keys before the topic's name, broker
+name, one configuration a topic.
+"""
+
+_SLOWLOG_ENTRIES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    rounds: int = 15
+    topics: int = 10_000
+    brokers: int = 8
+
+
+QUICK: Final = Size(rounds=4)
+
+
+def run(size: Size) -> Outcome:
+    """Measure; raises EmbeddedServerError."""
+    with (
+        EmbeddedServer() as server,
+        RouteStore.from_url(server.url) as store,
+        RouteStore.from_url(server.url, RegistryConfig(namespace="crowded")) as crowded,
+        redis.Redis.from_url(server.url) as client,
+    ):
+        of_brokers = tables(topic_names(size.topics), size.brokers)
+        fill(crowded, of_brokers[1:])
+        newcomer = _Newcomer(store, client, of_brokers[0])
+        contestants: dict[str, Contestant] = {
+            _FIRST: newcomer.first_time,
+            _SAME_AGAIN: newcomer.one_changed,
+            _CROWDED: partial(_among_others, crowded, size.brokers, of_brokers[0]),
+            _BARE: _BareWrite(store, client, of_brokers[0]).milliseconds,
+            _LONGEST: newcomer.longest_command,
+        }
+        return _judge(size, store.config.chunk_topics, interleave(size.rounds, contestants))
+
+
+class _Newcomer:
+    """A broker that registers in a registry of its own; every figure is in ms."""
+
+    def __init__(self, store: RouteStore, client: redis.Redis, table: Table) -> None:
+        self._store = store
+        self._client = client
+        self._table = table
+        self._held: Registration | None = None
+
+    def first_time(self) -> float:
+        _forget(self._client, self._store)
+        return seconds(self._register) * 1_000
+
+    def one_changed(self) -> float:
+        """Follows first_time, whose registration it goes on from."""
+        topic, config = next(iter(self._table.items()))
+        table = {**self._table, topic: replace(config, write_queue_nums=config.write_queue_nums + 1)}
+        return seconds(partial(self._store.register, broker(0), table, held=self._held)) * 1_000
+
+    def longest_command(self) -> float:
+        """A registration of its own, not a timed one: the log that is read costs time."""
+        _forget(self._client, self._store)
+        client = self._client
+        client.config_set("slowlog-max-len", _SLOWLOG_ENTRIES)
+        client.config_set("slowlog-log-slower-than", 0)
+        client.slowlog_reset()
+        self._register()
+        client.config_set("slowlog-log-slower-than", -1)
+        entries: Any = client.slowlog_get(_SLOWLOG_ENTRIES)
+        scripts = [entry["duration"] for entry in entries if entry["command"].startswith(b"EVAL")]
+        return float(max(scripts)) / 1_000
+
+    def _register(self) -> None:
+        self._held = self._store.register(broker(0), self._table)
+
+
+def _among_others(store: RouteStore, number: int, table: Table) -> float:
+    """Return ms for a registration of topics that the other brokers have, too."""
+    store.register(broker(number), {})
+    return seconds(partial(store.register, broker(number), table)) * 1_000
+
+
+class _BareWrite:
+    """The same keys and values in the same chunks, arguments prepared beforehand, nothing checked."""
+
+    def __init__(self, store: RouteStore, client: redis.Redis, table: Table) -> None:
+        self._store = store
+        self._client = client
+        self._script = client.script_load(_BARE_WRITE)
+        topics, chunk = list(table), store.config.chunk_topics
+        parts = [topics[start : start + chunk] for start in range(0, len(topics), chunk)]
+        self._calls = [self._call([table[topic] for topic in part]) for part in parts]
+
+    def milliseconds(self) -> float:
+        _forget(self._client, self._store)
+        return seconds(self._write) * 1_000
+
+    def _call(self, configs: Sequence[TopicConfig]) -> tuple[list[str], list[str | bytes]]:
+        keys, name = self._store.keys, broker(0).broker_name
+        indexes = [keys.topic(config.topic_name) for config in configs]
+        values = [encode_config(config) for config in configs]
+        return [keys.broker_topics(name), *indexes], [str(len(keys.topic(""))), name, *values]
+
+    def _write(self) -> None:
+        for keys, arguments in self._calls:
+            self._client.evalsha(self._script, len(keys), *keys, *arguments)
+
+
+def _forget(client: redis.Redis, store: RouteStore) -> None:
+    """Delete the store's whole registry, and none of the others on the server."""
+    keys = list(client.scan_iter(match=f"{store.keys.prefix}:*", count=10_000))
+    if keys:
+        client.delete(*keys)
+
+
+def _judge(size: Size, chunk: int, values: dict[str, list[float]]) -> Outcome:
+    targets = {_FIRST: at_most(40), _SAME_AGAIN: at_most(2)}
+    found = {name: Figure(name, "ms", rounds, targets.get(name)) for name, rounds in values.items()}
+    return Outcome(
+        [*found.values(), ratio(found[_FIRST], found[_BARE], at_most(2.5))],
+        [
+            f"{size.topics:,} topics in chunks of {chunk}; {size.brokers - 1} other brokers have them too",
+            "bare Lua write: the broker's table and the indexes, arguments ready-made, nothing checked",
+        ],
+    )
+
+
+BENCHMARK: Final = Benchmark(
+    "How long does the registration of a broker with 10,000 topics take?",
+    partial(run, Size()),
+    partial(run, QUICK),
+)

@@ -1,0 +1,48 @@
+"""The tables that the benchmarks write and read: the same ones in every run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
+
+__all__ = ["Table", "broker", "fill", "tables", "topic_names"]
+
+Table: TypeAlias = dict[str, TopicConfig]
+
+_SEED: Final = 20_260
+_SHAPES: Final = ((8, 8, 6), (4, 4, 6), (16, 16, 6), (8, 8, 4), (1, 1, 6), (8, 4, 6), (32, 32, 6), (8, 8, 2))
+"""Read queues, write queues, permission: common sizes, one being shrunk, read-only and write-only ones."""
+
+_DEVIATION: Final = 0.1
+"""The share of (topic, broker) pairs that are not as the topic is elsewhere: drained or scaled by hand."""
+
+
+def topic_names(count: int) -> list[str]:
+    """Return the names of that many topics."""
+    return [f"topic-{number:06d}" for number in range(count)]
+
+
+def tables(topics: Sequence[str], brokers: int) -> list[Table]:
+    """Return one table for each of so many brokers, all of them with all the topics."""
+    rng = random.Random(_SEED)
+    usual = {topic: rng.choice(_SHAPES) for topic in topics}
+    return [
+        {
+            topic: TopicConfig(topic, *(rng.choice(_SHAPES) if rng.random() < _DEVIATION else shape))
+            for topic, shape in usual.items()
+        }
+        for _ in range(brokers)
+    ]
+
+
+def broker(number: int) -> Broker:
+    """Return the master of the group with that number."""
+    return Broker(f"broker-{number:03d}", f"10.0.{number // 250}.{number % 250 + 1}:10911")
+
+
+def fill(store: RouteStore, of_brokers: Iterable[Table]) -> list[Registration]:
+    """Register one broker for each table."""
+    return [store.register(broker(number), table) for number, table in enumerate(of_brokers)]

@@ -1,0 +1,69 @@
+"""What values may be: each check raises InvalidInput with the name of the thing and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .errors import InvalidInput
+
+__all__ = ["check_address", "check_broker_name", "check_int", "check_name", "check_seconds", "check_utf8"]
+
+MAX_NAME_BYTES: Final = 255
+
+_A_DAY_S: Final = 86_400
+_LAST_PORT: Final = 65_535
+# Names stand in space-separated rows and in keys: no white space, no control characters.
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9]{1,5})")
+
+
+def check_utf8(what: str, value: str) -> int:
+    """Return the bytes of `value` as UTF-8; raise InvalidInput when it cannot be so written."""
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what}: {value!r} cannot be written as UTF-8") from None
+
+
+def check_name(what: str, value: object) -> None:
+    """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a string, got {value!r}")
+    if not _NAME.fullmatch(value):
+        raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
+    size = check_utf8(what, value)
+    if size > MAX_NAME_BYTES:
+        raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {MAX_NAME_BYTES}")
+
+
+def check_broker_name(value: object) -> None:
+    """Raise InvalidInput unless `value` can name a broker: as check_name, and no colon."""
+    check_name("brokerName", value)
+    if ":" in str(value):  # it stands between colons in keys
+        raise InvalidInput(f"brokerName: {value!r} must not hold a colon")
+
+
+def check_int(what: str, value: object, low: int, high: int) -> None:
+    """Raise InvalidInput unless `value` is an int (not a bool) within low..high."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
+    if not low <= value <= high:
+        shown = value if abs(value) <= high * 2 else "that number"  # thousands of digits cannot be printed
+        raise InvalidInput(f"{what}: {shown} is not within {low}..{high}")
+
+
+def check_address(what: str, value: object) -> None:
+    """Raise InvalidInput unless `value` is `host:port` or `[IPv6]:port`."""
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match[2]) <= _LAST_PORT:
+        raise InvalidInput(f"{what}: {value!r} is not host:port with a port within 1..65535")
+    check_utf8(what, match[1])
+
+
+def check_seconds(what: str, value: object, low: float) -> None:
+    """Raise InvalidInput unless `value` is a number of seconds within low..86400."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected a number of seconds, got {value!r}")
+    if not low <= value <= _A_DAY_S:
+        raise InvalidInput(f"{what}: {value!r} is not within {low}..{_A_DAY_S} seconds")

@@ -1,0 +1,72 @@
+"""Every benchmark runs; how fast anything is, is not asserted here."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from benchmarks import heartbeat, lookup, propagate, register, select
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.harness import Outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark with tiny parameters."""
+
+    name: str
+    run: Callable[[], Outcome]
+    targets: int
+    """Figures that have one."""
+
+
+CASES = (
+    Case(
+        "lookup",
+        lambda: lookup.run(
+            lookup.Size(rounds=1, topics=50, brokers=2, topics_per_lookup=10, lookups=1, gets=50_000)
+        ),
+        2 if shutil.which("redis-benchmark") else 1,
+    ),
+    Case("register", lambda: register.run(register.Size(rounds=1, topics=20, brokers=2)), 3),
+    Case(
+        "heartbeat",
+        lambda: heartbeat.run(heartbeat.Size(rounds=1, beats=5, few_topics=1, many_topics=20)),
+        1,
+    ),
+    Case(
+        "select", lambda: select.run(select.Size(rounds=1, selections=80, brokers=3, queues=2, isolated=1)), 2
+    ),
+    Case("propagate", lambda: propagate.run(propagate.Size(changes=2, topics=3)), 1),
+)
+
+
+def test_every_benchmark_is_run_here() -> None:
+    assert [case.name for case in CASES] == list(BENCHMARKS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_benchmark_measures_something_and_has_targets(case: Case) -> None:
+    figures = case.run().figures
+    assert all(math.isfinite(value) and value > 0 for figure in figures for value in figure.rounds)
+    assert sum(figure.target is not None for figure in figures) == case.targets
+    assert len({figure.name for figure in figures}) == len(figures)
+
+
+def test_without_redis_benchmark_the_raw_read_is_compared_with_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "redis-benchmark" else which(name))
+    outcome = CASES[0].run()
+    assert not any("redis-benchmark" in figure.name for figure in outcome.figures)
+    assert any("not on PATH" in note for note in outcome.notes)
+
+
+def test_the_rate_is_read_from_the_last_line_of_the_csv() -> None:
+    csv = '"test","rps","avg_latency_ms"\n"GET key:__rand_int__","1932367.12","0.441"\n'
+    assert lookup.rate_of(csv) == pytest.approx(1_932_367.12)

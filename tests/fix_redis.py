@@ -1,0 +1,174 @@
+"""Fixtures around real servers, and the guard that no test leaves a key the design does not know."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+import pytest
+import redis
+
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RegistryConfig, RouteStore
+
+__all__ = ["KINDS", "AsyncFromSync", "Store", "StoreMaker", "offences"]
+
+_DESIGN: Final = Path(__file__).parents[1] / "docs" / "design.md"
+_NO_TTL: Final = -1
+_PLACEHOLDERS: Final = {
+    "{ns}": r"\{[A-Za-z0-9_.:-]+\}",
+    "<topic>": r".+",
+    "<broker>": r"[^:]+",
+    "<id>": r"\d+",
+}
+
+Store: TypeAlias = AsyncRouteStore
+"""What contract tests see: the asyncio store, or the blocking one in the same form."""
+
+StoreMaker: TypeAlias = Callable[..., Store]
+
+
+class AsyncFromSync:
+    """A RouteStore whose methods are coroutines: each runs in a thread, as a blocking caller would."""
+
+    def __init__(self, blocking: Any) -> None:
+        self._blocking = blocking
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._blocking, name)
+        return functools.partial(asyncio.to_thread, member) if callable(member) else member
+
+    def doorbell(self) -> AsyncFromSync:
+        return AsyncFromSync(self._blocking.doorbell())
+
+    async def aclose(self) -> None:
+        self._blocking.close()
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[EmbeddedServer]:
+    """Return the one server of all tests that do not break it."""
+    with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_admin(shared_server: EmbeddedServer) -> Iterator[redis.Redis]:
+    """Return the plain client of the shared server."""
+    with redis.Redis.from_url(shared_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def foreign_keys() -> list[str]:
+    """Return the list to which a test adds the keys that it plants on purpose."""
+    return []
+
+
+@pytest.fixture
+def admin(shared_admin: redis.Redis, foreign_keys: list[str]) -> Iterator[redis.Redis]:
+    """Return a plain client of the emptied shared server; fail a test that leaves a key of no known kind."""
+    shared_admin.flushall()
+    yield shared_admin
+    found = offences(shared_admin, foreign_keys)
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def redis_url(shared_server: EmbeddedServer, admin: redis.Redis) -> str:
+    """Return the address of the emptied shared server, which is under the guard of `admin`."""
+    return shared_server.url
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """Return a fresh server that the test may pause, kill and start again."""
+    server = EmbeddedServer().start()
+    yield server
+    server.kill()  # faster than to stop it
+
+
+@pytest.fixture(params=["sync", "async"])
+def make_store(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[StoreMaker]:
+    """Return a function (url, **settings) -> Store that closes what it made when the test ends."""
+    made: list[Store] = []
+
+    def make(url: str, config: RegistryConfig | None = None, **settings: Any) -> Store:
+        config = replace(config or RegistryConfig(), **settings)
+        if request.param == "async":
+            store = AsyncRouteStore.from_url(url, config)
+        else:
+            store = cast("Store", AsyncFromSync(RouteStore.from_url(url, config)))
+        made.append(store)
+        return store
+
+    yield make
+    for store in made:
+        runner.run(store.aclose())
+
+
+@pytest.fixture
+def store(make_store: StoreMaker, redis_url: str) -> Store:
+    """Return a store on the shared server, with the default settings."""
+    return make_store(redis_url)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyKind:
+    """One row of the key table in docs/design.md."""
+
+    pattern: re.Pattern[str]
+    type_name: str
+    expires: bool
+
+
+def _key_kinds() -> list[_KeyKind]:
+    """Read the key table out of docs/design.md, so that the guard and the design cannot drift apart."""
+    kinds = []
+    for line in _DESIGN.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `{ns}:"):
+            _, keys, types, *_ = line.split("|")
+            names = [name.strip() for name in types.split(",")]
+            expires = "PX" in names
+            for key, type_name in zip(re.findall("`([^`]+)`", keys), names, strict=not expires):
+                kinds.append(_KeyKind(_pattern(key), type_name, expires))
+    return kinds
+
+
+def _pattern(key: str) -> re.Pattern[str]:
+    text = re.escape(key)
+    for placeholder, pattern in _PLACEHOLDERS.items():
+        text = text.replace(re.escape(placeholder), pattern)
+    return re.compile(text)
+
+
+KINDS: Final = _key_kinds()
+
+
+def offences(admin: redis.Redis, foreign_keys: Iterable[str] = ()) -> list[str]:
+    """Return what is wrong with the keys of a server, a sentence a key; `foreign_keys` are passed over."""
+    names = sorted({name.decode() for name in admin.scan_iter(count=1_000)} - {*foreign_keys})
+    with admin.pipeline(transaction=False) as pipeline:
+        for name in names:
+            pipeline.type(name)
+            pipeline.pttl(name)
+        replies = pipeline.execute()
+    found = map(_offence, names, replies[::2], replies[1::2])
+    return [sentence for sentence in found if sentence]
+
+
+def _offence(name: str, type_name: bytes, ttl_ms: int) -> str:
+    kind = next((kind for kind in KINDS if kind.pattern.fullmatch(name)), None)
+    if kind is None:
+        return f"{name}: docs/design.md knows no such key"
+    if type_name.decode() not in (kind.type_name, "none"):  # none: a lease that has ended since the scan
+        return f"{name}: is a {type_name.decode()}, docs/design.md says {kind.type_name}"
+    if kind.expires and ttl_ms == _NO_TTL:
+        return f"{name}: never expires, docs/design.md says it does"
+    if not kind.expires and ttl_ms != _NO_TTL:
+        return f"{name}: expires in {ttl_ms} ms, docs/design.md says never"
+    return ""

@@ -1,0 +1,62 @@
+"""Plans that are looked at, or cut short, while a store runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import redis
+
+from sharedroutes.registry.plans import Batch, Call, Plan
+from sharedroutes.registry.scripts import PUT_TOPICS
+
+__all__ = ["Crash", "dump", "interrupted", "observed", "puts", "recorded"]
+
+T = TypeVar("T")
+
+
+class Crash(Exception):
+    """The process that ran the plan died."""
+
+
+def observed(plan: Plan[T], look: Callable[[Batch], None]) -> Plan[T]:
+    """Run a plan and call `look` with each batch when its replies are there."""
+    try:
+        batch = next(plan)
+        while True:
+            replies = yield batch
+            look(batch)
+            batch = plan.send(replies)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        plan.close()
+
+
+def recorded(plan: Plan[T], batches: list[Batch]) -> Plan[T]:
+    """Run a plan and append to `batches` what it sends."""
+    return observed(plan, batches.append)
+
+
+def interrupted(plan: Plan[T], after: int) -> Plan[T]:
+    """Run a plan and raise Crash when the store has done `after` batches."""
+    batches: list[Batch] = []
+
+    def count(batch: Batch) -> None:
+        batches.append(batch)
+        if len(batches) == after:
+            raise Crash
+
+    return observed(plan, count)
+
+
+def puts(batches: list[Batch]) -> list[list[str]]:
+    """Return the keys of the topics that each script call among the batches writes or removes."""
+    calls = [batch for batch in batches if isinstance(batch, Call) and batch.script is PUT_TOPICS]
+    return [[key.rpartition(":topic:")[2] for key in call.keys[4:]] for call in calls]
+
+
+def dump(admin: redis.Redis, *, but: str = "") -> dict[str, bytes | None]:
+    """Return all that a server holds without its TTLs, to see that something changed nothing."""
+    return {key.decode(): admin.dump(key) for key in admin.scan_iter(count=1_000) if key != but.encode()}

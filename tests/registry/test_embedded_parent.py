@@ -1,0 +1,144 @@
+"""An embedded server never outlives its parent, and never dies before it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.registry.servers import answers, refuses
+from tests.support import wait_until
+
+SOURCES: Final = Path(__file__).parents[2] / "src"
+
+BEGIN: Final = """
+import os, signal, subprocess, sys, threading
+from sharedroutes.registry import EmbeddedServer
+server, other_pid = EmbeddedServer(), 0
+"""
+START: Final = "server.start()\n"
+END: Final = """
+print(server.port, other_pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A Python process that started a server."""
+
+    process: subprocess.Popen[str]
+    port: int
+    other_pid: int
+    """Another process that it started, or 0."""
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+SpawnParent = Callable[[str], Parent]
+
+
+@pytest.fixture
+def spawn_parent() -> Iterator[SpawnParent]:
+    """Return a function that runs a program which starts a server and lives on until its stdin ends."""
+    parents: list[Parent] = []
+
+    def spawn(program: str) -> Parent:
+        process = subprocess.Popen(
+            (sys.executable, "-c", BEGIN + program + END),
+            env={**os.environ, "PYTHONPATH": str(SOURCES)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        port, other_pid = process.stdout.readline().split()
+        parents.append(Parent(process, int(port), int(other_pid)))
+        return parents[-1]
+
+    yield spawn
+    for parent in parents:
+        parent.process.kill()
+        if parent.other_pid:
+            os.kill(parent.other_pid, signal.SIGKILL)
+        with contextlib.suppress(ValueError):  # its pipes are closed already
+            parent.process.communicate()
+
+
+def await_end(parent: Parent) -> None:
+    wait_until(lambda: refuses(parent.port), timeout_s=10, description="the server is gone")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_dies_with_a_parent_that_is_killed(spawn_parent: SpawnParent, how: signal.Signals) -> None:
+    parent = spawn_parent(START)
+    assert answers(parent.url)
+    parent.process.send_signal(how)
+    await_end(parent)
+
+
+def test_a_server_dies_with_a_parent_that_ends_without_stopping_it(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent(START)
+    parent.process.communicate()
+    assert parent.process.returncode == 0
+    await_end(parent)
+
+
+def test_a_paused_server_dies_with_its_parent(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent(START + "server.pause()\n")
+    assert not answers(parent.url)
+    parent.process.kill()
+    await_end(parent)
+
+
+def test_a_server_that_was_started_again_dies_with_its_parent(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent(START + "server.kill()\n" + START)
+    assert answers(parent.url)
+    parent.process.kill()
+    await_end(parent)
+
+
+def test_a_server_outlives_the_thread_that_started_it(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent("thread = threading.Thread(target=server.start); thread.start(); thread.join()")
+    assert answers(parent.url)
+    parent.process.kill()
+    await_end(parent)
+
+
+CHILDREN: Final = {
+    "forked": "other_pid = os.fork()\nif not other_pid: signal.pause()",
+    "executed": "other_pid = subprocess.Popen(['sleep', '600'], close_fds=False).pid",
+}
+
+
+@pytest.mark.parametrize("child", CHILDREN.values(), ids=CHILDREN)
+def test_a_child_that_outlives_the_parent_keeps_no_server_alive(
+    spawn_parent: SpawnParent, child: str
+) -> None:
+    parent = spawn_parent(START + child)
+    assert answers(parent.url)
+    parent.process.kill()
+    await_end(parent)
+    os.kill(parent.other_pid, 0)  # raises if the child is gone: then this proved nothing
+
+
+def test_a_child_that_ends_before_the_parent_takes_no_server_with_it(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent(START + "if not (child := os.fork()): sys.exit()\nos.waitpid(child, 0)")
+    assert answers(parent.url)
+
+
+def test_a_child_cannot_stop_the_server_of_its_parent(spawn_parent: SpawnParent) -> None:
+    parent = spawn_parent(
+        START + "if not (child := os.fork()): server.stop(); os._exit(0)\nos.waitpid(child, 0)"
+    )
+    assert answers(parent.url)

@@ -1,0 +1,253 @@
+"""What the store does to its callers when it is away, slow, full, locked or read-only."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+import redis.asyncio
+
+from sharedroutes.registry import (
+    AsyncRouteStore,
+    EmbeddedServer,
+    InvalidInput,
+    RegistryConfig,
+    RegistryError,
+    RouteStore,
+    StoreRefused,
+    StoreTimeout,
+    StoreUnavailable,
+    plans,
+)
+from sharedroutes.registry.plans import Plan, Reads
+from tests.fix_redis import Store, StoreMaker
+from tests.registry.builders import broker, topics
+from tests.registry.servers import quick
+from tests.support import wait_until
+
+PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for one test
+WRONG = "battery-staple"
+NOBODY_LISTENS = 1
+
+
+async def every_operation_raises(store: Store, error: type[RegistryError]) -> None:
+    with pytest.raises(error):
+        await store.routes(["t0", "t1"])
+    with pytest.raises(error):
+        await store.register(broker(), topics(1))
+    with pytest.raises(error):
+        await store.changes_since()
+    with pytest.raises(error):
+        await store.topics()
+
+
+async def test_an_absent_server_is_unavailable(make_store: StoreMaker, own_server: EmbeddedServer) -> None:
+    store = make_store(own_server.url)
+    own_server.kill()
+    await every_operation_raises(store, StoreUnavailable)
+
+
+async def test_a_server_that_goes_away_under_a_connection_is_unavailable(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    store = make_store(own_server.url)
+    held = await store.register(broker(), topics(1))
+    own_server.kill()
+    with pytest.raises(StoreUnavailable):
+        await store.heartbeat(held)
+
+
+async def test_an_unavailable_store_is_a_connection_error_to_who_does_not_know_our_errors(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    own_server.kill()
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        await make_store(own_server.url).routes(["t0"])
+
+
+async def test_the_same_store_works_again_when_the_server_is_back(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    store = make_store(own_server.url)
+    await store.register(broker(), topics(1))
+    own_server.kill()
+    await every_operation_raises(store, StoreUnavailable)
+    own_server.start()
+    assert await store.routes(["t0"]) == {}
+    await store.register(broker(), topics(1))
+    assert list(await store.routes(["t0"])) == ["t0"]
+
+
+async def test_a_store_may_be_made_before_its_server_is_there(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    own_server.kill()
+    store = make_store(own_server.url)
+    own_server.start()
+    assert await store.topics() == []
+
+
+@pytest.mark.parametrize("connected", [False, True], ids=["new connection", "open connection"])
+async def test_a_frozen_server_times_out_and_answers_again_when_it_thaws(
+    make_store: StoreMaker, own_server: EmbeddedServer, *, connected: bool
+) -> None:
+    store = make_store(own_server.url, call_deadline_s=0.1, connect_deadline_s=0.1)
+    if connected:
+        await store.topics()
+    own_server.pause()
+    began = time.monotonic()
+    with pytest.raises(StoreTimeout):
+        await store.routes(["t0", "t1"])
+    assert time.monotonic() - began < 3  # the deadline and a busy machine, but no retries
+    own_server.resume()
+    assert await store.routes(["t0"]) == {}
+
+
+async def test_a_late_answer_is_not_taken_for_the_answer_to_the_next_question(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    store = make_store(own_server.url, call_deadline_s=0.1, max_connections=1)
+    await store.register(broker(), topics(1))
+    own_server.pause()
+    with pytest.raises(StoreTimeout):
+        await store.routes(["t0"])
+    own_server.resume()
+    assert await store.topics() == ["t0"]
+    assert [data.broker_name for data in await store.brokers()] == ["broker-a"]
+
+
+async def test_a_refused_password_names_the_credentials_and_not_the_password(make_store: StoreMaker) -> None:
+    with quick("--requirepass", PASSWORD) as locked:
+        for url in (locked.url, locked.url.replace("//", f"//:{WRONG}@")):
+            store = make_store(url)
+            with pytest.raises(StoreRefused, match="credentials") as refused:
+                await store.routes(["t0"])
+            chain = f"{refused.value} {refused.value.__cause__}"
+            assert WRONG not in chain
+            assert PASSWORD not in chain
+        store = make_store(locked.url.replace("//", f"//:{PASSWORD}@"))
+        assert await store.topics() == []
+
+
+async def test_a_user_without_the_right_to_a_command_is_refused(make_store: StoreMaker) -> None:
+    with quick("--user", "reader", "on", f">{PASSWORD}", "~*", "+@read", "+ping", "+client") as restricted:
+        store = make_store(restricted.url.replace("//", f"//reader:{PASSWORD}@"))
+        assert await store.topics() == []
+        with pytest.raises(StoreRefused, match="credentials"):
+            await store.register(broker(), topics(1))
+
+
+async def test_a_full_store_refuses_writes_and_goes_on_reading(make_store: StoreMaker) -> None:
+    with quick("--maxmemory-policy", "noeviction") as full:
+        store = make_store(full.url)
+        held = await store.register(broker(), topics(1))
+        with redis.Redis.from_url(full.url) as admin:
+            admin.config_set("maxmemory", 1)
+        with pytest.raises(StoreRefused, match="OOM"):
+            await store.register(broker(), topics(2), held=held)
+        assert list(await store.routes(["t0"])) == ["t0"]
+
+
+async def test_a_read_only_replica_is_unavailable_for_writes_and_goes_on_reading(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    store = make_store(own_server.url)
+    held = await store.register(broker(), topics(1))
+    with redis.Redis.from_url(own_server.url) as admin:
+        admin.replicaof("127.0.0.1", NOBODY_LISTENS)
+    with pytest.raises(StoreUnavailable, match="read only replica"):
+        await store.register(broker(), topics(2), held=held)
+    with pytest.raises(StoreUnavailable, match="read only replica"):
+        await store.heartbeat(held)
+    assert list(await store.routes(["t0"])) == ["t0"]
+
+
+async def test_a_replica_that_lost_its_master_and_serves_no_old_data_is_unavailable(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    store = make_store(own_server.url)
+    with redis.Redis.from_url(own_server.url) as admin:
+        admin.config_set("replica-serve-stale-data", "no")
+        admin.replicaof("127.0.0.1", NOBODY_LISTENS)
+    await every_operation_raises(store, StoreUnavailable)
+
+
+async def test_more_callers_than_connections_wait_for_a_free_one(
+    make_store: StoreMaker, redis_url: str
+) -> None:
+    store = make_store(redis_url, max_connections=2)
+    assert await asyncio.gather(*(store.topics() for _ in range(20))) == [[]] * 20
+
+
+async def test_a_plan_is_closed_when_the_store_fails(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    own_server.kill()
+    closed = []
+
+    def plan() -> Plan[None]:
+        try:
+            yield Reads([("PING",)])
+        finally:
+            closed.append(True)
+
+    with pytest.raises(StoreUnavailable):
+        await make_store(own_server.url).run(plan())
+    assert closed == [True]
+
+
+async def test_a_plan_is_closed_when_it_is_done(store: Store) -> None:
+    plan = plans.topics(store.keys)
+    await store.run(plan)
+    assert inspect.getgeneratorstate(plan) == inspect.GEN_CLOSED
+
+
+@pytest.mark.parametrize("make", [redis.Redis.from_url, redis.asyncio.Redis.from_url])
+def test_a_client_that_decodes_answers_is_refused(make: Callable[..., object]) -> None:
+    client = make("redis://127.0.0.1:1", decode_responses=True)
+    stores: tuple[Callable[..., object], ...] = (RouteStore.from_client, AsyncRouteStore.from_client)
+    for from_client in stores:
+        with pytest.raises(InvalidInput, match="decode_responses"):
+            from_client(client)
+
+
+def connections(server: EmbeddedServer) -> int:
+    """Return how many connections a server has besides the one that asks."""
+    with redis.Redis.from_url(server.url) as admin:
+        return len(admin.client_list()) - 1
+
+
+async def test_a_store_closes_a_client_of_its_own(make_store: StoreMaker, own_server: EmbeddedServer) -> None:
+    store = make_store(own_server.url)
+    await store.topics()
+    assert connections(own_server) == 1
+    await store.aclose()
+    wait_until(lambda: not connections(own_server), description="the connection is closed")
+
+
+async def test_a_store_leaves_a_client_of_the_callers_open(own_server: EmbeddedServer) -> None:
+    with redis.Redis.from_url(own_server.url) as client, RouteStore.from_client(client) as store:
+        assert store.topics() == []
+        store.close()
+        assert connections(own_server) == 1
+    async with redis.asyncio.Redis.from_url(own_server.url) as aclient:
+        async with AsyncRouteStore.from_client(aclient) as astore:
+            assert await astore.topics() == []
+        assert await aclient.ping()
+        assert connections(own_server) == 1
+
+
+async def test_a_cancelled_call_leaves_no_answer_for_the_next_one(own_server: EmbeddedServer) -> None:
+    config = RegistryConfig(max_connections=1)
+    async with AsyncRouteStore.from_url(own_server.url, config) as store:
+        await store.register(broker(), topics(1))
+        own_server.pause()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.routes(["t0"]), 0.05)
+        own_server.resume()
+        assert await store.topics() == ["t0"]
+        assert [data.broker_name for data in await store.brokers()] == ["broker-a"]

@@ -1,0 +1,48 @@
+"""The guard after each test on the shared server: it knows the keys of the design and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from sharedroutes.registry import RouteStore
+from tests.fix_redis import KINDS, offences
+from tests.registry.builders import broker, topics
+
+Plant = Callable[[redis.Redis], object]
+
+OFFENCES: dict[str, Plant] = {
+    "{other}:unknown": lambda admin: admin.set("{other}:unknown", 1),
+    "unknown": lambda admin: admin.set("unknown", 1),
+    "{ns}:topic:": lambda admin: admin.set("{ns}:topic:", 1),
+    "{ns}:topic:t": lambda admin: admin.hset("{ns}:topic:t", "f", "v"),
+    "{ns}:lease:b:0": lambda admin: admin.set("{ns}:lease:b:0", "1 h:1"),
+    "{ns}:broker:b": lambda admin: admin.hset("{ns}:broker:b", "f", "v") and admin.expire("{ns}:broker:b", 9),
+}
+
+
+def test_the_design_lists_all_kinds_of_keys() -> None:
+    assert len(KINDS) == 8
+    assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
+        r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+"
+    ]
+
+
+def test_what_the_registry_writes_is_no_offence(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin)
+    store.register(broker(), topics(2))
+    assert len(admin.keys()) == 9
+    assert offences(admin) == []
+
+
+@pytest.mark.parametrize("key", OFFENCES)
+def test_a_key_of_no_known_kind_type_or_lifetime_is_an_offence(
+    admin: redis.Redis, foreign_keys: list[str], key: str
+) -> None:
+    OFFENCES[key](admin)
+    (sentence,) = offences(admin)
+    assert sentence.startswith(f"{key}: ")
+    foreign_keys.append(key)
+    assert offences(admin, foreign_keys) == []

@@ -1,0 +1,185 @@
+"""Who owns a (broker, id), who may take it over, and what a former owner can no longer do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import redis
+
+from sharedroutes.registry import BrokerOwned, LeaseStatus, Registration, StaleEpoch
+from tests.fix_redis import Store, StoreMaker
+from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
+from tests.registry.probes import dump
+from tests.support import await_until
+
+SHORT_TTL_S = 0.06
+
+
+async def address_of(store: Store) -> str | None:
+    routes = await store.routes(["t0"])
+    return routes["t0"].broker_datas[0].master_address if routes else None
+
+
+@pytest.fixture
+def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
+    """Return a store whose leases end soon."""
+    return make_store(redis_url, lease_ttl_s=SHORT_TTL_S)
+
+
+async def dead(store: Store, admin: redis.Redis) -> None:
+    """Await the end of the master's lease."""
+    lease = store.keys.lease("broker-a", 0)
+    await await_until(lambda: not admin.exists(lease), description=f"{lease} ends")
+
+
+async def test_a_restarted_agent_takes_its_own_live_broker_over_at_once(store: Store) -> None:
+    first = await store.register(broker(), topics(1))
+    second = await store.register(broker(), topics(1))
+    assert second.epoch > first.epoch
+    assert await store.heartbeat(second) is LeaseStatus.OK
+    assert await store.heartbeat(first) is LeaseStatus.FENCED
+
+
+async def test_a_fenced_agent_does_not_take_back_a_live_broker_of_its_address(
+    store: Store, admin: redis.Redis
+) -> None:
+    await store.register(broker(), topics(1))
+    before = dump(admin)
+    with pytest.raises(BrokerOwned, match="broker-a:0") as owned:
+        await store.register(broker(), topics(2), take_over=False)
+    assert owned.value.owner_address == ADDRESS
+    assert dump(admin) == before
+
+
+async def test_a_fenced_agent_takes_back_a_dead_broker(short_lived: Store, admin: redis.Redis) -> None:
+    await short_lived.register(broker(), topics(1))
+    await dead(short_lived, admin)
+    held = await short_lived.register(broker(), topics(1), take_over=False)
+    assert await short_lived.heartbeat(held) is LeaseStatus.OK
+
+
+@pytest.mark.parametrize("take_over", [True, False])
+async def test_another_address_is_refused_while_the_lease_lives_and_nothing_changes(
+    store: Store, admin: redis.Redis, *, take_over: bool
+) -> None:
+    held = await store.register(broker(), topics(1))
+    before = dump(admin)
+    with pytest.raises(BrokerOwned) as owned:
+        await store.register(broker(address=OTHER_ADDRESS), topics(2), take_over=take_over)
+    assert owned.value.owner_address == ADDRESS
+    assert 0 < owned.value.remaining_ms <= store.config.lease_ttl_ms
+    assert dump(admin) == before
+    assert await store.heartbeat(held) is LeaseStatus.OK
+
+
+@pytest.mark.parametrize("take_over", [True, False])
+async def test_another_address_takes_a_dead_broker_over(
+    short_lived: Store, admin: redis.Redis, *, take_over: bool
+) -> None:
+    old = await short_lived.register(broker(), topics(1))
+    await dead(short_lived, admin)
+    new = await short_lived.register(broker(address=OTHER_ADDRESS), topics(1), take_over=take_over)
+    assert new.epoch > old.epoch
+    assert await short_lived.heartbeat(old) is LeaseStatus.FENCED
+
+
+async def test_another_address_takes_an_unregistered_broker_over_at_once(store: Store) -> None:
+    old = await store.register(broker(), topics(1))
+    await store.unregister(old)
+    await store.register(broker(address=OTHER_ADDRESS), topics(1))
+    assert await address_of(store) == OTHER_ADDRESS
+
+
+async def superseded(store: Store) -> tuple[Registration, Registration]:
+    """Return a former registration of broker-a and the current one."""
+    old = await store.register(broker(), topics(2))
+    return old, await store.register(broker(), topics(2))
+
+
+@pytest.mark.parametrize("count", [0, 2, 5], ids=["fewer topics", "the same topics", "more topics"])
+async def test_a_registration_of_a_former_owner_changes_nothing_and_says_so(
+    store: Store, admin: redis.Redis, count: int
+) -> None:
+    old, current = await superseded(store)
+    before = dump(admin)
+    with pytest.raises(StaleEpoch) as stale:
+        await store.register(broker(), topics(count), held=old)
+    assert (stale.value.epoch, stale.value.current_epoch) == (old.epoch, current.epoch)
+    assert dump(admin) == before
+
+
+async def test_an_unregister_of_a_former_owner_changes_nothing_and_says_so(
+    store: Store, admin: redis.Redis
+) -> None:
+    old, current = await superseded(store)
+    before = dump(admin)
+    with pytest.raises(StaleEpoch) as stale:
+        await store.unregister(old)
+    assert stale.value.current_epoch == current.epoch
+    assert dump(admin) == before
+    assert await address_of(store) == ADDRESS
+
+
+async def test_a_heartbeat_of_a_former_owner_renews_nothing(store: Store, admin: redis.Redis) -> None:
+    old, _ = await superseded(store)
+    lease = store.keys.lease("broker-a", 0)
+    admin.pexpire(lease, 5_000)
+    before = dump(admin)
+    assert await store.heartbeat(old) is LeaseStatus.FENCED
+    assert admin.pttl(lease) <= 5_000
+    assert dump(admin) == before
+
+
+async def test_replicas_of_one_name_have_owners_of_their_own(store: Store) -> None:
+    master = await store.register(broker(), topics(1))
+    replica = await store.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+    assert await store.heartbeat(master) is LeaseStatus.OK
+    assert await store.heartbeat(replica) is LeaseStatus.OK
+    await store.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+    assert await store.heartbeat(master) is LeaseStatus.OK
+    assert await store.heartbeat(replica) is LeaseStatus.FENCED
+
+
+async def test_an_epoch_is_the_time_of_the_store_in_microseconds(store: Store) -> None:
+    held = await store.register(broker(), [])
+    assert abs(held.epoch / 1e6 - time.time()) < 60  # one machine here: the same clock
+
+
+async def test_an_epoch_is_newer_than_the_last_even_when_the_clock_went_back(
+    store: Store, admin: redis.Redis
+) -> None:
+    first = await store.register(broker(), topics(1))
+    future = first.epoch + 3_600_000_000
+    admin.hset(store.keys.broker("broker-a"), "epoch:0", future)
+    second = await store.register(broker(), topics(1))
+    assert second.epoch == future + 1
+    assert await store.heartbeat(second) is LeaseStatus.OK
+
+
+async def test_an_owner_from_before_a_flush_is_fenced_by_the_one_after_it(
+    store: Store, admin: redis.Redis
+) -> None:
+    old = await store.register(broker(), topics(2))
+    admin.flushall()
+    new = await store.register(broker(address=OTHER_ADDRESS), topics(1))
+    assert new.epoch > old.epoch
+    before = dump(admin)
+    assert await store.heartbeat(old) is LeaseStatus.FENCED
+    with pytest.raises(StaleEpoch):
+        await store.register(broker(), topics(5), held=old)
+    with pytest.raises(StaleEpoch):
+        await store.unregister(old)
+    assert dump(admin) == before
+
+
+async def test_a_registration_from_before_a_flush_must_be_made_anew(store: Store, admin: redis.Redis) -> None:
+    old = await store.register(broker(), topics(2))
+    admin.flushall()
+    with pytest.raises(StaleEpoch, match="register anew"):
+        await store.register(broker(), topics(2), held=old)
+    with pytest.raises(StaleEpoch, match="register anew"):
+        await store.unregister(old)
+    assert dump(admin) == {}
+    await store.register(broker(), topics(2), take_over=False)
+    assert await address_of(store) == ADDRESS

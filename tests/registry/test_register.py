@@ -1,0 +1,193 @@
+"""A registration makes a table visible as a whole, sends what differs, and can be repeated."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from sharedroutes.registry import (
+    Broker,
+    BrokerData,
+    DataVersion,
+    InvalidInput,
+    QueueData,
+    RouteStore,
+    TopicConfig,
+    plans,
+    scripts,
+)
+from sharedroutes.registry.plans import Batch, Call, Reads
+from tests.fix_redis import Store, StoreMaker
+from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
+from tests.registry.probes import dump, observed, puts, recorded
+
+NAMES = [f"t{number}" for number in range(10)]
+
+
+async def test_a_registered_topic_is_found_with_its_queues_and_the_address(store: Store) -> None:
+    await store.register(Broker("a", "h:1", 0, "c"), [TopicConfig("orders", 4, 8, 6, 1)])
+    (route,) = (await store.routes(["orders", "unknown"])).values()
+    assert route.topic == "orders"
+    assert route.queue_datas == (QueueData("a", 4, 8, 6, 1),)
+    assert route.broker_datas == (BrokerData("c", "a", {0: "h:1"}),)
+
+
+async def test_brokers_that_share_a_topic_stand_in_one_route(store: Store) -> None:
+    await store.register(broker("a"), topics(2))
+    await store.register(broker("b", address=OTHER_ADDRESS), topics(1, queues=8))
+    routes = await store.routes(["t0", "t1"])
+    assert [row.broker_name for row in routes["t0"].queue_datas] == ["a", "b"]
+    assert [data.master_address for data in routes["t0"].broker_datas] == [ADDRESS, OTHER_ADDRESS]
+    assert [row.broker_name for row in routes["t1"].queue_datas] == ["a"]
+
+
+async def test_a_registration_is_the_whole_table(store: Store) -> None:
+    held = await store.register(broker(), topics(3))
+    await store.register(broker(), topics(2, first=2, queues=8), held=held)
+    routes = await store.routes(NAMES)
+    assert {topic: route.queue_datas[0].read_queue_nums for topic, route in routes.items()} == {
+        "t2": 8,
+        "t3": 8,
+    }
+    assert await store.topics() == ["t2", "t3"]
+
+
+async def test_topics_that_a_broker_gives_up_stay_with_the_others(store: Store) -> None:
+    held = await store.register(broker("a"), topics(1))
+    await store.register(broker("b", address=OTHER_ADDRESS), topics(1))
+    await store.register(broker("a"), [], held=held)
+    (route,) = (await store.routes(["t0"])).values()
+    assert [row.broker_name for row in route.queue_datas] == ["b"]
+
+
+async def test_the_last_topic_that_is_given_up_leaves_no_key(store: Store, admin: redis.Redis) -> None:
+    held = await store.register(broker(), topics(3))
+    await store.register(broker(), [], held=held)
+    assert not [key for key in dump(admin) if ":topic:" in key or key.endswith(":topics")]
+
+
+async def test_a_second_registration_sends_only_what_changed(store: Store) -> None:
+    held = await store.register(broker(), topics(10))
+    wanted = {**table(9), "t3": table(4, queues=8)["t3"], "new": TopicConfig("new")}
+    batches: list[Batch] = []
+    await store.run(recorded(plans.register(store.config, broker(), wanted, held=held), batches))
+    assert [sorted(names) for names in puts(batches)] == [["new", "t3", "t9"]]
+    assert not [batch for batch in batches if isinstance(batch, Reads)]
+    assert await store.topics() == sorted(wanted)
+
+
+async def test_a_restarted_owner_sends_only_what_differs_from_the_stored_table(store: Store) -> None:
+    await store.register(broker(), topics(10))
+    batches: list[Batch] = []
+    wanted = {**table(9), "t3": table(4, queues=8)["t3"], "new": TopicConfig("new")}
+    held = await store.run(recorded(plans.register(store.config, broker(), wanted), batches))
+    assert [sorted(names) for names in puts(batches)] == [["new", "t3", "t9"]]
+    assert held.topics == wanted
+
+
+async def test_a_restarted_owner_with_the_same_table_writes_no_topic(store: Store) -> None:
+    await store.register(broker(), topics(10))
+    batches: list[Batch] = []
+    await store.run(recorded(plans.register(store.config, broker(), table(10)), batches))
+    assert puts(batches) == []
+
+
+async def test_a_repeated_registration_changes_nothing_and_announces_nothing(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(10))
+    before = dump(admin, but=store.keys.deadlines)
+    assert await store.register(broker(), topics(10), held=held) == held
+    assert dump(admin, but=store.keys.deadlines) == before
+
+
+async def test_a_large_table_is_written_in_chunks_and_then_complete(
+    make_store: StoreMaker, redis_url: str
+) -> None:
+    store = make_store(redis_url, chunk_topics=3)
+    batches: list[Batch] = []
+    held = await store.run(recorded(plans.register(store.config, broker(), table(10)), batches))
+    assert [len(names) for names in puts(batches)] == [3, 3, 3, 1]
+    assert sorted(await store.routes(NAMES)) == NAMES
+    batches.clear()
+    mixed = {**table(6, queues=8), "new-0": TopicConfig("new-0"), "new-1": TopicConfig("new-1")}
+    await store.run(recorded(plans.register(store.config, broker(), mixed, held=held), batches))
+    assert [len(names) for names in puts(batches)] == [3, 3, 3, 3]
+    assert await store.topics() == sorted(mixed)
+
+
+async def test_a_reader_never_sees_half_a_topic(make_store: StoreMaker, redis_url: str) -> None:
+    store = make_store(redis_url, chunk_topics=3)
+    await store.register(broker("other", address=OTHER_ADDRESS), topics(10, queues=2))
+    held = await store.register(broker(), topics(10, queues=4))
+    seen = set()
+    with RouteStore.from_url(redis_url) as reader:
+
+        def look(_: object = None) -> None:
+            for topic, route in reader.routes(NAMES).items():
+                rows = {row.broker_name: row for row in route.queue_datas}
+                assert rows["other"] == QueueData("other", 2, 2, 6)
+                if row := rows.get("broker-a"):
+                    assert row.read_queue_nums == row.write_queue_nums
+                seen.add((topic, row and row.read_queue_nums))
+
+        look()
+        wanted = table(9, queues=8)
+        await store.run(observed(plans.register(store.config, broker(), wanted, held=held), look))
+    assert seen == {(name, queues) for name in NAMES[:9] for queues in (4, 8)} | {("t9", 4), ("t9", None)}
+
+
+async def test_the_lease_comes_last_so_that_no_address_is_visible_without_its_topics(store: Store) -> None:
+    batches: list[Batch] = []
+    await store.run(recorded(plans.register(store.config, broker(), table(3)), batches))
+    calls = [batch.script for batch in batches if isinstance(batch, Call)]
+    assert calls == [scripts.CLAIM, scripts.PUT_TOPICS, scripts.ACTIVATE]
+
+
+async def test_a_replica_brings_an_address_and_no_topics(store: Store) -> None:
+    await store.register(broker(), topics(1))
+    replica = await store.register(broker(broker_id=1, address=OTHER_ADDRESS), topics(5))
+    assert replica.topics == {}
+    assert await store.topics() == ["t0"]
+    (route,) = (await store.routes(["t0"])).values()
+    assert route.broker_datas == (BrokerData("cluster-1", "broker-a", {0: ADDRESS, 1: OTHER_ADDRESS}),)
+
+
+async def test_the_topics_of_a_group_stay_while_one_replica_lives(store: Store) -> None:
+    master = await store.register(broker(), topics(1))
+    await store.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+    await store.unregister(master)
+    (route,) = (await store.routes(["t0"])).values()
+    assert route.broker_datas == (BrokerData("cluster-1", "broker-a", {1: OTHER_ADDRESS}),)
+
+
+async def test_an_owner_may_move_to_another_address(store: Store) -> None:
+    held = await store.register(broker(), topics(1))
+    position = (await store.changes_since()).position
+    await store.register(broker(address=OTHER_ADDRESS), topics(1), held=held)
+    (route,) = (await store.routes(["t0"])).values()
+    assert route.broker_datas[0].master_address == OTHER_ADDRESS
+    (change,) = (await store.changes_since(position)).changes
+    assert change.address == OTHER_ADDRESS
+
+
+async def test_the_version_of_the_brokers_table_is_stored(store: Store, admin: redis.Redis) -> None:
+    await store.register(broker(), topics(1), version=DataVersion(timestamp=5, counter=7))
+    stored = admin.hget(store.keys.broker("broker-a"), "version")
+    assert stored == b'{"counter":7,"stateVersion":0,"timestamp":5}'
+
+
+async def test_a_topic_that_stands_twice_is_refused_and_nothing_is_sent(
+    store: Store, admin: redis.Redis
+) -> None:
+    with pytest.raises(InvalidInput, match="twice"):
+        await store.register(broker(), [TopicConfig("t"), TopicConfig("t")])
+    assert dump(admin) == {}
+
+
+async def test_a_script_that_the_server_forgot_is_sent_again(store: Store, admin: redis.Redis) -> None:
+    held = None
+    for number in range(1, 4):
+        admin.script_flush()
+        held = await store.register(broker(), topics(number), held=held)
+    assert await store.topics() == ["t0", "t1", "t2"]

@@ -1,0 +1,99 @@
+"""The Lua scripts, the commands that plans send, and that all of it is legal on a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from sharedroutes.registry import EmbeddedServer, LeaseStatus, plans, scripts
+from sharedroutes.registry.plans import Batch, Call, Plan, Reads
+from sharedroutes.registry.scripts import Script
+from tests.fix_redis import Store, StoreMaker
+from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
+from tests.registry.probes import recorded
+from tests.support import wait_until
+
+SOURCES = sorted(Path(scripts.__file__).with_name("lua").glob("[!_]*.lua"))
+
+
+def test_every_script_file_is_loaded() -> None:
+    assert sorted(script.name for script in scripts.ALL) == [path.stem for path in SOURCES]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_first_line_of_a_script_is_its_contract(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    assert re.fullmatch(r"-- KEYS .+; ARGV .+; reply .+; may be repeated.*", first)
+
+
+@pytest.mark.parametrize("script", scripts.ALL, ids=lambda script: script.name)
+def test_the_server_knows_a_script_by_the_same_digest(admin: redis.Redis, script: Script) -> None:
+    assert admin.script_load(script.source) == script.sha
+
+
+@pytest.mark.parametrize("script", scripts.ALL, ids=lambda script: script.name)
+def test_a_script_names_no_key_that_it_was_not_given(script: Script) -> None:
+    code = re.sub(r"--[^\n]*", "", script.source)
+    assert "{" + "sharedroutes" not in code
+    for call in re.findall(r"redis\.p?call\('\w+',\s*([^,)]+)", code):
+        assert re.match(r"KEYS\[|unpack\(|key\b|stream\b", call), call
+
+
+async def every_operation(store: Store) -> list[Batch]:
+    """Run every operation and return what it sent."""
+    batches: list[Batch] = []
+
+    async def run(plan: Plan[Any]) -> Any:
+        return await store.run(recorded(plan, batches))
+
+    held = await run(plans.register(store.config, broker(), table(3)))
+    await run(plans.register(store.config, broker(broker_id=1, address=OTHER_ADDRESS), {}))
+    held = await run(plans.register(store.config, broker(), table(2, queues=8), held=held))
+    assert await run(plans.heartbeat(store.config, held)) is LeaseStatus.OK
+    await run(plans.lookup(store.keys, ["t0", "t2"]))
+    await run(plans.topics(store.keys))
+    await run(plans.brokers(store.keys))
+    await run(plans.changes_since(store.keys, plans.ORIGIN))
+    await run(plans.last_change_id(store.keys))
+    assert await run(plans.unregister(store.config, held))
+    return batches
+
+
+async def test_a_batch_is_plain_reads_or_one_script(store: Store, admin: redis.Redis) -> None:
+    batches = await every_operation(store)
+    sent = {str(command[0]) for batch in batches if isinstance(batch, Reads) for command in batch.commands}
+    described = admin.execute_command("COMMAND", "INFO", *sorted(sent))  # type: ignore[no-untyped-call]
+    for name in sent:
+        assert "readonly" in described[name.lower()]["flags"], name
+    assert {batch.script for batch in batches if isinstance(batch, Call)} == set(scripts.ALL)
+
+
+async def test_nothing_that_is_sent_walks_over_all_keys(store: Store) -> None:
+    for batch in await every_operation(store):
+        if isinstance(batch, Reads):
+            assert not {command[0] for command in batch.commands} & {"KEYS", "SCAN"}
+    assert not [script for script in scripts.ALL if re.search(r"'(KEYS|SCAN)'", script.source)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """Return the address of a Redis Cluster of one node, which refuses what concerns several slots."""
+    with EmbeddedServer("--cluster-enabled", "yes") as node, redis.Redis.from_url(node.url) as admin:
+        admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        wait_until(
+            lambda: b"cluster_state:ok" in admin.execute_command("CLUSTER", "INFO"),
+            description="the cluster of one node is ready",
+        )
+        yield node.url
+
+
+async def test_every_operation_is_legal_on_a_cluster(make_store: StoreMaker, cluster: str) -> None:
+    store = make_store(cluster)
+    await every_operation(store)
+    held = await store.register(broker(), topics(1_500))
+    assert len(await store.routes([*held.topics])) == 1_500

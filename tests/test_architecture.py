@@ -1,0 +1,109 @@
+"""The rules about layers, sizes, redis and clocks that CONTRIBUTING.md states."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGED: Final[list[str]] = sorted(PYPROJECT["tool"]["setuptools"]["package-dir"].values())
+FOLDERS: Final = sorted(
+    path.name
+    for path in ROOT.iterdir()
+    if path.is_dir() and path.name.isidentifier() and path.name not in {"build", "dist"}
+)
+CLOCKLESS: Final = ("registry", "client", "broker_agent")
+USERS_OF_REDIS: Final = {"registry/store.py", "registry/aiostore.py", "registry/redispy.py"}
+
+MAX_FILE_LINES: Final = 500
+MAX_FUNCTION_LINES: Final = 60
+
+WALL_CLOCKS: Final = {
+    "time": {"time", "time_ns", "localtime", "gmtime", "ctime", "asctime", "strftime"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+}
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _sources(*folders: str) -> list[str]:
+    """Return the Python files of the folders, relative to the root; links are not followed."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def _lines(source: str) -> list[str]:
+    return (ROOT / source).read_text(encoding="utf-8").splitlines()
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"), source))
+
+
+def _imported(source: str) -> Iterator[str]:
+    """Yield the absolute modules a file imports."""
+    for node in _nodes(source):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+def _body_lines(function: Function) -> int:
+    """Return how many lines a function has from the first statement after its docstring on."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def _wall_clock_reads(source: str) -> Iterator[str]:
+    for node in _nodes(source):
+        if isinstance(node, ast.Attribute):
+            owner = (
+                node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            )
+            if node.attr in WALL_CLOCKS.get(owner, ()):
+                yield f"{source}:{node.lineno}: {owner}.{node.attr}"
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "time":
+            for alias in node.names:
+                if alias.name in WALL_CLOCKS["time"]:
+                    yield f"{source}:{node.lineno}: from time import {alias.name}"
+
+
+def test_the_layers_hold() -> None:
+    # Not in this process: import-linter's logging set-up disables the loggers that other tests look at.
+    program = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_only_the_stores_import_redis() -> None:
+    users = {
+        source
+        for source in _sources(*PACKAGED)
+        if any(module.partition(".")[0] == "redis" for module in _imported(source))
+    }
+    assert users == USERS_OF_REDIS
+
+
+def test_no_decision_reads_the_wall_clock() -> None:
+    assert [read for source in _sources(*CLOCKLESS) for read in _wall_clock_reads(source)] == []
+
+
+@pytest.mark.parametrize("source", _sources(*FOLDERS))
+def test_files_and_functions_stay_small(source: str) -> None:
+    assert len(_lines(source)) <= MAX_FILE_LINES
+    functions = [node for node in _nodes(source) if isinstance(node, Function)]
+    long = {f.name: length for f in functions if (length := _body_lines(f)) > MAX_FUNCTION_LINES}
+    assert long == {}
