@@ -28,8 +28,11 @@ _START_ATTEMPTS: Final = 5
 
 # The server takes the place of this shell (`exec`), so its pid is the shell's. The guard it leaves behind
 # reads a pipe whose other end only the parent holds: end of file without a word = the parent died, in
-# whatever way. A pipe works from every thread and on every POSIX system, unlike Linux's parent-death signal.
-_GUARDED: Final = 'exec 3<&0; (read -r bye <&3 || kill -9 $$) >/dev/null 2>&1 & exec "$@" </dev/null 3<&-'
+# whatever way; $0 is the server's folder. A pipe works from every thread and on every POSIX system, unlike
+# Linux's parent-death signal.
+_GUARDED: Final = (
+    'exec 3<&0; (read -r bye <&3 || { kill -9 $$; rm -rf "$0"; }) >/dev/null 2>&1 & exec "$@" </dev/null 3<&-'
+)
 
 _RUNNING: Final[weakref.WeakSet[EmbeddedServer]] = weakref.WeakSet()
 
@@ -75,7 +78,7 @@ class EmbeddedServer:
         self._options = options
         self._socket_path = unix_socket
         self._port = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -149,7 +152,7 @@ class EmbeddedServer:
         command = (self._binary, *listen, "--save", "", "--appendonly", "no", "--dir", str(folder))
         with (folder / "server.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
-                ("/bin/sh", "-c", _GUARDED, "sh", *command, *self._options),
+                ("/bin/sh", "-c", _GUARDED, str(folder), *command, *self._options),
                 bufsize=0,  # nothing is left to be flushed into a pipe that broke
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -182,8 +185,8 @@ class EmbeddedServer:
 
     def _working_folder(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="sharedroutes-")
-        return Path(self._folder.name)
+            self._folder = Path(tempfile.mkdtemp(prefix="sharedroutes-"))
+        return self._folder
 
     def _log(self) -> str:
         lines = (self._working_folder() / "server.log").read_text(errors="replace").strip().splitlines()
@@ -209,13 +212,13 @@ class EmbeddedServer:
         _RUNNING.discard(self)
         folder, self._folder = self._folder, None
         if folder is not None:
-            folder.cleanup()
+            shutil.rmtree(folder, ignore_errors=True)  # what is left there harms nobody
 
     def _let_go(self) -> None:
-        """In a forked child: the server belongs to the parent, so the child must not hold its pipe."""
+        """In a forked child: server and folder are the parent's, so the child must not hold the pipe."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._process = None
+        self._process = self._folder = None
 
 
 def _free_port() -> int:

@@ -1,8 +1,9 @@
 """One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
 
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
+from .lease import heartbeat, unregister
 from .read import ORIGIN, ChangePage, Lookup, brokers, changes_since, last_change_id, lookup, route_of, topics
-from .write import heartbeat, register, unregister
+from .registration import register
 
 __all__ = [
     "ORIGIN",

@@ -1,4 +1,4 @@
-"""The operations that change a registry: register, heartbeat, unregister."""
+"""Registration: the difference of a broker's table in chunks, the lease last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, CorruptData, InvalidInput, RegistryError, StaleEpoch
+from ..errors import BrokerOwned, CorruptData, InvalidInput, RegistryError
 from ..keys import Keys
 from ..model import (
     MASTER_ID,
@@ -17,13 +17,13 @@ from ..model import (
     Change,
     ChangeKind,
     DataVersion,
-    LeaseStatus,
     Registration,
     TopicConfig,
 )
 from .base import Call, Plan, Reads, checked, script_reply
+from .lease import fenced
 
-__all__ = ["heartbeat", "register", "unregister"]
+__all__ = ["register"]
 
 _SCAN_COUNT: Final = 2_000
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
@@ -68,65 +68,6 @@ def register(
     return _done(write, done)
 
 
-def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
-    """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
-
-    Raises StoreRefused, StoreUnavailable.
-    """
-    keys, broker = Keys(config.namespace), held.broker
-    name, broker_id = broker.broker_name, broker.broker_id
-    call = Call(
-        scripts.HEARTBEAT,
-        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines),
-        (
-            broker_id,
-            held.epoch,
-            held.table_token,
-            config.lease_ttl_ms,
-            keys.lease_member(name, broker_id),
-        ),
-    )
-    status, *_ = yield from script_reply(call)
-    return LeaseStatus(status)
-
-
-def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unregistered") -> Plan[bool]:
-    """End a lease at once (RocketMQ: unregisterBroker); the table stays, for the broker's next start.
-
-    Returns whether there was one to end. Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable.
-    """
-    keys, broker = Keys(config.namespace), held.broker
-    name, broker_id = broker.broker_name, broker.broker_id
-    record = Change(
-        kind=ChangeKind.DOWN,
-        broker_name=name,
-        broker_id=broker_id,
-        epoch=held.epoch,
-        cluster=broker.cluster,
-        reason=reason,
-    )
-    call = Call(
-        scripts.UNREGISTER,
-        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.changes),
-        (
-            broker_id,
-            held.epoch,
-            keys.lease_member(name, broker_id),
-            codec.encode_change(record),
-            config.feed_max_entries,
-        ),
-    )
-    status, detail = yield from script_reply(call)
-    if status == "fenced":
-        raise _fenced(broker, held.epoch, detail)
-    return bool(int(detail))
-
-
-def _fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
-    known = int(current) if current.isdecimal() else 0  # garbage: whoever claims the broker is told
-    return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)
-
-
 @dataclass(frozen=True, slots=True)
 class _Write:
     """What every step of one registration needs."""
@@ -143,9 +84,6 @@ class _Write:
     @property
     def lease_key(self) -> str:
         return self.keys.lease(self.broker.broker_name, self.broker.broker_id)
-
-    def fenced(self, epoch: int, current: str) -> StaleEpoch:
-        return _fenced(self.broker, epoch, current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +205,7 @@ def _bring_up_to_date(
             _put_call(write, registration.epoch, (token, next_token), chunk)
         )
         if status == "fenced":
-            raise write.fenced(registration.epoch, rest[0])
+            raise fenced(write.broker, registration.epoch, rest[0])
         if status == "moved":
             return None
         token = next_token
@@ -348,5 +286,5 @@ def _activate(write: _Write, registration: Registration) -> Plan[Registration | 
     )
     status, *rest = yield from script_reply(call)
     if status == "fenced":
-        raise write.fenced(epoch, rest[0])
+        raise fenced(write.broker, epoch, rest[0])
     return None if status == "moved" else registration

@@ -1,0 +1,72 @@
+"""The small operations on a lease: heartbeat, unregister."""
+
+from __future__ import annotations
+
+from .. import codec, scripts
+from ..config import RegistryConfig
+from ..errors import StaleEpoch
+from ..keys import Keys
+from ..model import Broker, Change, ChangeKind, LeaseStatus, Registration
+from .base import Call, Plan, script_reply
+
+__all__ = ["fenced", "heartbeat", "unregister"]
+
+
+def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
+    """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
+
+    Raises StoreRefused, StoreUnavailable.
+    """
+    keys, broker = Keys(config.namespace), held.broker
+    name, broker_id = broker.broker_name, broker.broker_id
+    call = Call(
+        scripts.HEARTBEAT,
+        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines),
+        (
+            broker_id,
+            held.epoch,
+            held.table_token,
+            config.lease_ttl_ms,
+            keys.lease_member(name, broker_id),
+        ),
+    )
+    status, *_ = yield from script_reply(call)
+    return LeaseStatus(status)
+
+
+def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unregistered") -> Plan[bool]:
+    """End a lease at once (RocketMQ: unregisterBroker); the table stays, for the broker's next start.
+
+    Returns whether there was one to end. Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable.
+    """
+    keys, broker = Keys(config.namespace), held.broker
+    name, broker_id = broker.broker_name, broker.broker_id
+    record = Change(
+        kind=ChangeKind.DOWN,
+        broker_name=name,
+        broker_id=broker_id,
+        epoch=held.epoch,
+        cluster=broker.cluster,
+        reason=reason,
+    )
+    call = Call(
+        scripts.UNREGISTER,
+        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.changes),
+        (
+            broker_id,
+            held.epoch,
+            keys.lease_member(name, broker_id),
+            codec.encode_change(record),
+            config.feed_max_entries,
+        ),
+    )
+    status, detail = yield from script_reply(call)
+    if status == "fenced":
+        raise fenced(broker, held.epoch, detail)
+    return bool(int(detail))
+
+
+def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
+    """Return the error of an owner whose epoch is not the current one."""
+    known = int(current) if current.isdecimal() else 0  # garbage: whoever claims the broker is told
+    return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)
