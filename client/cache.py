@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from ..registry.model import BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute
+from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute
 from ..registry.plans import Lookup, route_of
 from .config import ClientConfig
 from .guard import MassLossGuard
@@ -46,14 +46,15 @@ class RouteCache:
         self._rng = rng
         self._number = 0
         self._topic_seen: dict[str, int] = {}
+        self._answered: dict[str, float] = {}
         self._broker_seen: dict[str, int] = {}
         self._dirty: dict[str, int] = {}
         self._stale_groups: dict[str, int] = {}
         self._refresh_at = 0.0
         self._leases_at = 0.0
         self.rows: dict[str, tuple[QueueData, ...]] = {}
-        self.missing: dict[str, float] = {}
-        """Topics that nobody holds, with the time at which that was learnt."""
+        self.missing: dict[str, None] = {}
+        """Topics that nobody holds, the one asked for last at the end; the feed says when one is created."""
 
         self.groups: dict[str, Group] = {}
         self.alive: dict[str, BrokerData] = {}
@@ -70,10 +71,14 @@ class RouteCache:
         route = route_of(topic, rows, self.alive)
         return route if route.queue_datas else None
 
-    def is_missing(self, topic: str, now: float) -> bool:
-        """Whether the table was asked for the topic so recently that asking again is pointless."""
-        learnt = self.missing.get(topic)
-        return learnt is not None and topic not in self._dirty and now < learnt + self._config.missing_retry_s
+    def was_asked(self, topic: str, now: float) -> bool:
+        """Whether the table told of the topic so recently that asking again is pointless."""
+        answered = self._answered.get(topic)
+        return (
+            answered is not None
+            and topic not in self._dirty
+            and now < answered + self._config.missing_retry_s
+        )
 
     def request(self, topics: Iterable[str]) -> Request:
         """Return the request that answers a caller's question."""
@@ -129,7 +134,8 @@ class RouteCache:
                         self._dirty[topic] = self._number
             elif name in self.groups:
                 self._stale_groups[name] = self._number
-                if change.kind is ChangeKind.DOWN and self._drop_member(name, change.broker_id):
+                own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
+                if own_word and self._drop_member(name, change.broker_id):
                     gone.add(name)
         return self._topics_of(gone)
 
@@ -191,6 +197,7 @@ class RouteCache:
     def _take_topic(self, request: Request, answer: Lookup, topic: str, now: float, *, holding: bool) -> bool:
         """Store the rows of a topic; whether they changed."""
         self._topic_seen[topic] = request.number
+        self._answered[topic] = now
         old, new = self.rows.get(topic), answer.rows.get(topic)
         if new is None and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
@@ -200,19 +207,19 @@ class RouteCache:
                 self.held.add(topic)
         if new is None:
             self.rows.pop(topic, None)
-            self._remember_missing(topic, now)
+            self._remember_missing(topic)
         else:
             self.missing.pop(topic, None)
             self.rows[topic] = new
         return new != old
 
-    def _remember_missing(self, topic: str, now: float) -> None:
+    def _remember_missing(self, topic: str) -> None:
         self.missing.pop(topic, None)
-        self.missing[topic] = now
+        self.missing[topic] = None
         while len(self.missing) > _MAX_MISSING:
             oldest = next(iter(self.missing))
-            del self.missing[oldest]
-            self._topic_seen.pop(oldest, None)
+            for table in (self.missing, self._topic_seen, self._answered, self._dirty):
+                table.pop(oldest, None)
 
     def _drop_member(self, name: str, broker_id: int) -> bool:
         """Remove an address that its owner gave up: no guess, so the guard has no say."""

@@ -29,7 +29,7 @@ class ClientConfig:
     """Clients spread over so many seconds what all of them would otherwise do at once."""
 
     missing_retry_s: float = 1.0
-    """A topic that nobody holds is not asked for again within this time, unless the feed names it."""
+    """A topic without a live broker is not asked for again within this time, unless the feed names it."""
 
     guard_share: float = 0.5
     """An answer that loses more than this share of the live brokers is not believed at once."""

@@ -120,7 +120,7 @@ class ClientCore:
             unknown = [
                 topic
                 for topic in topics
-                if self._cache.route(topic) is None and not self._cache.is_missing(topic, now)
+                if self._cache.route(topic) is None and not self._cache.was_asked(topic, now)
             ]
             return self._cache.request(unknown) if unknown else None
 

@@ -15,6 +15,7 @@ from .errors import (
     StoreUnavailable,
 )
 from .model import (
+    EXPIRED,
     MASTER_ID,
     Broker,
     BrokerData,
@@ -27,6 +28,7 @@ from .model import (
     Perm,
     QueueData,
     Registration,
+    Sweep,
     TopicConfig,
     TopicRoute,
     topic_table,
@@ -35,6 +37,7 @@ from .plans import ChangePage, Lookup
 from .store import RouteStore
 
 __all__ = [
+    "EXPIRED",
     "MASTER_ID",
     "AsyncRouteStore",
     "Broker",
@@ -62,6 +65,7 @@ __all__ = [
     "StoreRefused",
     "StoreTimeout",
     "StoreUnavailable",
+    "Sweep",
     "TopicConfig",
     "TopicRoute",
     "embedded_redis",

@@ -21,6 +21,7 @@ from .model import (
     Group,
     LeaseStatus,
     Registration,
+    Sweep,
     TopicConfig,
     TopicRoute,
     topic_table,
@@ -133,6 +134,10 @@ class AsyncRouteStore:
     async def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
         """End a lease at once; see plans.unregister."""
         return await self.run(plans.unregister(self.config, held, reason=reason))
+
+    async def sweep(self, holder: str) -> Sweep:
+        """Announce the brokers whose lease has ended; see plans.sweep."""
+        return await self.run(plans.sweep(self.config, holder))
 
     async def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
         """Return the routes of those topics that a live broker holds."""

@@ -25,6 +25,9 @@ class RegistryConfig:
     lease_ttl_s: float = 15.0
     """A broker that was silent for so long is dead; at least twice the heartbeat interval of its agent."""
 
+    sweeper_lease_s: float = 1.0
+    """When the process that looks for ended leases is silent for so long, another one does it."""
+
     call_deadline_s: float = 3.0
     """The longest wait for one answer of the store (RocketMQ: mqClientApiTimeout)."""
 
@@ -44,7 +47,7 @@ class RegistryConfig:
         namespace: object = self.namespace
         if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
             raise InvalidInput(f"namespace: {self.namespace!r} is not 1 to 64 letters, digits or _ . : -")
-        for name in ("lease_ttl_s", "call_deadline_s", "connect_deadline_s"):
+        for name in ("lease_ttl_s", "sweeper_lease_s", "call_deadline_s", "connect_deadline_s"):
             check_seconds(name, getattr(self, name), 0.05)
         check_int("max_connections", self.max_connections, 1, 10_000)
         check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)

@@ -17,11 +17,12 @@ class Keys:
     topics: str = field(init=False)
     deadlines: str = field(init=False)
     changes: str = field(init=False)
+    sweeper: str = field(init=False)
 
     def __post_init__(self) -> None:
         prefix = "{" + self.namespace + "}"
         object.__setattr__(self, "prefix", prefix)
-        for name in ("brokers", "topics", "deadlines", "changes"):
+        for name in ("brokers", "topics", "deadlines", "changes", "sweeper"):
             object.__setattr__(self, name, f"{prefix}:{name}")
 
     def topic(self, topic: str) -> str:

@@ -8,9 +8,10 @@ from enum import IntFlag, StrEnum
 from typing import Final, NamedTuple
 
 from .checks import check_address, check_broker_name, check_int, check_name, check_utf8
-from .errors import InvalidInput
+from .errors import CorruptData, InvalidInput
 
 __all__ = [
+    "EXPIRED",
     "MASTER_ID",
     "Broker",
     "BrokerData",
@@ -23,6 +24,7 @@ __all__ = [
     "Perm",
     "QueueData",
     "Registration",
+    "Sweep",
     "TopicConfig",
     "TopicRoute",
     "topic_table",
@@ -224,6 +226,10 @@ class LeaseStatus(StrEnum):
     """The lease was renewed, but the table in the store is not the one this owner wrote."""
 
 
+EXPIRED: Final = "expired"
+"""The reason of a DOWN that nobody asked for: the lease has ended. Others are an owner's own word."""
+
+
 class ChangeKind(StrEnum):
     """What a record of the change stream is about."""
 
@@ -245,7 +251,7 @@ class Change:
     """With UP: the address clients use."""
 
     reason: str = ""
-    """With DOWN: why, for example `unregistered`."""
+    """With DOWN: why, for example `unregistered`, or EXPIRED."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -254,6 +260,23 @@ class Change:
 
     change_id: str = ""
     """The id in the stream: `<ms>-<seq>` of the store's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one look for leases that have ended found."""
+
+    held: bool
+    """Whether the sweep is somebody else's at the moment: then nothing was looked at."""
+
+    wait_s: float | None
+    """Seconds until something can be due: a lease ends, or the other sweeper's does; None = no lease."""
+
+    expired: tuple[tuple[str, int], ...] = ()
+    """Broker name and id of those whose end was announced."""
+
+    corrupt: tuple[CorruptData, ...] = ()
+    """Keys in the way of announcing the end of others."""
 
 
 class MessageQueue(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ACTIVATE", "ALL", "CLAIM", "HEARTBEAT", "PUT_TOPICS", "UNREGISTER", "Script"]
+__all__ = ["ACTIVATE", "ALL", "CLAIM", "EXPIRE", "HEARTBEAT", "PUT_TOPICS", "SWEEP", "UNREGISTER", "Script"]
 
 _FOLDER: Final = Path(__file__).with_name("lua")
 _COMMON: Final = (_FOLDER / "_common.lua").read_text(encoding="utf-8")
@@ -32,5 +32,7 @@ PUT_TOPICS: Final = _load("put_topics")
 ACTIVATE: Final = _load("activate")
 HEARTBEAT: Final = _load("heartbeat")
 UNREGISTER: Final = _load("unregister")
+SWEEP: Final = _load("sweep")
+EXPIRE: Final = _load("expire")
 
-ALL: Final = (CLAIM, PUT_TOPICS, ACTIVATE, HEARTBEAT, UNREGISTER)
+ALL: Final = (CLAIM, PUT_TOPICS, ACTIVATE, HEARTBEAT, UNREGISTER, SWEEP, EXPIRE)

@@ -20,6 +20,7 @@ from .model import (
     Group,
     LeaseStatus,
     Registration,
+    Sweep,
     TopicConfig,
     TopicRoute,
     topic_table,
@@ -132,6 +133,10 @@ class RouteStore:
     def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
         """End a lease at once; see plans.unregister."""
         return self.run(plans.unregister(self.config, held, reason=reason))
+
+    def sweep(self, holder: str) -> Sweep:
+        """Announce the brokers whose lease has ended; see plans.sweep."""
+        return self.run(plans.sweep(self.config, holder))
 
     def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
         """Return the routes of those topics that a live broker holds."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -21,6 +22,15 @@ FOLDERS: Final = sorted(
     for path in ROOT.iterdir()
     if path.is_dir() and path.name.isidentifier() and path.name not in {"build", "dist"}
 )
+EXTRAS_OF: Final = {
+    "src/sharedroutes": [],
+    "registry": [],
+    "client": [],
+    "broker_agent": ["agent"],
+    "cli": ["agent", "cli"],
+}
+"""The extras that the user of a folder installs."""
+
 CLOCKLESS: Final = ("registry", "client", "broker_agent")
 USERS_OF_REDIS: Final = {"registry/store.py", "registry/aiostore.py", "registry/redispy.py"}
 
@@ -86,6 +96,16 @@ def test_the_layers_hold() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("folder", PACKAGED)
+def test_a_folder_imports_only_what_its_extras_bring(folder: str) -> None:
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *(text for extra in EXTRAS_OF[folder] for text in extras[extra])]
+    brought = {Requirement(text).name for text in asked}
+    used = {name.partition(".")[0] for source in _sources(folder) for name in _imported(source)}
+    assert used - sys.stdlib_module_names - brought == set()
 
 
 def test_only_the_stores_import_redis() -> None:

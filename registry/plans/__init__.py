@@ -1,6 +1,7 @@
 """One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
 
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
+from .expiry import sweep
 from .lease import heartbeat, unregister
 from .read import ORIGIN, ChangePage, Lookup, brokers, changes_since, last_change_id, lookup, route_of, topics
 from .registration import register
@@ -23,6 +24,7 @@ __all__ = [
     "lookup",
     "register",
     "route_of",
+    "sweep",
     "topics",
     "unregister",
 ]

@@ -49,14 +49,14 @@ SpawnParent = Callable[[str], Parent]
 
 
 @pytest.fixture
-def spawn_parent() -> Iterator[SpawnParent]:
+def spawn_parent(tmp_path: Path) -> Iterator[SpawnParent]:
     """Return a function that runs a program which starts a server and lives on until its stdin ends."""
     parents: list[Parent] = []
 
     def spawn(program: str) -> Parent:
         process = subprocess.Popen(
             (sys.executable, "-c", BEGIN + program + END),
-            env={**os.environ, "PYTHONPATH": str(SOURCES)},
+            env={**os.environ, "PYTHONPATH": str(SOURCES), "TMPDIR": str(tmp_path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -75,44 +75,51 @@ def spawn_parent() -> Iterator[SpawnParent]:
             parent.process.communicate()
 
 
-def await_end(parent: Parent) -> None:
+def await_end(parent: Parent, tmp_path: Path) -> None:
     wait_until(lambda: refuses(parent.port), timeout_s=10, description="the server is gone")
+    wait_until(lambda: not [*tmp_path.iterdir()], timeout_s=10, description="its folder is gone")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_dies_with_a_parent_that_is_killed(spawn_parent: SpawnParent, how: signal.Signals) -> None:
+def test_a_server_dies_with_a_parent_that_is_killed(
+    spawn_parent: SpawnParent, how: signal.Signals, tmp_path: Path
+) -> None:
     parent = spawn_parent(START)
     assert answers(parent.url)
     parent.process.send_signal(how)
-    await_end(parent)
+    await_end(parent, tmp_path)
 
 
-def test_a_server_dies_with_a_parent_that_ends_without_stopping_it(spawn_parent: SpawnParent) -> None:
+def test_a_server_dies_with_a_parent_that_ends_without_stopping_it(
+    spawn_parent: SpawnParent, tmp_path: Path
+) -> None:
     parent = spawn_parent(START)
     parent.process.communicate()
     assert parent.process.returncode == 0
-    await_end(parent)
+    await_end(parent, tmp_path)
 
 
-def test_a_paused_server_dies_with_its_parent(spawn_parent: SpawnParent) -> None:
+def test_a_paused_server_dies_with_its_parent(spawn_parent: SpawnParent, tmp_path: Path) -> None:
     parent = spawn_parent(START + "server.pause()\n")
     assert not answers(parent.url)
     parent.process.kill()
-    await_end(parent)
+    await_end(parent, tmp_path)
 
 
-def test_a_server_that_was_started_again_dies_with_its_parent(spawn_parent: SpawnParent) -> None:
+def test_a_server_that_was_started_again_dies_with_its_parent(
+    spawn_parent: SpawnParent, tmp_path: Path
+) -> None:
     parent = spawn_parent(START + "server.kill()\n" + START)
     assert answers(parent.url)
     parent.process.kill()
-    await_end(parent)
+    await_end(parent, tmp_path)
 
 
-def test_a_server_outlives_the_thread_that_started_it(spawn_parent: SpawnParent) -> None:
+def test_a_server_outlives_the_thread_that_started_it(spawn_parent: SpawnParent, tmp_path: Path) -> None:
     parent = spawn_parent("thread = threading.Thread(target=server.start); thread.start(); thread.join()")
     assert answers(parent.url)
     parent.process.kill()
-    await_end(parent)
+    await_end(parent, tmp_path)
 
 
 CHILDREN: Final = {
@@ -123,22 +130,26 @@ CHILDREN: Final = {
 
 @pytest.mark.parametrize("child", CHILDREN.values(), ids=CHILDREN)
 def test_a_child_that_outlives_the_parent_keeps_no_server_alive(
-    spawn_parent: SpawnParent, child: str
+    spawn_parent: SpawnParent, child: str, tmp_path: Path
 ) -> None:
     parent = spawn_parent(START + child)
     assert answers(parent.url)
     parent.process.kill()
-    await_end(parent)
+    await_end(parent, tmp_path)
     os.kill(parent.other_pid, 0)  # raises if the child is gone: then this proved nothing
 
 
-def test_a_child_that_ends_before_the_parent_takes_no_server_with_it(spawn_parent: SpawnParent) -> None:
-    parent = spawn_parent(START + "if not (child := os.fork()): sys.exit()\nos.waitpid(child, 0)")
-    assert answers(parent.url)
+CHILDREN_THAT_END: Final = {
+    "by itself": "sys.exit()",
+    "at once": "os._exit(0)",
+    "after a stop": "server.stop(); sys.exit()",
+}
 
 
-def test_a_child_cannot_stop_the_server_of_its_parent(spawn_parent: SpawnParent) -> None:
-    parent = spawn_parent(
-        START + "if not (child := os.fork()): server.stop(); os._exit(0)\nos.waitpid(child, 0)"
-    )
+@pytest.mark.parametrize("end", CHILDREN_THAT_END.values(), ids=CHILDREN_THAT_END)
+def test_a_forked_child_that_ends_takes_neither_the_server_nor_its_folder_with_it(
+    spawn_parent: SpawnParent, end: str, tmp_path: Path
+) -> None:
+    parent = spawn_parent(START + f"if not (child := os.fork()): {end}\nos.waitpid(child, 0)")
     assert answers(parent.url)
+    assert len([*tmp_path.iterdir()]) == 1

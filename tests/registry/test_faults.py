@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import redis
@@ -82,6 +83,16 @@ async def test_the_same_store_works_again_when_the_server_is_back(
     assert list(await store.routes(["t0"])) == ["t0"]
 
 
+async def test_a_store_reaches_its_server_over_a_unix_socket(make_store: StoreMaker, tmp_path: Path) -> None:
+    path = tmp_path / "redis.sock"
+    store = make_store(f"unix://{path}")
+    with pytest.raises(StoreUnavailable):
+        await store.topics()
+    with quick(unix_socket=path):
+        await store.register(broker(), topics(1))
+        assert await store.topics() == ["t0"]
+
+
 async def test_a_store_may_be_made_before_its_server_is_there(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:
@@ -105,6 +116,23 @@ async def test_a_frozen_server_times_out_and_answers_again_when_it_thaws(
     assert time.monotonic() - began < 3  # the deadline and a busy machine, but no retries
     own_server.resume()
     assert await store.routes(["t0"]) == {}
+
+
+async def test_a_call_that_fails_is_not_tried_again_behind_the_callers_back(make_store: StoreMaker) -> None:
+    accepted = []
+
+    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listener:
+        _, port = listener.sockets[0].getsockname()
+        store = make_store(f"redis://127.0.0.1:{port}")
+        with pytest.raises(StoreUnavailable):
+            await store.topics()
+        with pytest.raises(StoreUnavailable):
+            await store.register(broker(), topics(1))
+    assert len(accepted) == 2
 
 
 async def test_a_late_answer_is_not_taken_for_the_answer_to_the_next_question(

@@ -24,9 +24,10 @@ OFFENCES: dict[str, Plant] = {
 
 
 def test_the_design_lists_all_kinds_of_keys() -> None:
-    assert len(KINDS) == 8
+    assert len(KINDS) == 9
     assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
-        r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+"
+        r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+",
+        r"\{[A-Za-z0-9_.:-]+\}:sweeper",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
@@ -52,11 +53,13 @@ async def test_a_fenced_agent_does_not_take_back_a_live_broker_of_its_address(
     assert dump(admin) == before
 
 
-async def test_a_fenced_agent_takes_back_a_dead_broker(short_lived: Store, admin: redis.Redis) -> None:
+async def test_a_fenced_agent_takes_back_a_dead_broker(
+    store: Store, short_lived: Store, admin: redis.Redis
+) -> None:
     await short_lived.register(broker(), topics(1))
     await dead(short_lived, admin)
-    held = await short_lived.register(broker(), topics(1), take_over=False)
-    assert await short_lived.heartbeat(held) is LeaseStatus.OK
+    held = await store.register(broker(), topics(1), take_over=False)
+    assert await store.heartbeat(held) is LeaseStatus.OK
 
 
 @pytest.mark.parametrize("take_over", [True, False])
@@ -183,3 +186,16 @@ async def test_a_registration_from_before_a_flush_must_be_made_anew(store: Store
     assert dump(admin) == {}
     await store.register(broker(), topics(2), take_over=False)
     assert await address_of(store) == ADDRESS
+
+
+async def test_owners_that_race_end_with_one_of_them_and_its_whole_table(
+    make_store: StoreMaker, redis_url: str
+) -> None:
+    store = make_store(redis_url, chunk_topics=2)
+    racers = [store.register(broker(), topics(10, first=100 * number)) for number in range(6)]
+    results = await asyncio.gather(*racers, return_exceptions=True)
+    assert {type(result) for result in results} <= {Registration, StaleEpoch}
+    held = [result for result in results if isinstance(result, Registration)]
+    (winner,) = [item for item in held if await store.heartbeat(item) is LeaseStatus.OK]
+    assert await store.topics() == sorted(winner.topics)
+    assert winner.epoch == max(item.epoch for item in held)

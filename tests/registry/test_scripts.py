@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, LeaseStatus, plans, scripts
+from sharedroutes.registry import EmbeddedServer, LeaseStatus, Sweep, plans, scripts
 from sharedroutes.registry.plans import Batch, Call, Plan, Reads
 from sharedroutes.registry.scripts import Script
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
 from tests.registry.probes import recorded
-from tests.support import wait_until
+from tests.support import await_until, wait_until
 
 SOURCES = sorted(Path(scripts.__file__).with_name("lua").glob("[!_]*.lua"))
 
@@ -61,6 +62,13 @@ async def every_operation(store: Store) -> list[Batch]:
     await run(plans.changes_since(store.keys, plans.ORIGIN))
     await run(plans.last_change_id(store.keys))
     assert await run(plans.unregister(store.config, held))
+    await run(plans.register(replace(store.config, lease_ttl_s=0.05), broker("broker-c"), {}))
+
+    async def something_ended() -> bool:
+        found: Sweep = await run(plans.sweep(store.config, "me"))
+        return bool(found.expired)
+
+    await await_until(something_ended, description="a lease ends")
     return batches
 
 
