@@ -13,6 +13,7 @@ from redis.asyncio.retry import Retry
 
 from . import plans
 from .config import RegistryConfig
+from .errors import InvalidInput
 from .keys import Keys
 from .model import (
     Broker,
@@ -33,6 +34,7 @@ from .redispy import (
     client_options,
     no_script,
     normal,
+    report,
     retry_arguments,
     ring,
     translate,
@@ -140,8 +142,10 @@ class AsyncRouteStore:
         return await self.run(plans.sweep(self.config, holder))
 
     async def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
-        """Return the routes of those topics that a live broker holds."""
-        return (await self.lookup(topics)).routes()
+        """Return the routes of those topics that a live broker holds; corrupt keys are logged."""
+        found = await self.lookup(topics)
+        report(found.corrupt)
+        return found.routes()
 
     async def lookup(
         self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
@@ -150,12 +154,16 @@ class AsyncRouteStore:
         return await self.run(plans.lookup(self.keys, topics, known, anew))
 
     async def topics(self) -> list[str]:
-        """Return the topics that a live broker holds, sorted."""
-        return await self.run(plans.topics(self.keys))
+        """Return the topics that a live broker holds, sorted; corrupt keys are logged."""
+        listing = await self.run(plans.topics(self.keys))
+        report(listing.corrupt)
+        return listing.found
 
     async def brokers(self) -> list[BrokerData]:
-        """Return the live brokers, sorted by name."""
-        return await self.run(plans.brokers(self.keys))
+        """Return the live brokers, sorted by name; corrupt keys are logged."""
+        listing = await self.run(plans.brokers(self.keys))
+        report(listing.corrupt)
+        return listing.found
 
     async def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
@@ -182,6 +190,8 @@ class AsyncRouteStore:
             replies = [await self._call(batch)] if isinstance(batch, Call) else await self._read(batch)
         except REDIS_ERRORS as error:
             raise translate(error) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"a name cannot be written as UTF-8: {error}") from None
         return [normal(reply) for reply in replies]
 
     async def _read(self, batch: Reads) -> list[Any]:

@@ -37,6 +37,7 @@ __all__ = [
     "encode_data_version",
     "encode_lease",
     "encode_member",
+    "is_text",
 ]
 
 _MEMBER_FIELD = b"member:"
@@ -49,6 +50,15 @@ _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
 @lru_cache(maxsize=65_536)
 def _encode_numbers(read: int, write: int, perm: int, sys_flag: int) -> bytes:
     return b"%d %d %d %d" % (read, write, perm, sys_flag)
+
+
+def is_text(value: bytes) -> bool:
+    """Whether a name that was read can be one of ours: UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def encode_config(config: TopicConfig) -> bytes:

@@ -98,6 +98,11 @@ class EmbeddedServer:
             raise EmbeddedServerError("the embedded server does not run")
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the process lives; a paused one does."""
+        return self._process is not None and self._process.poll() is None
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -108,10 +113,9 @@ class EmbeddedServer:
 
     def start(self) -> Self:
         """Start the server and wait until it answers; does nothing when it runs."""
-        if self._process is not None:
-            if self._process.poll() is None:
-                return self
-            self.kill()  # it died by itself
+        if self.running:
+            return self
+        self.kill()  # in case it died by itself
         fixed_port = self._port
         for attempt in range(_START_ATTEMPTS):
             self._port = 0 if self._socket_path else fixed_port or _free_port()

@@ -213,7 +213,10 @@ class Registration:
 
 
 class LeaseStatus(StrEnum):
-    """What a heartbeat found; for all but OK and FENCED: register again, now."""
+    """What a heartbeat found: after LEASE_LOST and TABLE_LOST, register again, now.
+
+    Should that raise StaleEpoch with a current epoch of 0, the store was emptied: register without `held`.
+    """
 
     OK = "ok"
     FENCED = "fenced"

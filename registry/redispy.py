@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import redis
 from redis.backoff import NoBackoff
 
 from .config import RegistryConfig
-from .errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
+from .errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from .plans import ErrorReply, Reply
 
 __all__ = [
@@ -19,10 +20,13 @@ __all__ = [
     "error_reply",
     "no_script",
     "normal",
+    "report",
     "retry_arguments",
     "ring",
     "translate",
 ]
+
+_log = logging.getLogger("sharedroutes.registry")
 
 REDIS_ERRORS: Final = (redis.RedisError, OSError)
 
@@ -54,9 +58,11 @@ def check_client(client: Any) -> None:
 
 
 def error_reply(error: redis.ResponseError) -> ErrorReply:
-    """Return an error answer of Redis as a value."""
-    code = getattr(error, "status_code", None) or str(error).partition(" ")[0]
-    return ErrorReply(str(code), str(error))
+    """Return an error answer of Redis as a value; raise StoreUnavailable for one that will pass."""
+    code = str(getattr(error, "status_code", None) or str(error).partition(" ")[0])
+    if code in _WILL_PASS:
+        raise StoreUnavailable(f"the store takes nothing at the moment: {error}")
+    return ErrorReply(code, str(error).removeprefix(code + " "))
 
 
 def no_script(reply: Reply) -> bool:
@@ -71,6 +77,12 @@ def normal(reply: Reply) -> Reply:
     if isinstance(reply, Exception):
         raise translate(reply)
     return reply
+
+
+def report(corrupt: Iterable[CorruptData]) -> None:
+    """Log the keys that an operation left out of its answer."""
+    for error in corrupt:
+        _log.error("a key of the registry is corrupt, the rest is served: %s", error)
 
 
 def ring(message: Mapping[str, Any] | None) -> bytes | None:
@@ -90,6 +102,7 @@ _UNTIL_FAILED_OVER: Final = (
     redis.exceptions.ClusterDownError,
     redis.exceptions.TryAgainError,
 )
+_WILL_PASS: Final = ("BUSY", "NOREPLICAS")
 # What one command is told, and what every other one would be told too.
 _OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
 

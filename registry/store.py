@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from . import plans
 from .config import RegistryConfig
+from .errors import InvalidInput
 from .keys import Keys
 from .model import (
     Broker,
@@ -32,6 +33,7 @@ from .redispy import (
     client_options,
     no_script,
     normal,
+    report,
     retry_arguments,
     ring,
     translate,
@@ -139,8 +141,10 @@ class RouteStore:
         return self.run(plans.sweep(self.config, holder))
 
     def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
-        """Return the routes of those topics that a live broker holds."""
-        return self.lookup(topics).routes()
+        """Return the routes of those topics that a live broker holds; corrupt keys are logged."""
+        found = self.lookup(topics)
+        report(found.corrupt)
+        return found.routes()
 
     def lookup(
         self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
@@ -149,12 +153,16 @@ class RouteStore:
         return self.run(plans.lookup(self.keys, topics, known, anew))
 
     def topics(self) -> list[str]:
-        """Return the topics that a live broker holds, sorted."""
-        return self.run(plans.topics(self.keys))
+        """Return the topics that a live broker holds, sorted; corrupt keys are logged."""
+        listing = self.run(plans.topics(self.keys))
+        report(listing.corrupt)
+        return listing.found
 
     def brokers(self) -> list[BrokerData]:
-        """Return the live brokers, sorted by name."""
-        return self.run(plans.brokers(self.keys))
+        """Return the live brokers, sorted by name; corrupt keys are logged."""
+        listing = self.run(plans.brokers(self.keys))
+        report(listing.corrupt)
+        return listing.found
 
     def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
@@ -181,6 +189,8 @@ class RouteStore:
             replies = [self._call(batch)] if isinstance(batch, Call) else self._read(batch)
         except REDIS_ERRORS as error:
             raise translate(error) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"a name cannot be written as UTF-8: {error}") from None
         return [normal(reply) for reply in replies]
 
     def _read(self, batch: Reads) -> list[Any]:

@@ -19,6 +19,7 @@ __all__ = ["KINDS", "AsyncFromSync", "Store", "StoreMaker", "offences"]
 
 _DESIGN: Final = Path(__file__).parents[1] / "docs" / "design.md"
 _NO_TTL: Final = -1
+_SHORT_TTL_S: Final = 0.06
 _PLACEHOLDERS: Final = {
     "{ns}": r"\{[A-Za-z0-9_.:-]+\}",
     "<topic>": r".+",
@@ -115,6 +116,12 @@ def make_store(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterat
 def store(make_store: StoreMaker, redis_url: str) -> Store:
     """Return a store on the shared server, with the default settings."""
     return make_store(redis_url)
+
+
+@pytest.fixture
+def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
+    """Return a store on the shared server whose leases end soon."""
+    return make_store(redis_url, lease_ttl_s=_SHORT_TTL_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ local FIRST_KEY, FIRST_ARG = 5, 9
 local broker, name_from = ARGV[5], ARGV[8] + 1
 
 -- MGET answers nil for a key of another type: when fewer values came than keys exist, look which.
-local indexes = redis.call('MGET', unpack(KEYS, FIRST_KEY))
+local indexes = #KEYS >= FIRST_KEY and redis.call('MGET', unpack(KEYS, FIRST_KEY)) or {}
 local foreign_key, present, reply = {}, 0, {'ok'}
 for i = 1, #KEYS - FIRST_KEY + 1 do
   if indexes[i] then
     present = present + 1
   end
 end
-if present < redis.call('EXISTS', unpack(KEYS, FIRST_KEY)) then
+if present < #indexes and present < redis.call('EXISTS', unpack(KEYS, FIRST_KEY)) then
   for i = 1, #KEYS - FIRST_KEY + 1 do
     local key = KEYS[FIRST_KEY + i - 1]
     if not indexes[i] and foreign(key, 'string') then
@@ -48,20 +48,21 @@ local function with_row(index, row)
   return to and string.sub(text, 2, from) .. string.sub(text, to + 1) or string.sub(text, 2, from - 1)
 end
 
-local configs, gone, changed, emptied, listed, unlisted = {}, {}, {}, {}, {}, {}
+local configs, gone, unrouted, changed, emptied, listed, unlisted = {}, {}, {}, {}, {}, {}, {}
 
 -- Adds up what is to be written for the topic with the i-th index key.
 local function plan(i, config, row)
   local key = KEYS[FIRST_KEY + i - 1]
   local topic = string.sub(key, name_from)
-  if not row then
-    gone[#gone + 1] = topic
-  elseif not foreign_key[i] then -- one that cannot be routed is not kept: the next registration tries again
+  if foreign_key[i] then -- what cannot be routed is not kept: the next registration tries again
+    unrouted[#unrouted + 1] = topic
+    return
+  end
+  if row then
     configs[#configs + 1] = topic
     configs[#configs + 1] = config
-  end
-  if foreign_key[i] then
-    return
+  else
+    gone[#gone + 1] = topic
   end
   local index = indexes[i] and with_row(indexes[i], row) or row or ''
   if index == '' then
@@ -86,6 +87,7 @@ end
 
 if #configs > 0 then redis.call('HSET', KEYS[2], unpack(configs)) end
 if #gone > 0 then redis.call('HDEL', KEYS[2], unpack(gone)) end
+if #unrouted > 0 then redis.call('HDEL', KEYS[2], unpack(unrouted)) end
 if #changed > 0 then redis.call('MSET', unpack(changed)) end
 if #listed > 0 then redis.call('SADD', KEYS[3], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end

@@ -3,7 +3,18 @@
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
 from .expiry import sweep
 from .lease import heartbeat, unregister
-from .read import ORIGIN, ChangePage, Lookup, brokers, changes_since, last_change_id, lookup, route_of, topics
+from .read import (
+    ORIGIN,
+    ChangePage,
+    Listing,
+    Lookup,
+    brokers,
+    changes_since,
+    last_change_id,
+    lookup,
+    route_of,
+    topics,
+)
 from .registration import register
 
 __all__ = [
@@ -13,6 +24,7 @@ __all__ = [
     "ChangePage",
     "Command",
     "ErrorReply",
+    "Listing",
     "Lookup",
     "Plan",
     "Reads",

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from .. import codec
-from ..errors import CorruptData
+from ..checks import check_int
+from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import BrokerData, Change, Group, QueueData, TopicRoute
 from .base import Command, Plan, Reads, Reply, checked
 
-__all__ = ["ChangePage", "Lookup", "brokers", "changes_since", "last_change_id", "lookup", "topics"]
+__all__ = [
+    "ChangePage",
+    "Listing",
+    "Lookup",
+    "brokers",
+    "changes_since",
+    "last_change_id",
+    "lookup",
+    "topics",
+]
 
 T = TypeVar("T")
 
@@ -84,6 +94,8 @@ def lookup(
     groups called `anew`, which are read whether or not a topic names them.
     Raises StoreUnavailable, StoreRefused.
     """
+    if isinstance(topics, str):
+        raise InvalidInput(f"topics: expected several names, got the one name {topics!r}")
     known = known or {}
     prefix = keys.topic("")
     topic_keys = [prefix + topic for topic in topics]
@@ -114,7 +126,15 @@ def lookup(
     return Lookup(rows, missing, {**known, **groups}, alive, tuple(corrupt))
 
 
-def brokers(keys: Keys) -> Plan[list[BrokerData]]:
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """What stands in the table, and the keys that could not be listed."""
+
+    found: list[T]
+    corrupt: tuple[CorruptData, ...]
+
+
+def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
     """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO).
 
     Raises CorruptData when the index of brokers is foreign, StoreUnavailable, StoreRefused.
@@ -126,15 +146,17 @@ def brokers(keys: Keys) -> Plan[list[BrokerData]]:
     leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
     values = yield from _mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
     alive = _alive(keys, leases, values, corrupt)
-    return [alive[name] for name in sorted(alive)]
+    return Listing([alive[name] for name in sorted(alive)], tuple(corrupt))
 
 
-def topics(keys: Keys) -> Plan[list[str]]:
+def topics(keys: Keys) -> Plan[Listing[str]]:
     """Return the topics that a live broker holds, sorted (RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER).
 
     Raises CorruptData when the index of topics is foreign, StoreUnavailable, StoreRefused.
     """
-    alive = {broker.broker_name for broker in (yield from brokers(keys))}
+    listing = yield from brokers(keys)
+    alive = {broker.broker_name for broker in listing.found}
+    corrupt = list(listing.corrupt)
     found: set[str] = set()
     cursor = 0
     while True:
@@ -144,11 +166,12 @@ def topics(keys: Keys) -> Plan[list[str]]:
         values = yield from _mget([keys.topic(name) for name in names])
         for name, value in zip(names, values, strict=True):
             if value is not None:
-                rows, _ = codec.decode_index(keys.topic(name), value)
+                rows, bad = codec.decode_index(keys.topic(name), value)
+                corrupt += [bad] if bad else []
                 if any(row.broker_name in alive for row in rows):
                     found.add(name)
         if cursor == 0:
-            return sorted(found)
+            return Listing(sorted(found), tuple(corrupt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +200,7 @@ def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangeP
     The entry at the position is read too: if it is gone, so may be others. Raises StoreUnavailable,
     StoreRefused, CorruptData when the stream's key is foreign.
     """
+    check_int("limit", limit, 1, 1_000_000)
     (reply,) = yield changes_read(keys, position, limit)
     return decode_changes(keys, position, limit, reply)
 

@@ -46,6 +46,7 @@ def register(
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once.
     Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, StoreRefused, StoreUnavailable.
     """
+    topics = dict(topics)  # the caller may change its own; this one is compared with the next
     write = _Write(config, Keys(config.namespace), broker, version)
     if held is None:
         for name, item in topics.items():
@@ -182,7 +183,8 @@ def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
             (("HGET", write.broker_key, "token"), ("HSCAN", key, cursor, "COUNT", _SCAN_COUNT))
         )
         cursor, fields = checked(key, page)
-        stored.update((name.decode(errors="replace"), value) for name, value in fields.items())
+        # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
+        stored.update((name.decode(), value) for name, value in fields.items() if codec.is_text(name))
         if cursor == 0:
             return _token(write.broker_key, checked(write.broker_key, token)), stored
 
@@ -199,7 +201,10 @@ def _bring_up_to_date(
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
     token, corrupt = registration.table_token, list[str]()
-    for chunk in difference.chunks(write.config.chunk_topics):
+    chunks = list(difference.chunks(write.config.chunk_topics))
+    if not chunks and not token:  # a table without one could be lost unnoticed: an empty chunk brings one
+        chunks = [_Difference()]
+    for chunk in chunks:
         next_token = _next_token(registration.epoch, token)
         status, *rest = yield from script_reply(
             _put_call(write, registration.epoch, (token, next_token), chunk)

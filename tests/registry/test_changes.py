@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import Change, ChangeKind, CorruptData, Registration, TopicConfig, plans
+from sharedroutes.registry import (
+    Change,
+    ChangeKind,
+    CorruptData,
+    InvalidInput,
+    Registration,
+    TopicConfig,
+    plans,
+)
 from sharedroutes.registry.plans import ORIGIN
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
@@ -80,6 +88,12 @@ async def test_pages_hold_at_most_the_limit_and_together_everything_once(store: 
     found = [change for page in pages for change in page.changes]
     assert found == list((await store.changes_since()).changes)
     assert len(found) == 6
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_page_of_nothing_is_refused_as_it_would_never_end(store: Store, limit: int) -> None:
+    with pytest.raises(InvalidInput, match="limit"):
+        await store.changes_since(ORIGIN, limit)
 
 
 async def test_the_newest_id_is_the_position_to_begin_with(store: Store) -> None:

@@ -143,7 +143,7 @@ def test_a_server_that_died_by_itself_is_started_again(binary: str) -> None:
     with quick(binary=binary) as server:
         url, pid = server.url, server.pid
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not answers(url), description="the server is gone")
+        wait_until(lambda: not server.running, description="the server is gone")
         assert answers(server.start().url)
         assert server.url == url
         assert server.pid != pid

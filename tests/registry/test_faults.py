@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import redis
-import redis.asyncio
 
 from sharedroutes.registry import (
     AsyncRouteStore,
     EmbeddedServer,
-    InvalidInput,
     RegistryConfig,
     RegistryError,
-    RouteStore,
     StoreRefused,
     StoreTimeout,
     StoreUnavailable,
-    plans,
 )
-from sharedroutes.registry.plans import Plan, Reads
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.servers import quick
-from tests.support import wait_until
+from tests.support import await_until
 
 PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for one test
 WRONG = "battery-staple"
@@ -148,6 +141,18 @@ async def test_a_late_answer_is_not_taken_for_the_answer_to_the_next_question(
     assert [data.broker_name for data in await store.brokers()] == ["broker-a"]
 
 
+async def test_a_cancelled_call_leaves_no_answer_for_the_next_one(own_server: EmbeddedServer) -> None:
+    config = RegistryConfig(max_connections=1)
+    async with AsyncRouteStore.from_url(own_server.url, config) as store:
+        await store.register(broker(), topics(1))
+        own_server.pause()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.routes(["t0"]), 0.05)
+        own_server.resume()
+        assert await store.topics() == ["t0"]
+        assert [data.broker_name for data in await store.brokers()] == ["broker-a"]
+
+
 async def test_a_refused_password_names_the_credentials_and_not_the_password(make_store: StoreMaker) -> None:
     with quick("--requirepass", PASSWORD) as locked:
         for url in (locked.url, locked.url.replace("//", f"//:{WRONG}@")):
@@ -204,78 +209,24 @@ async def test_a_replica_that_lost_its_master_and_serves_no_old_data_is_unavaila
     await every_operation_raises(store, StoreUnavailable)
 
 
-async def test_more_callers_than_connections_wait_for_a_free_one(
-    make_store: StoreMaker, redis_url: str
+async def test_a_store_that_is_busy_with_a_script_is_unavailable_until_it_is_done(
+    make_store: StoreMaker,
 ) -> None:
-    store = make_store(redis_url, max_connections=2)
-    assert await asyncio.gather(*(store.topics() for _ in range(20))) == [[]] * 20
+    with quick("--lua-time-limit", "1") as busy, redis.Redis.from_url(busy.url) as admin:
+        store = make_store(busy.url)
+        with redis.Redis.from_url(busy.url) as endless:
+            script = asyncio.create_task(asyncio.to_thread(endless.eval, "while true do end", 0))
+            await await_until(lambda: is_busy(admin), description="the script has run for too long")
+            await every_operation_raises(store, StoreUnavailable)
+            admin.script_kill()
+            with pytest.raises(redis.ResponseError):
+                await script
+        assert await store.topics() == []
 
 
-async def test_a_plan_is_closed_when_the_store_fails(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    own_server.kill()
-    closed = []
-
-    def plan() -> Plan[None]:
-        try:
-            yield Reads([("PING",)])
-        finally:
-            closed.append(True)
-
-    with pytest.raises(StoreUnavailable):
-        await make_store(own_server.url).run(plan())
-    assert closed == [True]
-
-
-async def test_a_plan_is_closed_when_it_is_done(store: Store) -> None:
-    plan = plans.topics(store.keys)
-    await store.run(plan)
-    assert inspect.getgeneratorstate(plan) == inspect.GEN_CLOSED
-
-
-@pytest.mark.parametrize("make", [redis.Redis.from_url, redis.asyncio.Redis.from_url])
-def test_a_client_that_decodes_answers_is_refused(make: Callable[..., object]) -> None:
-    client = make("redis://127.0.0.1:1", decode_responses=True)
-    stores: tuple[Callable[..., object], ...] = (RouteStore.from_client, AsyncRouteStore.from_client)
-    for from_client in stores:
-        with pytest.raises(InvalidInput, match="decode_responses"):
-            from_client(client)
-
-
-def connections(server: EmbeddedServer) -> int:
-    """Return how many connections a server has besides the one that asks."""
-    with redis.Redis.from_url(server.url) as admin:
-        return len(admin.client_list()) - 1
-
-
-async def test_a_store_closes_a_client_of_its_own(make_store: StoreMaker, own_server: EmbeddedServer) -> None:
-    store = make_store(own_server.url)
-    await store.topics()
-    assert connections(own_server) == 1
-    await store.aclose()
-    wait_until(lambda: not connections(own_server), description="the connection is closed")
-
-
-async def test_a_store_leaves_a_client_of_the_callers_open(own_server: EmbeddedServer) -> None:
-    with redis.Redis.from_url(own_server.url) as client, RouteStore.from_client(client) as store:
-        assert store.topics() == []
-        store.close()
-        assert connections(own_server) == 1
-    async with redis.asyncio.Redis.from_url(own_server.url) as aclient:
-        async with AsyncRouteStore.from_client(aclient) as astore:
-            assert await astore.topics() == []
-        assert await aclient.ping()
-        assert connections(own_server) == 1
-
-
-async def test_a_cancelled_call_leaves_no_answer_for_the_next_one(own_server: EmbeddedServer) -> None:
-    config = RegistryConfig(max_connections=1)
-    async with AsyncRouteStore.from_url(own_server.url, config) as store:
-        await store.register(broker(), topics(1))
-        own_server.pause()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(store.routes(["t0"]), 0.05)
-        own_server.resume()
-        assert await store.topics() == ["t0"]
-        assert [data.broker_name for data in await store.brokers()] == ["broker-a"]
+def is_busy(admin: redis.Redis) -> bool:
+    try:
+        admin.ping()
+    except redis.ResponseError:
+        return True
+    return False

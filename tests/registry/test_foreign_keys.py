@@ -192,6 +192,19 @@ async def test_an_index_that_was_foreign_is_written_when_it_is_gone(
     assert await addresses(store, "t0") == {ADDRESS}
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
+async def test_an_old_topic_whose_index_was_foreign_for_a_while_is_written_again(
+    store: Store, admin: redis.Redis, plant: Callable[[str], None], *, restarted: bool
+) -> None:
+    held = await store.register(broker(), topics(1))
+    plant(TOPIC)
+    held = await store.register(broker(), topics(1, queues=8), held=held)
+    assert held.corrupt_keys == (TOPIC,)
+    admin.delete(TOPIC)
+    await store.register(broker(), topics(1), held=None if restarted else held)
+    assert await addresses(store, "t0") == {ADDRESS}
+
+
 @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xff\xfe", b"broker-a 4 4 6 0 9", b"\n\n"], ids=ascii)
 async def test_garbage_in_an_index_is_reported_and_the_rest_is_served(
     store: Store, admin: redis.Redis, garbage: bytes

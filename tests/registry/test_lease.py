@@ -9,18 +9,10 @@ import redis
 
 from sharedroutes.registry import BrokerData, ChangeKind, LeaseStatus, Registration, plans
 from sharedroutes.registry.plans import Batch
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
 from tests.registry.probes import dump, puts, recorded
 from tests.support import await_until
-
-SHORT_TTL_S = 0.06
-
-
-@pytest.fixture
-def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
-    """Return a store whose leases end soon."""
-    return make_store(redis_url, lease_ttl_s=SHORT_TTL_S)
 
 
 async def ended(store: Store, admin: redis.Redis, broker_id: int = 0) -> None:

@@ -14,18 +14,10 @@ from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import dump
 from tests.support import await_until
 
-SHORT_TTL_S = 0.06
-
 
 async def address_of(store: Store) -> str | None:
     routes = await store.routes(["t0"])
     return routes["t0"].broker_datas[0].master_address if routes else None
-
-
-@pytest.fixture
-def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
-    """Return a store whose leases end soon."""
-    return make_store(redis_url, lease_ttl_s=SHORT_TTL_S)
 
 
 async def dead(store: Store, admin: redis.Redis) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import BrokerData, Group, plans
+from sharedroutes.registry import BrokerData, Group, InvalidInput, plans
 from sharedroutes.registry.plans import Batch
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -110,3 +110,10 @@ async def test_registries_of_two_namespaces_do_not_see_each_other(
     await other.register(broker(), topics(2))
     assert await store.topics() == ["t0"]
     assert await other.topics() == ["t0", "t1"]
+
+
+async def test_a_name_that_no_key_can_hold_is_refused(store: Store) -> None:
+    for names in (["\ud800"], ["t0", "\ud800"]):
+        with pytest.raises(InvalidInput):
+            await store.routes(names)
+    assert await store.routes(["t0"]) == {}

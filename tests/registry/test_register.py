@@ -171,6 +171,15 @@ async def test_an_owner_may_move_to_another_address(store: Store) -> None:
     assert change.address == OTHER_ADDRESS
 
 
+async def test_a_table_that_its_owner_changes_in_place_is_written_too(store: Store) -> None:
+    own = table(2)
+    held = await store.register(broker(), own)
+    own["new"] = TopicConfig("new")
+    del own["t0"]
+    await store.register(broker(), own, held=held)
+    assert await store.topics() == ["new", "t1"]
+
+
 async def test_the_version_of_the_brokers_table_is_stored(store: Store, admin: redis.Redis) -> None:
     await store.register(broker(), topics(1), version=DataVersion(timestamp=5, counter=7))
     stored = admin.hget(store.keys.broker("broker-a"), "version")

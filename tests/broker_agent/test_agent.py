@@ -1,0 +1,297 @@
+"""The agent in this process: a real store, real files and a listener that stands in for the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import redis
+
+from sharedroutes.broker_agent import AgentConfig, BrokerAgent
+from sharedroutes.registry import EXPIRED, AsyncRouteStore, Broker, ChangeKind, InvalidInput, RegistryConfig
+from tests.broker_agent.data_files import REAL, as_written, put, remove, rewrite, topics_json
+from tests.broker_agent.stand_ins import ListeningBroker
+from tests.support import await_until
+
+REGISTRY: Final = RegistryConfig(lease_ttl_s=1.0, call_deadline_s=0.5)
+HEARTBEAT_S: Final = 0.1
+
+
+class World:
+    """One broker, its files, and the registry as others see it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.path = folder / "config" / "topics.json"
+        self.conf_path = folder / "broker.conf"
+        self.broker = ListeningBroker()
+        self.store = AsyncRouteStore.from_url(url, REGISTRY)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.broker.port}"
+
+    def config(self, **settings: Any) -> AgentConfig:
+        usual = {
+            "broker": Broker("broker-a", self.address),
+            "topics_path": self.path,
+            "redis_url": self.url,
+            "registry": REGISTRY,
+            "heartbeat_s": HEARTBEAT_S,
+            "recheck_s": 0.05,
+        }
+        return AgentConfig(**{**usual, **settings})
+
+    async def topics_served(self) -> dict[str, int]:
+        """Return the write queues of every topic that a live broker holds."""
+        routes = await self.store.routes(await self.store.topics())
+        return {topic: route.queue_datas[0].write_queue_nums for topic, route in routes.items()}
+
+    async def until_served(self, **topics: int) -> None:
+        async def served() -> bool:
+            return await self.topics_served() == topics
+
+        await await_until(served, description=f"{topics} are served")
+
+    async def owner_epochs(self) -> list[int]:
+        """Return the epochs of the registrations so far."""
+        page = await self.store.changes_since()
+        return [change.epoch for change in page.changes if change.kind is ChangeKind.UP]
+
+
+@pytest.fixture
+def world(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[World]:
+    """Return a broker that lives, with one topic in its file, and nobody to register it."""
+    world = World(redis_url, tmp_path)
+    put(world.path, topics_json("orders"))
+    runner.run(world.broker.start())
+    yield world
+    runner.run(world.broker.die())
+    runner.run(world.store.aclose())
+
+
+@pytest.fixture(autouse=True)
+def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Return what the agents log."""
+    caplog.set_level(logging.INFO, "sharedroutes.broker_agent")
+    return caplog
+
+
+@asynccontextmanager
+async def running(config: AgentConfig) -> AsyncIterator[BrokerAgent]:
+    agent = BrokerAgent(config)
+    task = asyncio.create_task(agent.run())
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        async with asyncio.timeout(2.0):
+            await task
+
+
+def times(logs: pytest.LogCaptureFixture, text: str) -> int:
+    """Return how many messages hold a text."""
+    return sum(text in message for message in logs.messages)
+
+
+async def test_a_broker_is_registered_renewed_and_unregistered(world: World) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        began_s = asyncio.get_running_loop().time()
+        await await_until(
+            lambda: asyncio.get_running_loop().time() - began_s > REGISTRY.lease_ttl_s + 2 * HEARTBEAT_S,
+            description="the first lease would have ended",
+        )
+        assert await world.topics_served() == {"orders": 4}
+    assert await world.topics_served() == {}
+
+
+async def test_the_topics_of_a_real_broker_are_served_with_its_system_topics(world: World) -> None:
+    put(world.path, (REAL / "topics.json").read_bytes())
+    async with running(world.config()):
+        await await_until(world.topics_served, description="topics are served")
+        served = await world.topics_served()
+    assert len(served) == 20
+    assert served["orders"] == 8
+    assert served["SCHEDULE_TOPIC_XXXX"] == 18
+
+
+async def test_a_changed_topic_is_written_and_the_others_are_not(world: World) -> None:
+    put(world.path, topics_json("orders", "payments", counter=1))
+    async with running(world.config()):
+        await world.until_served(orders=4, payments=4)
+        rewrite(world.path, as_written({"orders": {"writeQueueNums": 8}, "payments": {}}, 2))
+        await world.until_served(orders=8, payments=4)
+    changes = (await world.store.changes_since()).changes
+    topics = [change for change in changes if change.kind is ChangeKind.TOPICS]
+    assert [(change.added, change.changed) for change in topics] == [
+        (("orders", "payments"), ()),
+        ((), ("orders",)),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", topics_json("orders", "payments")[:100], None])
+async def test_a_broken_file_is_reported_and_wipes_nothing(
+    world: World, logs: pytest.LogCaptureFixture, content: bytes | None
+) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        if content is None:
+            remove(world.path)
+        else:
+            put(world.path, content)
+        await await_until(lambda: times(logs, "keeping the 1 topics"), description="the report")
+        assert await world.topics_served() == {"orders": 4}
+        put(world.path, topics_json("orders", "payments", counter=2))
+        await world.until_served(orders=4, payments=4)
+    assert times(logs, "keeping the 1 topics") == 1
+
+
+async def test_a_broker_that_was_killed_while_it_wrote_is_served_from_its_backup(world: World) -> None:
+    rewrite(world.path, topics_json("orders", "payments")[:150])
+    async with running(world.config()):
+        await world.until_served(orders=4)
+
+
+async def test_a_broker_without_topics_is_registered_when_it_has_written_some(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    remove(world.path)
+    async with running(world.config()):
+        await await_until(lambda: times(logs, "the file is missing"), description="the report")
+        put(world.path, topics_json("orders"))
+        await world.until_served(orders=4)
+
+
+async def test_the_death_of_the_broker_is_known_long_before_the_lease_ends(world: World) -> None:
+    async with running(world.config(registry=RegistryConfig(call_deadline_s=0.5))):  # a lease of 15 s
+        await world.until_served(orders=4)
+        await world.broker.die()
+        await world.until_served()
+        await world.broker.start()
+        await world.until_served(orders=4)
+    assert len(set(await world.owner_epochs())) == 1
+
+
+async def test_an_idle_connection_that_the_broker_closes_changes_nothing(world: World) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        accepted = world.broker.accepted
+        world.broker.hang_up()
+        await await_until(lambda: world.broker.accepted > accepted, description="connected again")
+        assert await world.topics_served() == {"orders": 4}
+    assert len(await world.owner_epochs()) == 1
+
+
+async def test_a_slave_is_registered_without_topics_of_its_own(world: World) -> None:
+    remove(world.path)
+    slave = world.config(broker=Broker("broker-a", world.address, 1))
+    async with running(slave):
+
+        async def listed() -> bool:
+            return [data.broker_addrs for data in await world.store.brokers()] == [{1: world.address}]
+
+        await await_until(listed, description="the slave is listed")
+
+
+async def test_another_owner_is_reported_and_followed_when_its_lease_ends(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    other = Broker("broker-a", "10.0.0.9:10911")
+    await world.store.register(other, {})
+    async with running(world.config()):
+        await await_until(lambda: times(logs, "is held by 10.0.0.9:10911"), description="the report")
+        await world.until_served(orders=4)
+    assert times(logs, "is held by") == 1
+
+
+async def test_of_two_agents_beside_one_broker_one_works_and_they_do_not_take_turns(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        async with running(world.config()):
+            await await_until(lambda: times(logs, "on standby"), description="the first one stands by")
+            await await_until(lambda: times(logs, "is held by"), description="the first one has tried")
+            assert len(set(await world.owner_epochs())) == 2
+        await world.until_served(orders=4)
+    assert len(set(await world.owner_epochs())) == 3
+
+
+async def test_a_store_that_loses_everything_has_it_all_back_soon(world: World, admin: redis.Redis) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        admin.flushall()
+        await world.until_served(orders=4)
+
+
+async def test_a_store_that_loses_the_topics_has_them_back_soon(world: World, admin: redis.Redis) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+        keys = world.store.keys
+        admin.delete(keys.topic("orders"), keys.broker_topics("broker-a"), keys.topics)
+        admin.hdel(keys.broker("broker-a"), "token")
+        await world.until_served(orders=4)
+
+
+async def test_a_broker_that_is_drained_loses_its_write_permission(world: World) -> None:
+    identity = b"brokerName=broker-a\n"
+    put(world.conf_path, identity + b"brokerPermission=6\n")
+    async with running(world.config(broker_conf_path=world.conf_path)):
+        await world.until_served(orders=4)
+        put(world.conf_path, identity + b"brokerPermission=4\n")
+
+        async def drained() -> bool:
+            return not (await world.store.routes(["orders"]))["orders"].queue_datas[0].writable
+
+        await await_until(drained, description="no producer sends to the broker")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"brokerName=broker-a\nbrokerPermission=x", "brokerPermission: 'x' is not a whole number"),
+        (b"brokerName=broker-b\nbrokerPermission=4", "names another broker than broker-a:0"),
+    ],
+)
+async def test_a_broker_conf_that_turns_wrong_changes_nothing(
+    world: World, logs: pytest.LogCaptureFixture, content: bytes, complaint: str
+) -> None:
+    put(world.conf_path, b"brokerName=broker-a")
+    async with running(world.config(broker_conf_path=world.conf_path)):
+        await world.until_served(orders=4)
+        put(world.conf_path, content)
+        await await_until(lambda: times(logs, complaint), description="the complaint")
+        assert (await world.store.routes(["orders"]))["orders"].queue_datas[0].writable
+
+
+async def test_an_agent_announces_the_end_of_a_broker_that_is_not_its_own(world: World) -> None:
+    other = Broker("broker-b", "10.0.0.9:10911")
+    held = await world.store.register(other, {})
+    async with running(world.config()):
+
+        async def announced() -> bool:
+            changes = (await world.store.changes_since()).changes
+            return [(change.broker_name, change.epoch) for change in changes if change.reason == EXPIRED] == [
+                ("broker-b", held.epoch)
+            ]
+
+        await await_until(announced, description="the end of broker-b is announced")
+
+
+async def test_log_records_carry_the_broker(world: World, logs: pytest.LogCaptureFixture) -> None:
+    async with running(world.config()):
+        await world.until_served(orders=4)
+    records = [record for record in logs.records if "registered: " in record.message]
+    assert [vars(record)["broker"] for record in records] == ["broker-a:0"]
+    assert [vars(record)["topics"] for record in records] == [1]
+
+
+async def test_a_store_address_that_is_none_is_refused(world: World) -> None:
+    with pytest.raises(InvalidInput, match="redis_url: "):
+        await BrokerAgent(world.config(redis_url="nonsense")).run()

@@ -1,0 +1,65 @@
+"""The settings of the agent, and how they have to fit together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharedroutes.broker_agent import AgentConfig, BrokerConf
+from sharedroutes.registry import Broker, InvalidInput, RegistryConfig
+
+BROKER = Broker("broker-a", "10.0.0.1:10911")
+PATH = Path("/store/config/topics.json")
+
+
+def config(**settings: Any) -> AgentConfig:
+    return AgentConfig(broker=BROKER, topics_path=PATH, **settings)
+
+
+def test_the_defaults_fit_together() -> None:
+    assert config().heartbeat_s * 2 <= config().registry.lease_ttl_s
+
+
+def test_the_broker_is_probed_where_clients_find_it_unless_told_otherwise() -> None:
+    assert config().probe_address == "10.0.0.1:10911"
+    assert config(probe="127.0.0.1:1").probe_address == "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heartbeat_s": 8.0}, "lease_ttl_s: 15.0 is less than twice heartbeat_s"),
+        (
+            {"heartbeat_s": 2.0, "registry": RegistryConfig(lease_ttl_s=4.5)},
+            r"lease_ttl_s: 4.5 is less than heartbeat_s \+ call_deadline_s",
+        ),
+        ({"heartbeat_s": 0}, "heartbeat_s: 0 is not within"),
+        ({"heartbeat_s": float("nan")}, "heartbeat_s: nan is not within"),
+        ({"stop_deadline_s": 1e9}, "stop_deadline_s: 1000000000.0 is not within"),
+        ({"probe": "nonsense"}, "probe: 'nonsense' is not host:port"),
+        ({"probe_attempts": 0}, "probe_attempts: 0 is not within"),
+        ({"broker_permission": 8}, "broker_permission: 8 is not within 0..7"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        config(**settings)
+
+
+def test_the_password_of_the_store_does_not_show() -> None:
+    assert "secret" not in repr(config(redis_url="redis://:secret@127.0.0.1/0"))
+
+
+def test_the_topics_of_the_broker_conf_are_followed_unless_told_otherwise() -> None:
+    conf = BrokerConf(broker=BROKER, topics_path=PATH, broker_permission=4)
+    assert AgentConfig.for_broker(conf) == config(broker_permission=4)
+    assert AgentConfig.for_broker(conf, topics_path=Path("/t.json")).topics_path == Path("/t.json")
+
+
+def test_topics_in_rocksdb_need_a_file_that_is_named() -> None:
+    conf = BrokerConf(broker=BROKER, topics_path=PATH, topics_elsewhere="storeType=defaultRocksDB")
+    with pytest.raises(InvalidInput, match=r"storeType=defaultRocksDB: .*--topics"):
+        AgentConfig.for_broker(conf)
+    assert AgentConfig.for_broker(conf, topics_path=PATH) == config()

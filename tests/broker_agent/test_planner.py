@@ -1,0 +1,326 @@
+"""What the planner does in one situation at a time; test_planner_machine.py mixes them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from sharedroutes.broker_agent.events import (
+    Action,
+    BrokerGone,
+    BrokerUp,
+    CallFailed,
+    Done,
+    Event,
+    Heartbeat,
+    HeartbeatAnswered,
+    Register,
+    Registered,
+    Say,
+    Stop,
+    TopicsLoaded,
+    Unregister,
+    Unregistered,
+    WakeAt,
+    Woken,
+)
+from sharedroutes.broker_agent.planner import Planner
+from sharedroutes.broker_agent.topics import TopicsFile
+from sharedroutes.registry import (
+    Broker,
+    BrokerOwned,
+    CorruptData,
+    LeaseStatus,
+    Registration,
+    StaleEpoch,
+    StoreRefused,
+    StoreTimeout,
+    StoreUnavailable,
+    TopicConfig,
+)
+
+BROKER = Broker("broker-a", "10.0.0.1:10911")
+HEARTBEAT_S = 5.0
+GONE = BrokerGone("10.0.0.1:10911: refused")
+
+
+def file_of(*names: str) -> TopicsFile:
+    return TopicsFile({name: TopicConfig(name) for name in names})
+
+
+FILE = file_of("a")
+
+
+class Desk:
+    """A planner with a clock, and what it did last."""
+
+    def __init__(self) -> None:
+        self.planner = Planner(BROKER, heartbeat_s=HEARTBEAT_S, rng=random.Random(1))
+        self.now = 100.0
+        self.said: list[str] = []
+        self.actions: list[Action] = []
+
+    def send(self, *events: Event) -> Action | None:
+        """Send the events; return what the last one led to besides words."""
+        for event in events:
+            actions = self.planner.step(event, self.now)
+            self.said += [action.text for action in actions if isinstance(action, Say)]
+            self.actions = [action for action in actions if not isinstance(action, Say)]
+            assert len(self.actions) <= 1
+        return self.actions[0] if self.actions else None
+
+    def wait(self) -> Action | None:
+        """Let the time pass until the planner wants to be woken; return what it does then."""
+        (wake,) = self.actions
+        assert isinstance(wake, WakeAt)
+        assert wake.at_s > self.now
+        self.now = wake.at_s
+        return self.send(Woken())
+
+    def waited_s(self) -> float:
+        """Return how long the planner wants to wait."""
+        (wake,) = self.actions
+        assert isinstance(wake, WakeAt)
+        return wake.at_s - self.now
+
+    def answer(self, register: Action | None, epoch: int = 1) -> Action | None:
+        """Let a registration succeed."""
+        assert isinstance(register, Register)
+        return self.send(Registered(register.file, held_of(register.file, epoch)))
+
+
+def held_of(file: TopicsFile, epoch: int = 1, **fields: Any) -> Registration:
+    return Registration(BROKER, epoch, f"{epoch}.1", file.topics, **fields)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Return a planner that has seen nothing yet."""
+    return Desk()
+
+
+@pytest.fixture
+def registered(desk: Desk) -> Desk:
+    """Return a planner whose broker is registered, just now."""
+    desk.answer(desk.send(BrokerUp(), TopicsLoaded(FILE)))
+    desk.said.clear()
+    return desk
+
+
+def test_nothing_is_registered_before_broker_and_topics_are_there(desk: Desk) -> None:
+    assert desk.send(TopicsLoaded(FILE)) is None
+    assert desk.send(BrokerUp()) == Register(FILE, None, take_over=True)
+
+
+def test_a_broker_without_topics_waits_for_them(desk: Desk) -> None:
+    assert desk.send(BrokerUp()) is None
+    assert desk.send(TopicsLoaded(FILE)) == Register(FILE, None, take_over=True)
+
+
+def test_a_registration_is_followed_by_heartbeats(registered: Desk) -> None:
+    for _ in range(3):
+        assert 0.9 * HEARTBEAT_S <= registered.waited_s() <= HEARTBEAT_S
+        assert registered.wait() == Heartbeat(held_of(FILE))
+        registered.send(HeartbeatAnswered(LeaseStatus.OK))
+    assert registered.said == []
+
+
+def test_heartbeats_keep_their_interval_when_answers_are_slow(registered: Desk) -> None:
+    registered.wait()
+    registered.now += 2.0
+    registered.send(HeartbeatAnswered(LeaseStatus.OK))
+    assert registered.waited_s() <= HEARTBEAT_S - 2.0
+
+
+def test_a_changed_table_is_registered_at_once_with_what_is_held(registered: Desk) -> None:
+    newer = file_of("a", "b")
+    assert registered.send(TopicsLoaded(newer)) == Register(newer, held_of(FILE), take_over=True)
+    registered.answer(Register(newer, None, take_over=True))
+    assert "wrote its changed table" in registered.said[-1]
+
+
+def test_tables_that_come_during_a_call_wait_and_only_the_last_is_written(registered: Desk) -> None:
+    registered.wait()
+    last = file_of("z")
+    assert registered.send(TopicsLoaded(file_of("b")), TopicsLoaded(last)) is None
+    assert registered.send(HeartbeatAnswered(LeaseStatus.OK)) == Register(last, held_of(FILE), take_over=True)
+
+
+def test_the_death_of_the_broker_ends_its_lease_at_once(registered: Desk) -> None:
+    assert registered.send(GONE) == Unregister(held_of(FILE), "broker gone")
+    assert registered.send(Unregistered()) is None
+    assert "the broker is gone, clients are told so: 10.0.0.1:10911: refused" in registered.said[0]
+
+
+def test_a_broker_that_is_back_is_registered_with_what_was_held(registered: Desk) -> None:
+    registered.send(GONE, Unregistered())
+    assert registered.send(BrokerUp()) == Register(FILE, held_of(FILE), take_over=True)
+
+
+def test_a_broker_that_dies_during_its_registration_is_unregistered_after_it(desk: Desk) -> None:
+    register = desk.send(BrokerUp(), TopicsLoaded(FILE))
+    assert desk.send(GONE) is None
+    assert desk.answer(register) == Unregister(held_of(FILE), "broker gone")
+
+
+def test_an_unregistration_that_is_not_answered_is_repeated(registered: Desk) -> None:
+    registered.send(GONE, CallFailed(StoreUnavailable("down")))
+    assert registered.wait() == Unregister(held_of(FILE), "broker gone")
+
+
+def test_a_broker_that_is_back_before_that_is_simply_registered(registered: Desk) -> None:
+    registered.send(GONE, CallFailed(StoreUnavailable("down")))
+    assert registered.send(BrokerUp()) == Register(FILE, held_of(FILE), take_over=True)
+
+
+def test_an_absent_store_is_tried_until_it_is_there_and_reported_once(desk: Desk) -> None:
+    call = desk.send(BrokerUp(), TopicsLoaded(FILE))
+    waits_s = []
+    for error in [StoreUnavailable("refused"), StoreTimeout("hung")] * 6:
+        desk.send(CallFailed(error))
+        waits_s.append(desk.waited_s())
+        call = desk.wait()
+    assert waits_s[0] <= 0.1
+    assert all(wait_s <= HEARTBEAT_S for wait_s in waits_s)
+    assert waits_s[-1] >= HEARTBEAT_S / 2
+    desk.answer(call)
+    troubles = [text for text in desk.said if "trying again" in text]
+    assert troubles == ["broker-a:0: refused; trying again until it works"]
+    assert sum("works again, after" in text for text in desk.said) == 1
+
+
+def test_ten_thousand_failures_do_not_break_the_waiting(desk: Desk) -> None:
+    desk.send(BrokerUp(), TopicsLoaded(FILE))
+    for _ in range(10_000):
+        desk.send(CallFailed(StoreUnavailable("down")))
+        assert desk.waited_s() <= HEARTBEAT_S
+        desk.wait()
+
+
+def test_a_lost_lease_is_registered_again_at_once_with_jitter(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.LEASE_LOST))
+    assert registered.waited_s() <= 0.2
+    assert registered.wait() == Register(FILE, held_of(FILE), take_over=True)
+
+
+def test_a_lost_table_is_registered_again_at_once_with_jitter(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.TABLE_LOST))
+    assert registered.waited_s() <= 0.2
+    assert registered.wait() == Register(FILE, held_of(FILE), take_over=True)
+    assert registered.said == ["broker-a:0: the store has lost the table of the broker: registering again"]
+
+
+def test_a_store_that_was_emptied_gets_a_new_registration(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.LEASE_LOST))
+    registered.wait()
+    registered.send(CallFailed(StaleEpoch("broker-a", 0, 1, 0)))
+    assert registered.waited_s() <= 0.2
+    assert registered.wait() == Register(FILE, None, take_over=True)
+
+
+def test_a_fenced_agent_goes_to_standby_and_takes_nothing_back(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.FENCED))
+    for _ in range(3):
+        assert registered.waited_s() >= HEARTBEAT_S
+        assert registered.wait() == Register(FILE, None, take_over=False)
+        registered.send(CallFailed(BrokerOwned("broker-a", 0, BROKER.address, 12_000)))
+    assert sum("another agent has taken the broker over" in text for text in registered.said) == 1
+    assert sum("is held by 10.0.0.1:10911" in text for text in registered.said) == 1
+
+
+def test_a_write_that_is_fenced_leads_to_standby_too(registered: Desk) -> None:
+    registered.send(TopicsLoaded(file_of("b")), CallFailed(StaleEpoch("broker-a", 0, 1, 2)))
+    assert isinstance(registered.actions[0], WakeAt)
+    register = registered.wait()
+    assert isinstance(register, Register)
+    assert (register.held, register.take_over) == (None, False)
+
+
+def test_an_agent_on_standby_that_got_the_broker_works_as_before(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.FENCED))
+    registered.answer(registered.wait(), epoch=9)
+    assert registered.wait() == Heartbeat(held_of(FILE, 9))
+
+
+def test_a_standby_whose_broker_dies_has_nothing_to_unregister(registered: Desk) -> None:
+    registered.wait()
+    registered.send(HeartbeatAnswered(LeaseStatus.FENCED))
+    assert registered.send(GONE) is None
+    assert registered.send(BrokerUp()) == Register(FILE, None, take_over=False)
+
+
+def test_an_owned_broker_is_reported_once_for_each_owner_and_claimed_when_its_lease_ends(desk: Desk) -> None:
+    desk.send(BrokerUp(), TopicsLoaded(FILE))
+    for remaining_ms, owner in ((15_000, "10.0.0.2:1"), (15_000, "10.0.0.2:1"), (1_000, "10.0.0.3:1")):
+        desk.send(CallFailed(BrokerOwned("broker-a", 0, owner, remaining_ms)))
+        expected_s = min(HEARTBEAT_S, remaining_ms / 1000)
+        assert expected_s <= desk.waited_s() <= 1.1 * expected_s
+        assert desk.wait() == Register(FILE, None, take_over=True)
+    assert [text.split(" for another")[0] for text in desk.said[1:]] == [
+        "broker-a:0: is held by 10.0.0.2:1",
+        "broker-a:0: is held by 10.0.0.3:1",
+    ]
+
+
+def test_a_table_that_cannot_be_written_does_not_cost_the_lease(registered: Desk) -> None:
+    newer = file_of("a", "b")
+    registered.send(TopicsLoaded(newer))
+    heartbeats = 0
+    for _ in range(30):
+        error = CorruptData("{sharedroutes}:changes", "is a list")
+        call = registered.actions[0]
+        registered.send(
+            CallFailed(error) if isinstance(call, Register) else HeartbeatAnswered(LeaseStatus.OK)
+        )
+        heartbeats += isinstance(registered.wait(), Heartbeat)
+    assert heartbeats >= 5
+    assert sum("is a list" in text for text in registered.said) == 1
+    assert not any("works again" in text for text in registered.said)
+
+
+def test_refused_credentials_are_reported_once(desk: Desk) -> None:
+    desk.send(BrokerUp(), TopicsLoaded(FILE))
+    for _ in range(5):
+        desk.send(CallFailed(StoreRefused("the store refuses these credentials: WRONGPASS")))
+        assert isinstance(desk.wait(), Register)
+    assert sum("WRONGPASS" in text for text in desk.said) == 1
+
+
+def test_foreign_data_in_a_topic_is_named_once(desk: Desk) -> None:
+    desk.send(BrokerUp(), TopicsLoaded(FILE))
+    held = held_of(FILE, corrupt_keys=("{sharedroutes}:topic:a",))
+    desk.send(Registered(FILE, held), TopicsLoaded(file_of("b")), Registered(FILE, held))
+    assert sum("foreign data stands in {sharedroutes}:topic:a" in text for text in desk.said) == 1
+
+
+def test_stopping_unregisters_and_then_ends(registered: Desk) -> None:
+    assert registered.send(Stop()) == Unregister(held_of(FILE), "agent stopped")
+    assert registered.send(Unregistered()) == Done()
+
+
+def test_stopping_waits_for_the_call_that_is_under_way(registered: Desk) -> None:
+    registered.wait()
+    assert registered.send(Stop()) is None
+    assert registered.send(HeartbeatAnswered(LeaseStatus.OK)) == Unregister(held_of(FILE), "agent stopped")
+
+
+def test_stopping_without_a_lease_just_ends(desk: Desk) -> None:
+    assert desk.send(BrokerUp(), Stop()) == Done()
+
+
+def test_stopping_does_not_wait_for_the_next_try(registered: Desk) -> None:
+    registered.wait()
+    registered.send(CallFailed(StoreUnavailable("down")))
+    assert registered.send(Stop()) == Unregister(held_of(FILE), "agent stopped")
+
+
+def test_stopping_a_broker_that_was_taken_over_ends_without_harm(registered: Desk) -> None:
+    registered.send(Stop())
+    assert registered.send(CallFailed(StaleEpoch("broker-a", 0, 1, 2))) == Done()
