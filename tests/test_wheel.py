@@ -153,6 +153,13 @@ def test_the_quick_start_runs_on_the_installed_wheel(installed: Path, tmp_path: 
     assert "broker-a" in output
 
 
+def test_without_its_extra_the_command_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+    command = [str(installed.with_name("sharedroutes"))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'sharedroutes[cli]'" in done.stderr
+
+
 def test_no_folder_of_the_checkout_is_importable_by_its_bare_name(installed: Path, tmp_path: Path) -> None:
     bare = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
     program = "import sys, importlib.util as u; print([name for name in sys.argv[1:] if u.find_spec(name)])"
