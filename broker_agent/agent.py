@@ -64,7 +64,7 @@ class BrokerAgent:
         Raises InvalidInput for a redis_url that is none.
         """
         async with (
-            _open_store(self._config) as store,
+            AsyncRouteStore.from_url(self._config.redis_url, self._config.registry) as store,
             asyncio.TaskGroup() as group,
         ):
             helpers = [group.create_task(work) for work in self._helpers(store)]
@@ -164,7 +164,7 @@ class BrokerAgent:
                 self._take_conf(path, content)
                 topics = await watch.read(self._config.topics_path)
                 self._take(self._keeper.offer(topics, clock()))
-            seen = content or seen
+            seen = seen if content is None else content
 
     def _take_conf(self, path: Path, content: bytes) -> None:
         broker = self._config.broker
@@ -178,13 +178,6 @@ class BrokerAgent:
             _LOG.error("%s names another broker than %s:%s of %s: restart the agent", path, *ours)
             return
         self._keeper.permit(conf.broker_permission)
-
-
-def _open_store(config: AgentConfig) -> AsyncRouteStore:
-    try:
-        return AsyncRouteStore.from_url(config.redis_url, config.registry)
-    except ValueError as error:
-        raise InvalidInput(f"redis_url: {error}") from error
 
 
 async def _carry_out(store: AsyncRouteStore, broker: Broker, call: StoreCall) -> Event:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +68,7 @@ class _BadConfiguration(click.ClickException):
 @click.option(
     "--heartbeat",
     "heartbeat_s",
-    type=float,
+    type=click.FloatRange(0.05, 3600),
     metavar="SECONDS",
     default=5.0,
     envvar="SHAREDROUTES_HEARTBEAT",
@@ -118,7 +120,6 @@ def agent_command(
 
     Exit codes: 0 = ended by a signal, 2 = the configuration is wrong.
     """
-    _log_to_stderr()
     try:
         conf = broker_conf.read(broker_conf_path, address=broker_address)
         config = AgentConfig.for_broker(
@@ -134,7 +135,8 @@ def agent_command(
             ),
             heartbeat_s=heartbeat_s,
         )
-        asyncio.run(_run(BrokerAgent(config)))
+        with _logging_to_stderr():
+            asyncio.run(_run(BrokerAgent(config)))
     except InvalidInput as error:
         raise _BadConfiguration(str(error)) from error
 
@@ -146,9 +148,16 @@ async def _run(agent: BrokerAgent) -> None:
     await agent.run()
 
 
-def _log_to_stderr() -> None:
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     log = logging.getLogger("sharedroutes")
+    level = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)

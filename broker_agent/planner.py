@@ -46,6 +46,9 @@ _MOST_DOUBLINGS: Final = 20  # more would only overflow: the heartbeat interval 
 _REJOIN_JITTER_S: Final = 0.2
 """When the store loses its data, all agents come back at once; this spreads them out."""
 
+_FOREIGN_RETRY_S: Final = 30.0
+"""Topics whose keys hold foreign data are tried so often: nothing tells when somebody has moved it away."""
+
 _JITTER: Final = 0.1
 """By this part of it an interval is shortened or a wait prolonged, so that agents do not fall into step."""
 
@@ -102,6 +105,7 @@ class Planner:
         self._call_began_s = 0.0
         self._write_at_s = 0.0
         self._heartbeat_at_s = 0.0
+        self._mend_at_s = _NEVER
 
         self._failures = 0
         self._trouble: _Trouble | None = None
@@ -144,8 +148,9 @@ class Planner:
         if self._stopping or not self._broker_up:
             return self._write_at_s, self._unregister()
         renew_at_s = self._heartbeat_at_s if self._lease is _Lease.OURS else _NEVER
-        if self._file is not None and self._must_write() and self._write_at_s <= renew_at_s:
-            return self._write_at_s, Register(self._file, self._held, take_over=not self._standby)
+        write_at_s = self._write_at_s if self._must_write() else self._mend_at_s
+        if self._file is not None and write_at_s < _NEVER and write_at_s <= renew_at_s:
+            return write_at_s, Register(self._file, self._held, take_over=not self._standby)
         if self._held is not None and self._lease is _Lease.OURS:
             return renew_at_s, Heartbeat(self._held)
         return _NEVER, None
@@ -166,20 +171,23 @@ class Planner:
                 self._say(logging.INFO, "the broker accepts connections")
             case BrokerGone(why):
                 self._broker_up = False
-                self._say(logging.WARNING, f"the broker is gone, clients are told so: {why}")
+                told = "waiting for it" if self._lease is _Lease.NONE else "clients are told so"
+                self._say(logging.WARNING, f"the broker is gone, {told}: {why}")
             case Stop():
                 self._stopping = True
 
     def _registered(self, file: TopicsFile, registration: Registration, now: float) -> None:
-        what = "wrote its changed table" if self._lease is _Lease.OURS else "registered"
         self._recovered(now)
-        self._say(
-            logging.INFO,
-            f"{what}: {self._broker.address}, {len(file.topics)} topics, version {file.version.counter}",
-            topics=len(file.topics),
-            epoch=registration.epoch,
-        )
+        if self._lease is not _Lease.OURS or self._written is not file:
+            what = "wrote its changed table" if self._lease is _Lease.OURS else "registered"
+            self._say(
+                logging.INFO,
+                f"{what}: {self._broker.address}, {len(file.topics)} topics, version {file.version.counter}",
+                topics=len(file.topics),
+                epoch=registration.epoch,
+            )
         self._say_what_is_foreign(registration)
+        self._mend_at_s = now + _FOREIGN_RETRY_S if registration.corrupt_keys else _NEVER
         self._held, self._written, self._lease, self._standby = registration, file, _Lease.OURS, False
         self._renewed()
 
@@ -206,7 +214,7 @@ class Planner:
 
     def _call_failed(self, error: RegistryError, now: float) -> None:
         match error:
-            case StaleEpoch(current_epoch=0):  # nobody's: the store was emptied
+            case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store lost data
                 self._lost_ownership()
                 self._write_at_s = now + self._rng.uniform(0, _REJOIN_JITTER_S)
             case StaleEpoch():
@@ -225,6 +233,8 @@ class Planner:
         trouble = _trouble(error, call)
         if trouble.kind == _UNAVAILABLE and (isinstance(call, Unregister) or self._lease is _Lease.NONE):
             self._lease = _Lease.UNKNOWN
+        if isinstance(call, Register):
+            self._written = None
         self._failures += 1
         doublings = min(self._failures - 1, _MOST_DOUBLINGS)
         delay_s = min(self._heartbeat_s, _FIRST_RETRY_S * 2**doublings) * self._rng.uniform(0.5, 1)
@@ -269,11 +279,13 @@ class Planner:
         self._trouble = trouble
 
     def _say_what_is_foreign(self, registration: Registration) -> None:
-        known = self._held.corrupt_keys if self._held is not None else ()
-        keys = sorted(set(registration.corrupt_keys) - set(known))
+        known = set(self._held.corrupt_keys) if self._held is not None else set()
+        keys = sorted(set(registration.corrupt_keys) - known)
         if keys:
             text = f"foreign data stands in {', '.join(keys)}: these topics are not served; move it away"
             self._say(logging.ERROR, text, keys=keys)
+        elif known and not registration.corrupt_keys:
+            self._say(logging.INFO, "the foreign data is gone: all topics are served")
 
     def _say(self, level: int, text: str, **fields: object) -> None:
         self._says.append(Say(level, f"{self._name}: {text}", {"broker": self._name, **fields}))

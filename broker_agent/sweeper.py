@@ -18,7 +18,7 @@ _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _SHORTEST_S: Final = 0.02
 """Between two sweeps, whatever is due: a foreign key, which cannot be swept, must not keep us busy."""
 
-_PART_OF_LEASE: Final = 0.4
+_PART_OF_LEASE: Final = 0.6
 """The sweeper calls again after this part of its lease, so that it keeps it."""
 
 

@@ -60,8 +60,8 @@ class _File:
     async def look(self, *, notified: bool = False) -> Content | None:
         """Return the content; None when the file is in the state in which it has been read twice.
 
-        Once is not enough: a file that is written while it is read can keep its size, and the time of its last
-        change if the clock of the file system is coarse. The two reads are a look apart.
+        Once is not enough: a file that is written while it is read may keep its size and, where it is coarse,
+        the time of its last change. The two reads are a look apart.
         """
         state = await asyncio.to_thread(_state, self.path)
         if state is not None and state == self._state and not notified:

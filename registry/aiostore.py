@@ -87,11 +87,17 @@ class AsyncRouteStore:
 
     @classmethod
     def from_url(cls, url: str, config: RegistryConfig | None = None) -> Self:
-        """Return a store with a client of its own for a redis://, rediss:// or unix:// URL."""
+        """Return a store with a client of its own for a redis://, rediss:// or unix:// URL.
+
+        Raises InvalidInput for one that is none.
+        """
         config = config or RegistryConfig()
-        pool = redis.asyncio.BlockingConnectionPool.from_url(
-            url, timeout=config.call_deadline_s, retry=Retry(*retry_arguments()), **client_options(config)
-        )
+        try:
+            pool = redis.asyncio.BlockingConnectionPool.from_url(
+                url, timeout=config.call_deadline_s, retry=Retry(*retry_arguments()), **client_options(config)
+            )
+        except ValueError as error:
+            raise InvalidInput(f"Redis URL: {error}") from None
         return cls(redis.asyncio.Redis.from_pool(pool), config, owns_client=True)
 
     @classmethod

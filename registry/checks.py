@@ -13,6 +13,7 @@ MAX_NAME_BYTES: Final = 255
 
 _A_DAY_S: Final = 86_400
 _LAST_PORT: Final = 65_535
+_LONGEST: Final = 10**30
 # Names stand in space-separated rows and in keys: no white space, no control characters.
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9]{1,5})")
@@ -49,7 +50,7 @@ def check_int(what: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
     if not low <= value <= high:
-        shown = value if abs(value) <= high * 2 else "that number"  # thousands of digits cannot be printed
+        shown = value if abs(value) < _LONGEST else "that number"  # Python refuses to print very long ones
         raise InvalidInput(f"{what}: {shown} is not within {low}..{high}")
 
 

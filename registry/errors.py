@@ -56,13 +56,19 @@ class CorruptData(RegistryError):
 
 
 class StaleEpoch(RegistryError):
-    """The caller no longer owns this (broker, id); nothing was changed."""
+    """The caller no longer owns this (broker, id); nothing was changed.
+
+    With a `current_epoch` below the caller's, nobody else does either: the store lost data.
+    """
 
     def __init__(self, broker_name: str, broker_id: int, epoch: int, current_epoch: int) -> None:
-        super().__init__(
-            f"{broker_name}:{broker_id}: epoch {epoch} has been superseded by epoch {current_epoch}; "
-            "stop writing, or register anew to take the broker over"
-        )
+        if current_epoch > epoch:
+            what = (
+                f"epoch {epoch} has been superseded by epoch {current_epoch}; stop writing, or register anew"
+            )
+        else:
+            what = f"the store lost epoch {epoch} (it knows {current_epoch or 'none'}); register anew"
+        super().__init__(f"{broker_name}:{broker_id}: {what}")
         self.broker_name = broker_name
         self.broker_id = broker_id
         self.epoch = epoch

@@ -215,7 +215,7 @@ class Registration:
 class LeaseStatus(StrEnum):
     """What a heartbeat found: after LEASE_LOST and TABLE_LOST, register again, now.
 
-    Should that raise StaleEpoch with a current epoch of 0, the store was emptied: register without `held`.
+    Should that raise StaleEpoch with an older epoch than ours, the store lost data: register without `held`.
     """
 
     OK = "ok"

@@ -5,7 +5,9 @@ if group.err then
 end
 local owner, token = group[1], group[2]
 if owner and owner ~= ARGV[2] then
-  return {'fenced', owner}
+  -- An older epoch than the caller's comes back when a failover has lost writes: nobody took the broker over.
+  local rolled_back = is_epoch(owner) and tonumber(owner) < tonumber(ARGV[2])
+  return rolled_back and {'lease'} or {'fenced', owner}
 end
 local lease = redis.pcall('GET', KEYS[2])
 if not owner or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then

@@ -90,8 +90,7 @@ async def running(config: AgentConfig) -> AsyncIterator[BrokerAgent]:
         yield agent
     finally:
         agent.stop()
-        async with asyncio.timeout(2.0):
-            await task
+        await task
 
 
 def times(logs: pytest.LogCaptureFixture, text: str) -> int:
@@ -135,7 +134,9 @@ async def test_a_changed_topic_is_written_and_the_others_are_not(world: World) -
     ]
 
 
-@pytest.mark.parametrize("content", [b"", topics_json("orders", "payments")[:100], None])
+@pytest.mark.parametrize(
+    "content", [b"", topics_json("orders", "payments")[:100], None], ids=["empty", "cut off", "missing"]
+)
 async def test_a_broken_file_is_reported_and_wipes_nothing(
     world: World, logs: pytest.LogCaptureFixture, content: bytes | None
 ) -> None:
@@ -292,6 +293,13 @@ async def test_log_records_carry_the_broker(world: World, logs: pytest.LogCaptur
     assert [vars(record)["topics"] for record in records] == [1]
 
 
+async def test_an_agent_that_is_stopped_before_it_works_just_ends(world: World) -> None:
+    agent = BrokerAgent(world.config())
+    agent.stop()
+    await agent.run()
+    assert await world.topics_served() == {}
+
+
 async def test_a_store_address_that_is_none_is_refused(world: World) -> None:
-    with pytest.raises(InvalidInput, match="redis_url: "):
+    with pytest.raises(InvalidInput, match="Redis URL: "):
         await BrokerAgent(world.config(redis_url="nonsense")).run()

@@ -114,6 +114,12 @@ def test_nothing_is_registered_before_broker_and_topics_are_there(desk: Desk) ->
     assert desk.send(BrokerUp()) == Register(FILE, None, take_over=True)
 
 
+def test_a_broker_that_is_not_there_at_first_is_waited_for(desk: Desk) -> None:
+    assert desk.send(TopicsLoaded(FILE), GONE) is None
+    assert desk.said == ["broker-a:0: the broker is gone, waiting for it: 10.0.0.1:10911: refused"]
+    assert desk.send(BrokerUp()) == Register(FILE, None, take_over=True)
+
+
 def test_a_broker_without_topics_waits_for_them(desk: Desk) -> None:
     assert desk.send(BrokerUp()) is None
     assert desk.send(TopicsLoaded(FILE)) == Register(FILE, None, take_over=True)
@@ -214,11 +220,12 @@ def test_a_lost_table_is_registered_again_at_once_with_jitter(registered: Desk) 
     assert registered.said == ["broker-a:0: the store has lost the table of the broker: registering again"]
 
 
-def test_a_store_that_was_emptied_gets_a_new_registration(registered: Desk) -> None:
+@pytest.mark.parametrize("known_epoch", [0, 4], ids=["emptied", "rolled back"])
+def test_a_store_that_lost_data_gets_a_new_registration(registered: Desk, known_epoch: int) -> None:
     registered.wait()
     registered.send(HeartbeatAnswered(LeaseStatus.LEASE_LOST))
     registered.wait()
-    registered.send(CallFailed(StaleEpoch("broker-a", 0, 1, 0)))
+    registered.send(CallFailed(StaleEpoch("broker-a", 0, 5, known_epoch)))
     assert registered.waited_s() <= 0.2
     assert registered.wait() == Register(FILE, None, take_over=True)
 
@@ -298,6 +305,24 @@ def test_foreign_data_in_a_topic_is_named_once(desk: Desk) -> None:
     held = held_of(FILE, corrupt_keys=("{sharedroutes}:topic:a",))
     desk.send(Registered(FILE, held), TopicsLoaded(file_of("b")), Registered(FILE, held))
     assert sum("foreign data stands in {sharedroutes}:topic:a" in text for text in desk.said) == 1
+
+
+def test_topics_under_foreign_data_are_tried_now_and_then_without_a_word(desk: Desk) -> None:
+    desk.send(BrokerUp(), TopicsLoaded(FILE))
+    foreign, mended = held_of(FILE, corrupt_keys=("{sharedroutes}:topic:a",)), held_of(FILE)
+    desk.send(Registered(FILE, foreign))
+    desk.said.clear()
+    for outcome in (foreign, mended):
+        began_s = desk.now
+        while not isinstance(desk.wait(), Register):
+            desk.send(HeartbeatAnswered(LeaseStatus.OK))
+        assert 25 < desk.now - began_s < 35
+        assert desk.said == []
+        desk.send(Registered(FILE, outcome))
+    assert desk.said == ["broker-a:0: the foreign data is gone: all topics are served"]
+    for _ in range(20):
+        assert isinstance(desk.wait(), Heartbeat)
+        desk.send(HeartbeatAnswered(LeaseStatus.OK))
 
 
 def test_stopping_unregisters_and_then_ends(registered: Desk) -> None:

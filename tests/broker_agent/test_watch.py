@@ -24,6 +24,7 @@ class Seen:
     """What a follower of a file has yielded so far."""
 
     def __init__(self) -> None:
+        self.looks = 0
         self.contents: list[bytes | OSError] = []
 
     async def until(self, content: bytes | type[OSError]) -> None:
@@ -42,7 +43,9 @@ async def following(path: Path, recheck_s: float) -> AsyncIterator[Seen]:
 
     async def follow() -> None:
         async for content in watch.contents(path, recheck_s=recheck_s):
-            seen.contents.append(content)
+            seen.looks += 1
+            if content is not None:
+                seen.contents.append(content)
 
     task = asyncio.create_task(follow())
     try:
@@ -100,6 +103,13 @@ async def test_a_file_that_does_not_exist_yet_is_seen_when_it_does(path: Path) -
         await seen.until(FileNotFoundError)
         put(path, b"1")
         await seen.until(b"1")
+
+
+async def test_a_file_that_does_not_change_is_read_twice_and_then_only_looked_at(path: Path) -> None:
+    put(path, b"1")
+    async with following(path, OFTEN_S) as seen:
+        await await_until(lambda: seen.looks >= 6, description="six looks")
+        assert seen.contents == [b"1", b"1"]
 
 
 async def test_a_folder_that_does_not_exist_yet_is_seen_when_it_does(tmp_path: Path) -> None:

@@ -126,6 +126,20 @@ async def test_a_heartbeat_of_a_former_owner_renews_nothing(store: Store, admin:
     assert dump(admin) == before
 
 
+async def test_an_owner_whose_epoch_a_failover_lost_is_told_so_and_registers_anew(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(1))
+    admin.hset(store.keys.broker("broker-a"), "epoch:0", held.epoch - 1)
+    assert await store.heartbeat(held) is LeaseStatus.LEASE_LOST
+    with pytest.raises(StaleEpoch, match="lost epoch") as stale:
+        await store.register(broker(), topics(2), held=held)
+    assert stale.value.current_epoch < held.epoch
+    again = await store.register(broker(), topics(2))
+    assert again.epoch > held.epoch
+    assert await store.heartbeat(again) is LeaseStatus.OK
+
+
 async def test_replicas_of_one_name_have_owners_of_their_own(store: Store) -> None:
     master = await store.register(broker(), topics(1))
     replica = await store.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
