@@ -16,6 +16,11 @@ _RETRY_S: Final = (0.1, 0.2)
 _SHORT_S: Final = 1.0
 """A connection that ends sooner was not closed for being idle: the next one waits a moment."""
 
+_FIRST_MOMENT_S: Final = 0.01
+"""Short, because a process that is dying may take one more connection before it refuses them."""
+
+_MOST_DOUBLINGS: Final = 5
+
 _READ_BYTES: Final = 4096
 
 
@@ -29,7 +34,7 @@ async def verdicts(
     within `deadline_s` seconds.
     """
     alive: bool | None = None
-    failures = 0
+    failures = short_ones = 0
     while True:
         try:
             reader, writer = await _connect(host, port, deadline_s)
@@ -44,8 +49,11 @@ async def verdicts(
         if not alive:
             alive = True
             yield BrokerUp()
-        if await _seconds_open(reader, writer) < _SHORT_S:
-            await asyncio.sleep(rng.uniform(*_RETRY_S))
+        if await _seconds_open(reader, writer) >= _SHORT_S:
+            short_ones = 0
+            continue
+        await asyncio.sleep(_FIRST_MOMENT_S * 2 ** min(short_ones, _MOST_DOUBLINGS) * rng.uniform(0.5, 1))
+        short_ones += 1
 
 
 async def _connect(

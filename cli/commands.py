@@ -1,0 +1,77 @@
+"""The group of all commands; each is imported when it is asked for, so that none pays for another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+import click
+
+from .. import __version__
+from .extras import lacking
+
+__all__ = ["sharedroutes"]
+
+_MODULES: Final = {"agent": ("javaproperties", "watchfiles"), "cli": ("rich",)}
+"""What the commands need of each extra, besides click."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a command is, what the list of commands says of it, and which extras it needs."""
+
+    module: str
+    attribute: str
+    short_help: str
+    extras: tuple[str, ...] = ("cli",)
+
+
+_COMMANDS: Final = {
+    "agent": _Place(
+        "..broker_agent.command",
+        "agent_command",
+        "Keep the topics and the heartbeat of one broker in the registry.",
+        ("agent",),
+    ),
+    "brokers": _Place(".read", "brokers", "List the live brokers."),
+    "demo": _Place(
+        ".demo.command", "demo", "Kill brokers, a host and Redis; lose no message.", ("cli", "agent")
+    ),
+    "routes": _Place(".read", "routes", "Show who holds topics, and where."),
+    "topics": _Place(".read", "topics", "List the topics of the live brokers."),
+}
+
+
+class _ExtraMissing(click.ClickException):
+    """What has to be installed before a command can run."""
+
+    exit_code = 2
+
+
+class _LazyGroup(click.Group):
+    """A group that knows the names of its commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        for extra in place.extras:
+            problem = lacking(extra, *_MODULES[extra])
+            if problem is not None:
+                raise _ExtraMissing(f"`{cmd_name}`: {problem}")
+        command: click.Command = getattr(import_module(place.module, __package__), place.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name].short_help) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(__version__, prog_name="sharedroutes")
+def sharedroutes() -> None:
+    """Routes of message brokers, shared through Redis."""

@@ -1,0 +1,1 @@
+"""`sharedroutes demo`: brokers and Redis die and come back while a client keeps sending."""

@@ -1,0 +1,132 @@
+"""What a person sees while the demo runs: a line for each event and, on a terminal, a moving timeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ...client import RouteClient
+from .measure import Observed, Try
+from .scenario import BROKERS, Happening, Settings
+from .sender import Sender
+
+__all__ = ["SLOT_S", "Show", "cells", "noticed", "store_cells"]
+
+SLOT_S: Final = 0.5
+"""What one column of the timeline stands for."""
+
+_NAME_COLUMNS: Final = 12
+_REFRESHES_PER_S: Final = 8
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_NOTHING: Final = "·"
+_FAILED: Final = "x"
+
+
+class Show:
+    """Is told what happens, and shows it."""
+
+    def __init__(self, console: Console, settings: Settings) -> None:
+        self._console = console
+        self._full = settings.messages_per_s * SLOT_S
+        self._began_s = monotonic()
+        self._sender: Sender | None = None
+        self._client: RouteClient | None = None
+        self._store_is_up = [(0.0, True)]
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Keep the timeline moving for the length of a `with` block, if this is a terminal."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, get_renderable=self._timeline, refresh_per_second=_REFRESHES_PER_S):
+            yield
+
+    def say(self, text: str) -> None:
+        """Print what happens now."""
+        line = Text(f"{monotonic() - self._began_s:5.1f} s  {text}")
+        self._console.print(line, soft_wrap=True, highlight=False)
+
+    def seen(self, observed: Observed) -> None:
+        """Print what an event led to."""
+        self.say(f"       {noticed(observed)}")
+
+    def follow(self, sender: Sender, client: RouteClient) -> None:
+        """Show from now on what this client does."""
+        self._sender, self._client = sender, client
+
+    def store(self, *, up: bool) -> None:
+        """Show from now on that Redis runs, or that it does not."""
+        self._store_is_up.append((monotonic() - self._began_s, up))
+
+    def _timeline(self) -> Table:
+        """Return the picture of this moment; called by the thread that refreshes it."""
+        now_s = monotonic() - self._began_s
+        columns = max(1, self._console.width - _NAME_COLUMNS)
+        first = max(0, int(now_s / SLOT_S) + 1 - columns)
+        last = int(now_s / SLOT_S)
+        table = Table.grid(padding=(0, 1))
+        strips = cells(self._sender.tries if self._sender else (), self._began_s, self._full, first, last)
+        for name in BROKERS:
+            table.add_row(name, _coloured(strips[name]))
+        table.add_row("Redis", Text(store_cells(self._store_is_up, first, last), style="cyan"))
+        source = self._client.health().source if self._client else "none"
+        table.add_row("routes", f"from {'the store' if source == 'live' else source}")
+        return table
+
+
+def cells(tries: Iterable[Try], began_s: float, full: float, first: int, last: int) -> dict[str, str]:
+    """Return a strip for each broker: a character for each slot from `first` to `last`.
+
+    Its height is the number of acknowledged messages, up to `full`; x = only failures; a dot = nothing.
+    """
+    good: Counter[tuple[str, int]] = Counter()
+    bad: Counter[tuple[str, int]] = Counter()
+    for one in tries:
+        (bad if one.failed else good)[one.broker_name, int((one.ended_s - began_s) / SLOT_S)] += 1
+
+    def cell(key: tuple[str, int]) -> str:
+        if good[key]:
+            return _LEVELS[min(len(_LEVELS) - 1, int(good[key] / full * len(_LEVELS)))]
+        return _FAILED if bad[key] else _NOTHING
+
+    return {name: "".join(cell((name, slot)) for slot in range(first, last + 1)) for name in BROKERS}
+
+
+def store_cells(changes: Iterable[tuple[float, bool]], first: int, last: int) -> str:
+    """Return the strip of Redis: full where it ran at the end of the slot, by (time, runs from then on)."""
+    changes = tuple(changes)
+
+    def runs(at_s: float) -> bool:
+        return [up for since_s, up in changes if since_s <= at_s][-1]
+
+    return "".join(_LEVELS[-1] if runs((slot + 1) * SLOT_S) else _NOTHING for slot in range(first, last + 1))
+
+
+def noticed(observed: Observed) -> str:
+    """Return in words what an event led to."""
+    if observed.noticed_s is None:
+        return f"NOT SEEN within {observed.event.deadline_s:g} s"
+    after = f"after {max(0.0, observed.noticed_s - observed.at_s):.2f} s"
+    if observed.event.happening.is_death:
+        return f"gone from the client's routes {after}"
+    if observed.event.happening.is_birth:
+        return f"the client sends to {', '.join(observed.event.brokers)} {after}"
+    if observed.event.happening is Happening.STORE_STOPPED:
+        return f"the client serves its routes from memory {after}"
+    return f"all live brokers are registered again {after}"
+
+
+def _coloured(strip: str) -> Text:
+    text = Text(strip, style="green")
+    text.highlight_regex(_NOTHING, "dim")
+    text.highlight_regex(_FAILED, "bold red")
+    return text

@@ -1,0 +1,163 @@
+"""`topics`, `brokers` and `routes`: what the registry says at the moment."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Concatenate, Final, ParamSpec
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from ..registry import BrokerData, InvalidInput, RegistryConfig, RegistryError, RouteStore, TopicRoute
+
+__all__ = ["brokers", "routes", "topics"]
+
+P = ParamSpec("P")
+
+_PIPE_COLUMNS: Final = 1_000
+"""The width for a reader that is no terminal: nothing is folded, so that a line is a row."""
+
+
+def _with_store(command: Callable[Concatenate[RouteStore, str, P], None]) -> Callable[..., None]:
+    """Give a command the options that say which registry to read and how to print it."""
+
+    @click.option(
+        "--redis",
+        "redis_url",
+        metavar="URL",
+        default="redis://127.0.0.1:6379/0",
+        envvar="SHAREDROUTES_REDIS_URL",
+        show_envvar=True,
+        show_default=True,
+        help="The shared store: redis://, rediss:// or unix://.",
+    )
+    @click.option(
+        "--namespace",
+        default="sharedroutes",
+        envvar="SHAREDROUTES_NAMESPACE",
+        show_envvar=True,
+        show_default=True,
+        help="The registry in the store.",
+    )
+    @click.option(
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="For people, or for programs.",
+    )
+    @functools.wraps(command)
+    def run(redis_url: str, namespace: str, output: str, *args: P.args, **kwargs: P.kwargs) -> None:
+        with _open(redis_url, namespace) as store:
+            command(store, output, *args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def _open(redis_url: str, namespace: str) -> Iterator[RouteStore]:
+    """Give a store; a RegistryError becomes one line and exit status 1, a wrong option 2."""
+    try:
+        store = RouteStore.from_url(redis_url, RegistryConfig(namespace=namespace))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    with store:
+        try:
+            yield store
+        except RegistryError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.command()
+@_with_store
+def topics(store: RouteStore, output: str) -> None:
+    """List the topics that a live broker holds."""
+    found = store.topics()
+    if output == "json":
+        _print_json(found)
+    else:
+        _print_table(("topic",), ((topic,) for topic in found))
+
+
+@click.command()
+@_with_store
+def brokers(store: RouteStore, output: str) -> None:
+    """List the live brokers with the addresses of their live replicas; the one with id 0 is the master."""
+    found = store.brokers()
+    if output == "json":
+        _print_json([_broker_data(broker) for broker in found])
+    else:
+        rows = (
+            (broker.cluster, broker.broker_name, str(broker_id), address)
+            for broker in found
+            for broker_id, address in sorted(broker.broker_addrs.items())
+        )
+        _print_table(("cluster", "broker", "id", "address"), rows)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@_with_store
+def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
+    """Show which live brokers hold the topics, with how many queues, and where.
+
+    Exit status 1 when a topic has no route; the others are shown.
+    """
+    lookup = store.lookup(names)
+    found = lookup.routes()
+    if output == "json":
+        _print_json({topic: _route_data(route) for topic, route in found.items()})
+    else:
+        columns = ("topic", "broker", "read queues", "write queues", "perm", "id", "address")
+        _print_table(columns, (row for route in found.values() for row in _route_rows(route)))
+    problems = [str(error) for error in lookup.corrupt]
+    problems += [f"no live broker holds {topic!r}" for topic in dict.fromkeys(names) if topic not in found]
+    if problems:
+        raise click.ClickException("; ".join(problems))
+
+
+def _route_rows(route: TopicRoute) -> Iterator[tuple[str, ...]]:
+    members = {broker.broker_name: broker.broker_addrs for broker in route.broker_datas}
+    for queues in route.queue_datas:
+        for broker_id, address in sorted(members[queues.broker_name].items()):
+            numbers = (queues.read_queue_nums, queues.write_queue_nums, queues.perm, broker_id)
+            yield (route.topic, queues.broker_name, *map(str, numbers), address)
+
+
+def _broker_data(broker: BrokerData) -> dict[str, Any]:
+    """Return the object in RocketMQ's terms."""
+    addresses = {str(broker_id): address for broker_id, address in sorted(broker.broker_addrs.items())}
+    return {"cluster": broker.cluster, "brokerName": broker.broker_name, "brokerAddrs": addresses}
+
+
+def _route_data(route: TopicRoute) -> dict[str, Any]:
+    """Return the object in RocketMQ's terms (TopicRouteData)."""
+    queue_datas = [
+        {
+            "brokerName": queues.broker_name,
+            "readQueueNums": queues.read_queue_nums,
+            "writeQueueNums": queues.write_queue_nums,
+            "perm": queues.perm,
+            "topicSysFlag": queues.topic_sys_flag,
+        }
+        for queues in route.queue_datas
+    ]
+    return {"queueDatas": queue_datas, "brokerDatas": [_broker_data(broker) for broker in route.broker_datas]}
+
+
+def _print_json(value: Any) -> None:
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    width = None if sys.stdout.isatty() else _PIPE_COLUMNS
+    # Names are printed as they are: neither "[bold]" nor ":x:" in one means anything.
+    Console(width=width, markup=False, emoji=False, highlight=False).print(table)

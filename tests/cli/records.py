@@ -1,0 +1,46 @@
+"""Records of a run of the demo, made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sharedroutes.cli.demo.measure import Log, Message, Observed, Try
+from sharedroutes.cli.demo.scenario import SCENARIO, Event, Happening
+
+__all__ = ["event", "log_of", "observed", "try_of"]
+
+
+def event(happening: Happening) -> Event:
+    """Return the event of the demo in which this happens."""
+    (found,) = (one for one in SCENARIO if one.happening is happening)
+    return found
+
+
+def observed(
+    happening: Happening,
+    at_s: float,
+    noticed_s: float | None,
+    live: Iterable[str] = (),
+    began_s: float | None = None,
+) -> Observed:
+    """Return an event that began at `at_s` unless said otherwise."""
+    return Observed(event(happening), at_s if began_s is None else began_s, at_s, noticed_s, frozenset(live))
+
+
+def try_of(message_id: int, broker: str, at_s: float, *, number: int = 1, failed: bool = False) -> Try:
+    """Return an attempt that took 1 ms."""
+    return Try(message_id, number, broker, at_s - 0.001, at_s, failed)
+
+
+def log_of(tries: Iterable[Try], ended_s: float) -> Log:
+    """Return the log in which every message's last attempt decided, and the journals tell the same."""
+    tries = tuple(tries)
+    first = {one.message_id: one.began_s for one in reversed(tries)}
+    last = {one.message_id: "" if one.failed else one.broker_name for one in tries}
+    messages = [
+        Message(message_id, first[message_id], last[message_id], "" if last[message_id] else "gave up")
+        for message_id in sorted(first)
+    ]
+    brokers = {one.broker_name for one in tries}
+    stored = {name: {message_id for message_id, by in last.items() if by == name} for name in brokers}
+    return Log(tries, messages, stored, ended_s)

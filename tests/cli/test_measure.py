@@ -1,0 +1,149 @@
+"""What the demo makes of its records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from sharedroutes.cli.demo.measure import Log, Message, Observed, Report, measure
+from sharedroutes.cli.demo.scenario import Happening
+from tests.cli.records import log_of, observed, try_of
+
+PAUSE_LIMIT_S: Final = 2.0
+KILLED: Final = observed(Happening.BROKER_KILLED, 10.0, 10.2)
+
+
+def report_of(log: Log, *events: Observed) -> Report:
+    return measure(events, log, pause_limit_s=PAUSE_LIMIT_S)
+
+
+def test_a_dead_broker_is_left_when_its_last_attempt_ends() -> None:
+    tries = [
+        try_of(0, "broker-b", 9.9),
+        try_of(1, "broker-b", 10.5, failed=True),
+        try_of(1, "broker-a", 10.6, number=2),
+        try_of(2, "broker-a", 11.0),
+    ]
+    (outcome,) = report_of(log_of(tries, 12.0), KILLED).outcomes
+    assert outcome.seen
+    assert outcome.client_s == pytest.approx(0.5)
+    assert outcome.noticed_s == pytest.approx(0.2)
+    assert (outcome.sent, outcome.failed_first, outcome.lost) == (2, 1, 0)
+
+
+def test_a_dead_broker_that_is_not_tried_again_is_left_at_once() -> None:
+    log = log_of([try_of(0, "broker-b", 9.9), try_of(1, "broker-a", 10.1)], 12.0)
+    (outcome,) = report_of(log, KILLED).outcomes
+    assert outcome.seen
+    assert outcome.client_s == 0.0
+
+
+def test_the_use_of_a_broker_after_its_return_is_no_use_of_a_dead_one() -> None:
+    back = observed(Happening.BROKER_BACK, 20.1, 20.3, began_s=20.0)
+    tries = [try_of(0, "broker-a", 11.0), try_of(1, "broker-b", 20.05), try_of(2, "broker-b", 20.4)]
+    killed, returned = report_of(log_of(tries, 22.0), KILLED, back).outcomes
+    assert killed.client_s == 0.0
+    assert returned.client_s == 0.0
+    assert killed.seen
+    assert returned.seen
+
+
+def test_a_client_that_goes_on_using_a_dead_broker_did_not_see_its_death() -> None:
+    late_s = KILLED.at_s + KILLED.event.deadline_s + 0.1
+    tries = [try_of(0, "broker-b", late_s, failed=True), try_of(0, "broker-a", late_s + 0.1, number=2)]
+    report = report_of(log_of(tries, 20.0), KILLED)
+    assert not report.outcomes[0].seen
+    assert not report.ok
+
+
+def test_a_broker_is_used_from_its_first_acknowledgement_on() -> None:
+    back = observed(Happening.BROKER_BACK, 20.0, 20.9)
+    tries = [
+        try_of(0, "broker-b", 20.3, failed=True),
+        try_of(0, "broker-a", 20.4, number=2),
+        try_of(1, "broker-b", 20.8),
+    ]
+    (outcome,) = report_of(log_of(tries, 22.0), back).outcomes
+    assert outcome.seen
+    assert outcome.client_s == pytest.approx(0.8)
+
+
+def test_all_brokers_have_to_be_used_when_several_start() -> None:
+    start = observed(Happening.ALL_START, 0.5, 0.9, began_s=0.0)
+    tries = [try_of(0, "broker-a", 0.6), try_of(1, "broker-b", 0.7), try_of(2, "broker-c", 0.8)]
+    assert report_of(log_of(tries, 2.0), start).outcomes[0].client_s == pytest.approx(0.3)
+    without_c = report_of(log_of(tries[:2], 2.0), start)
+    assert without_c.outcomes[0].client_s is None
+    assert not without_c.ok
+
+
+@pytest.mark.parametrize("happening", list(Happening))
+def test_an_effect_that_was_not_noticed_in_time_is_an_event_not_seen(happening: Happening) -> None:
+    tries = [try_of(number, name, 10.1 + number) for number, name in enumerate(("broker-b", "broker-c"))]
+    report = report_of(log_of(tries, 13.0), observed(happening, 10.0, None))
+    assert not report.outcomes[0].seen
+    assert not report.ok
+
+
+@pytest.mark.parametrize("happening", list(Happening))
+def test_an_event_during_which_nothing_was_sent_is_not_seen(happening: Happening) -> None:
+    assert not report_of(log_of([], 13.0), observed(happening, 10.0, 10.1)).ok
+
+
+@pytest.mark.parametrize("happening", [Happening.STORE_STOPPED, Happening.STORE_EMPTY])
+@pytest.mark.parametrize(("last_s", "seen"), [(12.0, True), (12.1, False)])
+def test_a_live_broker_must_not_be_dropped_while_the_store_is_away(
+    happening: Happening, last_s: float, *, seen: bool
+) -> None:
+    log = log_of([try_of(0, "broker-a", 10.01), try_of(1, "broker-a", last_s)], last_s + 0.1)
+    outage = observed(happening, 10.0, 10.1, live={"broker-a"})
+    (outcome,) = report_of(log, replace(outage, began_s=10.005)).outcomes
+    assert outcome.longest_pause_s == pytest.approx(last_s - 10.01)
+    assert outcome.seen is seen
+
+
+def test_the_longest_pause_is_that_of_the_live_broker_that_was_left_alone_longest() -> None:
+    tries = [try_of(number, "broker-a", 10.5 + number / 2) for number in range(4)]
+    tries += [try_of(9, "broker-c", 10.5)]
+    event = observed(Happening.BROKER_KILLED, 10.0, 10.1, live={"broker-a", "broker-c"})
+    (outcome,) = report_of(log_of(tries, 12.5), event).outcomes
+    assert outcome.longest_pause_s == pytest.approx(2.0)
+
+
+def test_a_message_that_nobody_acknowledged_is_lost() -> None:
+    tries = [try_of(7, name, 10.5, number=1 + n, failed=True) for n, name in enumerate("ab")]
+    report = report_of(log_of([try_of(6, "broker-a", 10.4), *tries], 12.0), KILLED)
+    assert report.outcomes[0].seen
+    assert report.outcomes[0].lost == 1
+    assert report.losses == ("message 7: gave up",)
+    assert not report.ok
+
+
+def test_a_message_that_is_not_in_the_journal_of_the_broker_that_acknowledged_it_is_lost() -> None:
+    log = log_of([try_of(0, "broker-a", 10.4), try_of(1, "broker-c", 10.5)], 12.0)
+    report = report_of(replace(log, stored={"broker-a": {0, 1}, "broker-c": set()}), KILLED)
+    assert report.losses == ("message 1: broker-c acknowledged it and does not have it",)
+    assert not report.ok
+
+
+def test_a_message_without_any_attempt_is_lost() -> None:
+    log = replace(log_of([], 12.0), messages=[Message(0, 10.5, "", "no route")])
+    report = report_of(log, KILLED)
+    assert (report.sent, report.failed_first, report.losses) == (1, 0, ("message 0: no route",))
+
+
+def test_every_message_belongs_to_the_event_during_which_it_began() -> None:
+    outage = observed(Happening.STORE_STOPPED, 20.0, 20.1, live={"broker-a"})
+    tries = [try_of(number, "broker-a", 10.01 + number) for number in range(12)]
+    tries[9] = try_of(9, "broker-a", 20.5)._replace(began_s=19.9)
+    report = report_of(log_of(tries, 22.0), KILLED, outage)
+    assert [outcome.sent for outcome in report.outcomes] == [10, 2]
+    assert report.sent == 12
+
+
+def test_a_run_in_which_every_event_was_seen_and_nothing_was_lost_is_in_order() -> None:
+    report = report_of(log_of([try_of(0, "broker-a", 10.5)], 12.0), KILLED)
+    assert report.ok
+    assert report.duration_s == pytest.approx(2.0)

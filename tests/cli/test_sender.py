@@ -1,0 +1,107 @@
+"""The client of the demo, where it cannot succeed."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sharedroutes.cli.demo.scenario import TOPIC, Settings
+from sharedroutes.cli.demo.sender import Sender
+from sharedroutes.client import RouteClient
+from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from tests.cli.ports import free_port
+from tests.support import wait_until
+
+QUICK = Settings(messages_per_s=1_000, send_timeout_s=5.0)
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[RouteClient]:
+    with RouteClient.from_url(redis_url) as client:
+        yield client
+
+
+def register(url: str, port: int) -> None:
+    with RouteStore.from_url(url) as store:
+        store.register(Broker("broker-a", f"127.0.0.1:{port}"), [TopicConfig(TOPIC)])
+
+
+@contextmanager
+def answering(answer: Callable[[bytes], bytes]) -> Iterator[int]:
+    """Answer every line that comes; give the port."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            for line in self.rfile:
+                self.wfile.write(answer(line))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def first_message(client: RouteClient) -> Sender:
+    """Return a sender that has ended with its first message or a few more."""
+    with Sender(client, QUICK) as sender:
+        wait_until(lambda: sender.messages, timeout_s=20, description="a message has been tried")
+    sender.check()
+    return sender
+
+
+def test_a_message_that_no_broker_takes_is_recorded_with_the_reason(
+    client: RouteClient, redis_url: str
+) -> None:
+    register(redis_url, free_port())
+    sender = first_message(client)
+    assert sender.messages[0].acknowledged_by == ""
+    assert "gave up after 3 attempts" in sender.messages[0].problem
+    tries = [one for one in sender.tries if one.message_id == 0]
+    assert [(one.number, one.failed) for one in tries] == [(1, True), (2, True), (3, True)]
+    assert not sender.has_used("broker-a", 0.0)
+
+
+def test_a_message_for_which_there_is_no_route_is_recorded_with_the_reason(client: RouteClient) -> None:
+    sender = first_message(client)
+    assert sender.messages[0].acknowledged_by == ""
+    assert "no route" in sender.messages[0].problem
+    assert sender.tries == []
+
+
+def test_an_answer_that_is_not_the_message_s_id_is_no_acknowledgement(
+    client: RouteClient, redis_url: str
+) -> None:
+    with answering(lambda _: b"12345\n") as port:
+        register(redis_url, port)
+        sender = first_message(client)
+    assert sender.messages[0].acknowledged_by == ""
+    assert "no acknowledgement" in sender.messages[0].problem
+
+
+def test_an_acknowledged_message_names_its_broker(client: RouteClient, redis_url: str) -> None:
+    with answering(lambda line: line.partition(b" ")[0] + b"\n") as port:
+        register(redis_url, port)
+        sender = first_message(client)
+    assert sender.messages[0].acknowledged_by == "broker-a"
+    assert sender.messages[0].problem == ""
+    assert sender.has_used("broker-a", sender.tries[0].ended_s)
+    assert not sender.has_used("broker-a", sender.tries[-1].ended_s + 1)
+
+
+def test_a_fault_in_the_sending_thread_is_raised_by_check(
+    client: RouteClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(client, "attempts", fail)
+    with Sender(client, QUICK) as sender:
+        pass
+    with pytest.raises(ZeroDivisionError):
+        sender.check()

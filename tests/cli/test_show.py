@@ -1,0 +1,65 @@
+"""The timeline and the lines that a person sees."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from sharedroutes.cli.demo.scenario import SETTINGS, Happening
+from sharedroutes.cli.demo.show import SLOT_S, Show, cells, noticed, store_cells
+from tests.cli.records import observed, try_of
+
+FULL: Final = 8
+
+
+def test_a_column_is_as_high_as_the_messages_that_were_acknowledged_in_it() -> None:
+    tries = [try_of(n, "broker-a", 100.1) for n in range(8)]
+    tries += [try_of(n, "broker-a", 100.1 + 2 * SLOT_S) for n in range(4)]
+    tries += [try_of(9, "broker-b", 100.2, failed=True)]
+    strips = cells(tries, 100.0, FULL, 0, 3)
+    assert strips == {"broker-a": "█·▅·", "broker-b": "x···", "broker-c": "····"}
+
+
+def test_more_than_expected_is_as_high_as_it_gets() -> None:
+    tries = [try_of(n, "broker-a", 100.1) for n in range(FULL * 3)]
+    assert cells(tries, 100.0, FULL, 0, 0)["broker-a"] == "█"
+
+
+def test_the_timeline_moves_on() -> None:
+    tries = [try_of(0, "broker-a", 100.1), *(try_of(n, "broker-a", 100.6) for n in range(8))]
+    assert cells(tries, 100.0, FULL, 1, 2)["broker-a"] == "█·"
+
+
+def test_the_line_of_the_store_shows_when_it_ran() -> None:
+    changes = [(0.0, True), (2 * SLOT_S, False), (3.5 * SLOT_S, True)]
+    assert store_cells(changes, 0, 4) == "█··██"
+    assert store_cells(changes, 2, 3) == "·█"
+
+
+@pytest.mark.parametrize("happening", list(Happening))
+def test_what_an_event_led_to_is_said_with_the_time_it_took(happening: Happening) -> None:
+    assert noticed(observed(happening, 10.0, 10.25)).endswith("after 0.25 s")
+    assert noticed(observed(happening, 10.0, None)).startswith("NOT SEEN within ")
+
+
+def test_where_there_is_no_terminal_only_lines_are_printed() -> None:
+    text = io.StringIO()
+    show = Show(Console(file=text, width=20), SETTINGS)
+    with show.on():
+        show.say("a long line that a narrow reader [gets] in one piece")
+        show.seen(observed(Happening.BROKER_KILLED, 10.0, 10.25))
+        show.store(up=False)
+    assert [line.partition(" s  ")[2].strip() for line in text.getvalue().splitlines()] == [
+        "a long line that a narrow reader [gets] in one piece",
+        "gone from the client's routes after 0.25 s",
+    ]
+
+
+def test_on_a_terminal_the_timeline_is_drawn() -> None:
+    text = io.StringIO()
+    with Show(Console(file=text, width=60, force_terminal=True), SETTINGS).on():
+        pass
+    assert all(name in text.getvalue() for name in ("broker-a", "broker-b", "broker-c", "Redis", "routes"))

@@ -1,0 +1,91 @@
+"""The process that stands in for a broker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tests.cli.ports import free_port
+from tests.support import wait_until
+
+SOURCE: Final = Path(__file__).parents[2] / "src"
+
+
+def command(port: int, journal: Path) -> list[str]:
+    module = "sharedroutes.cli.stand_in_broker"
+    return [
+        sys.executable,
+        "-m",
+        module,
+        "--port",
+        str(port),
+        "--name",
+        "broker-a",
+        "--journal",
+        str(journal),
+    ]
+
+
+@contextmanager
+def broker(port: int, journal: Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command(port, journal), env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def connected(port: int) -> socket.socket:
+    def connect() -> socket.socket | None:
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port), timeout=5)
+        return None
+
+    connection = wait_until(connect, timeout_s=20, description="the broker listens")
+    assert connection is not None
+    return connection
+
+
+def test_every_message_is_acknowledged_by_its_id_however_it_is_cut(tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        broker(port, tmp_path / "journal"),
+        connected(port) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        connection.sendall(b"1 orders queue 0\n2 or")
+        assert answers.readline() == b"1\n"
+        connection.sendall(b"ders queue 1\n3 orders queue 2\n4")
+        assert [answers.readline(), answers.readline()] == [b"2\n", b"3\n"]
+        connection.sendall(b"\n")
+        assert answers.readline() == b"4\n"
+
+
+def test_what_was_acknowledged_outlives_kills(tmp_path: Path) -> None:
+    port, journal = free_port(), tmp_path / "journal"
+    for message_id in (b"1", b"2"):
+        with broker(port, journal) as process, connected(port) as connection:
+            with connection.makefile("rb") as answers:
+                connection.sendall(message_id + b" orders\n")
+                assert answers.readline() == message_id + b"\n"
+            process.kill()
+            process.wait()
+    assert journal.read_bytes() == b"1\n2\n"
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        words = command(port, tmp_path / "journal")
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: broker-a cannot serve at port {port}: ")
+    assert done.stderr.count("\n") == 1
