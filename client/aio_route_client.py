@@ -40,6 +40,8 @@ class AsyncRouteClient:
         self._faults = self._core.faults
         self._store = store
         self._owns_store = owns_store
+        self._starting = asyncio.Lock()
+        self._closed = False
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -64,13 +66,21 @@ class AsyncRouteClient:
         await self.aclose()
 
     async def start(self) -> None:
-        """Read the snapshot, if any, and begin to follow the registry; does nothing when it has begun."""
-        if self._task is None:
-            await asyncio.to_thread(self._core.load_snapshot)
-            self._task = asyncio.create_task(self._follow(), name="sharedroutes-client")
+        """Read the snapshot, if any, and begin to follow the registry; does nothing when it has begun.
+
+        Raises RuntimeError after aclose().
+        """
+        async with self._starting:
+            if self._closed:
+                raise RuntimeError("the route client was closed: make a new one")
+            if self._task is None:
+                await asyncio.to_thread(self._core.load_snapshot)
+                self._task = asyncio.create_task(self._follow(), name="sharedroutes-client")
 
     async def aclose(self) -> None:
         """Stop following and close the store if it is the client's own."""
+        async with self._starting:
+            self._closed = True
         while self._task is not None and not self._task.done():
             # Asked again until it ends: a cancellation that meets a timeout inside redis-py can get lost.
             self._task.cancel()
@@ -142,7 +152,7 @@ class AsyncRouteClient:
         return self._core.health(monotonic())
 
     async def _learn(self, topics: Iterable[str]) -> None:
-        if self._task is None:
+        if self._task is None or self._closed:
             raise RuntimeError(
                 "the route client does not run: use it in an `async with` block, or call start()"
             )
@@ -153,10 +163,12 @@ class AsyncRouteClient:
 
     async def _follow(self) -> None:
         """Keep the view fresh until it is cancelled; whatever the store does, this goes on."""
-        while True:
+        pause_s = 0.0
+        while not _is_cancelled():
+            await asyncio.sleep(pause_s)
             try:
                 async with aclosing(self._store.doorbell()) as doorbell:
-                    while True:
+                    while not _is_cancelled():
                         await self._listen(doorbell)
                         await self._catch_up()
             except RegistryError as error:
@@ -164,7 +176,6 @@ class AsyncRouteClient:
             except Exception as error:  # noqa: BLE001 - a follower that dies would freeze the view for good
                 _log.exception("a fault in the follower; it begins anew")
                 pause_s = self._core.failed(error)
-            await asyncio.sleep(pause_s)
 
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
         """Wait for a doorbell until something is due, then take in all that rang meanwhile."""
@@ -185,3 +196,9 @@ class AsyncRouteClient:
             core.offer(request, await store.lookup(request.topics, request.known, request.anew), monotonic())
         if core.save_due(monotonic()):
             await asyncio.to_thread(core.save_snapshot, monotonic())
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was asked to end; before Python 3.12, asyncio.wait_for may swallow the exception."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -50,6 +50,11 @@ class RouteCache:
         self._broker_seen: dict[str, int] = {}
         self._dirty: dict[str, int] = {}
         self._stale_groups: dict[str, int] = {}
+        self._passed_over = 0
+        """The newest request when a change of something unknown went by: its answer may be older."""
+
+        self._held_brokers: set[str] = set()
+        self._held_topics: set[str] = set()
         self._refresh_at = 0.0
         self._leases_at = 0.0
         self.rows: dict[str, tuple[QueueData, ...]] = {}
@@ -58,10 +63,12 @@ class RouteCache:
 
         self.groups: dict[str, Group] = {}
         self.alive: dict[str, BrokerData] = {}
-        self.held: set[str] = set()
-        """Brokers and topics that are served although the last answer lacked them."""
-
         self.guard = MassLossGuard(config.guard_share, config.guard_hold_s)
+
+    @property
+    def held(self) -> set[str]:
+        """Brokers and topics that are served although the last answer lacked them, or a part of them."""
+        return self._held_brokers | self._held_topics
 
     def route(self, topic: str) -> TopicRoute | None:
         """Return the route by the last known state; None when no live broker holds the topic."""
@@ -102,15 +109,10 @@ class RouteCache:
     def offer(self, request: Request, answer: Lookup, now: float) -> set[str]:
         """Take in the answer to a request; return the topics whose route changed."""
         self._reschedule(request, now)
-        brokers = [
-            name
-            for name in {*request.known, *request.anew, *answer.groups}
-            if self._broker_seen.get(name, 0) < request.number
-        ]
-        lost = {name for name in brokers if name in self.alive and name not in answer.alive}
+        brokers = self._newly_told(request, answer)
+        lost = [name for name in brokers if name in self.alive and name not in answer.alive]
         holding = self.guard.holds(len(self.alive), len(lost), now)
-        self.held = set(lost) if holding else set()
-        changed_brokers = self._take_brokers(request, answer, brokers, kept=lost if holding else set())
+        changed_brokers = self._take_brokers(request, answer, brokers, holding=holding)
         changed = {
             topic
             for topic in request.topics
@@ -132,12 +134,21 @@ class RouteCache:
                 for topic in chain(change.added, change.changed, change.removed):
                     if topic in self.rows or topic in self.missing:
                         self._dirty[topic] = self._number
+                    else:
+                        self._passed_over = self._number
             elif name in self.groups:
                 self._stale_groups[name] = self._number
                 own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
                 if own_word and self._drop_member(name, change.broker_id):
                     gone.add(name)
+            else:
+                self._passed_over = self._number
         return self._topics_of(gone)
+
+    def begin(self) -> None:
+        """The feed has a place: changes before it may be newer than answers, also those under way."""
+        self._passed_over = self._number
+        self._answered.clear()
 
     def lose(self, now: float) -> None:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
@@ -169,42 +180,60 @@ class RouteCache:
         if request.full:
             often = _REFRESHES_WHILE_HELD if self.guard.until is not None else 1
             self._refresh_at = now + config.refresh_s / often * self._rng.uniform(0.9, 1.0)
-        asked = {*request.topics, *request.anew}
-        for waiting in (self._dirty, self._stale_groups):
-            done = [name for name, since in waiting.items() if since < request.number and name in asked]
-            for name in done:
-                del waiting[name]
+        _settle(self._dirty, request.topics, request.number)
+        _settle(self._stale_groups, request.anew, request.number)
+        for name in request.anew:  # overtaken, maybe by a request that read only the leases it knew of
+            if self._broker_seen.get(name, 0) > request.number:
+                self._stale_groups[name] = self._number
+
+    def _newly_told(self, request: Request, answer: Lookup) -> list[str]:
+        """Return the brokers of which the answer tells more than is known: later, and of all replicas."""
+        return [
+            name
+            for name in answer.groups  # without those whose key is corrupt, which is no reason to forget them
+            if self._broker_seen.get(name, 0) < request.number
+            and ((then := request.known.get(name)) is None or self.groups.get(name, then) == then)
+        ]
 
     def _take_brokers(
-        self, request: Request, answer: Lookup, brokers: Collection[str], *, kept: Collection[str]
+        self, request: Request, answer: Lookup, brokers: Iterable[str], *, holding: bool
     ) -> set[str]:
+        """Store the groups and the live replicas; return the brokers whose replicas changed."""
         changed = set()
         for name in brokers:
             self._broker_seen[name] = request.number
             if name in answer.groups:
+                if name not in self.groups and request.number <= self._passed_over:
+                    self._stale_groups[name] = self._number
                 self.groups[name] = answer.groups[name]
-            if name in kept:
-                continue
-            now_alive = answer.alive.get(name)
-            if now_alive != self.alive.get(name):
+            old, new = self.alive.get(name), answer.alive.get(name)
+            self._held_brokers.discard(name)
+            if holding and old is not None:
+                new, complete = _merged_replicas(old, new)
+                if not complete:
+                    self._held_brokers.add(name)
+            if new is None:
+                self.alive.pop(name, None)
+            else:
+                self.alive[name] = new
+            if new != old:
                 changed.add(name)
-                if now_alive is None:
-                    del self.alive[name]
-                else:
-                    self.alive[name] = now_alive
         return changed
 
     def _take_topic(self, request: Request, answer: Lookup, topic: str, now: float, *, holding: bool) -> bool:
         """Store the rows of a topic; whether they changed."""
+        if topic not in self.rows and request.number <= self._passed_over:
+            self._dirty[topic] = self._number
         self._topic_seen[topic] = request.number
         self._answered[topic] = now
         old, new = self.rows.get(topic), answer.rows.get(topic)
-        if new is None and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
+        if not new and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
+        self._held_topics.discard(topic)
         if holding and old is not None:
             new, complete = _merged(old, new or ())
             if not complete:
-                self.held.add(topic)
+                self._held_topics.add(topic)
         if new is None:
             self.rows.pop(topic, None)
             self._remember_missing(topic)
@@ -223,16 +252,16 @@ class RouteCache:
 
     def _drop_member(self, name: str, broker_id: int) -> bool:
         """Remove an address that its owner gave up: no guess, so the guard has no say."""
+        self._broker_seen[name] = self._number
         broker = self.alive.get(name)
         if broker is None or broker_id not in broker.broker_addrs:
             return False
-        self._broker_seen[name] = self._number
         left = {member: address for member, address in broker.broker_addrs.items() if member != broker_id}
         if left:
             self.alive[name] = BrokerData(broker.cluster, name, left)
         else:
             del self.alive[name]
-            self.held.discard(name)
+            self._held_brokers.discard(name)
         return True
 
     def _topics_of(self, brokers: Collection[str]) -> set[str]:
@@ -246,6 +275,7 @@ class RouteCache:
             del self.groups[name]
             self.alive.pop(name, None)
             self._broker_seen.pop(name, None)
+            self._held_brokers.discard(name)
 
 
 def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tuple[QueueData, ...], bool]:
@@ -253,3 +283,18 @@ def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tup
     named = {row.broker_name for row in new}
     lacking = tuple(row for row in old if row.broker_name not in named)
     return new + lacking, not lacking
+
+
+def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, bool]:
+    """Return the new replicas and those old ones that the answer lacks; and whether it lacked none."""
+    if new is None:
+        return old, False
+    merged = {**old.broker_addrs, **new.broker_addrs}
+    return BrokerData(new.cluster, new.broker_name, merged), len(merged) == len(new.broker_addrs)
+
+
+def _settle(waiting: dict[str, int], asked: Iterable[str], number: int) -> None:
+    """Remove what was asked for by a request that was made after the change."""
+    for name in asked:
+        if waiting.get(name, number) < number:
+            del waiting[name]

@@ -172,6 +172,7 @@ class ClientCore:
         """The follower found its place: from here on it hears of every change."""
         with self._lock:
             self._feed.position = position
+            self._cache.begin()
             self._must_read = False
             self._tail_at = now + self.config.tail_s
             self._answered(now)
@@ -221,15 +222,18 @@ class ClientCore:
     def load_snapshot(self) -> None:
         """Read the snapshot file, if one is configured; what cannot be used is said and left alone."""
         path = self.config.snapshot_path
-        if path is None or not path.exists():
+        if path is None:
             return
         try:
-            rows, alive = snapshot.decode(self.keys.namespace, path.read_bytes())
+            known = snapshot.decode(self.keys.namespace, path.read_bytes())
+        except FileNotFoundError:
+            return
         except (snapshot.SnapshotError, OSError) as error:
             _log.warning("the snapshot %s is not used: %s", path, error)
             return
         with self._lock:
-            self._cache.restore(rows, alive)
+            self._cache.restore(known.rows, known.alive)
+            self._feed.position = known.position
 
     def save_due(self, now: float) -> bool:
         """Whether there is something new to write, and the last write is not a moment ago."""
@@ -248,7 +252,8 @@ class ClientCore:
         with self._lock:
             self._unsaved = False
             self._save_at = now + _SAVE_S
-            content = snapshot.encode(self.keys.namespace, self._cache.rows, self._cache.alive)
+            known = snapshot.Snapshot(self._cache.rows, self._cache.alive, self._feed.position)
+            content = snapshot.encode(self.keys.namespace, known)
         try:
             snapshot.write(path, content)
         except OSError as error:
@@ -261,7 +266,9 @@ class ClientCore:
         for change in changes:
             if change.kind is ChangeKind.UP:  # a broker that was started anew begins with a clean slate
                 self.faults.forget(change.broker_name)
-        self._drop_views(self._cache.take(changes))
+        changed = self._cache.take(changes)
+        self._drop_views(changed)
+        self._unsaved = self._unsaved or bool(changed)
 
     def _drop_views(self, topics: Iterable[str]) -> None:
         for topic in topics:

@@ -10,7 +10,8 @@ class MassLossGuard:
 
     A store that was restarted empty, rolled back or cut off looks like a fleet that died at once. The guard
     arms itself when an answer loses more than a share of the live brokers, or when it is told that the store
-    lost data, and lets go after `hold_s`, or as soon as it is told that nothing is missing.
+    lost data, and lets go after `hold_s`, or as soon as it is told that nothing is missing; then it judges
+    anew.
     """
 
     __slots__ = ("_hold_s", "_share", "until")
@@ -23,7 +24,7 @@ class MassLossGuard:
 
     def arm(self, now: float) -> None:
         """Begin to hold losses back, if not yet doing so."""
-        if self.until is None:
+        if self.until is None or now >= self.until:
             self.until = now + self._hold_s
 
     def disarm(self) -> None:
@@ -36,4 +37,7 @@ class MassLossGuard:
             if lost <= self._share * known:
                 return False
             self.until = now + self._hold_s
+        elif lost and now >= self.until:  # believed from here on; the next loss is judged anew
+            self.until = None
+            return False
         return now < self.until

@@ -41,6 +41,7 @@ class RouteClient:
         self._faults = self._core.faults
         self._store = store
         self._owns_store = owns_store
+        self._starting = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -66,15 +67,22 @@ class RouteClient:
         self.close()
 
     def start(self) -> None:
-        """Read the snapshot, if any, and begin to follow the registry; does nothing when it has begun."""
-        if self._thread is None:
-            self._core.load_snapshot()
-            self._thread = threading.Thread(target=self._follow, name="sharedroutes-client", daemon=True)
-            self._thread.start()
+        """Read the snapshot, if any, and begin to follow the registry; does nothing when it has begun.
+
+        Raises RuntimeError after close().
+        """
+        with self._starting:
+            if self._stopping.is_set():
+                raise RuntimeError("the route client was closed: make a new one")
+            if self._thread is None:
+                self._core.load_snapshot()
+                self._thread = threading.Thread(target=self._follow, name="sharedroutes-client", daemon=True)
+                self._thread.start()
 
     def close(self) -> None:
         """Stop following and close the store if it is the client's own."""
-        self._stopping.set()
+        with self._starting:
+            self._stopping.set()
         if self._thread is not None:
             self._thread.join()
         if self._owns_store:
@@ -142,7 +150,7 @@ class RouteClient:
         return self._core.health(monotonic())
 
     def _learn(self, topics: Iterable[str]) -> None:
-        if self._thread is None:
+        if self._thread is None or self._stopping.is_set():
             raise RuntimeError("the route client does not run: use `with`, or call start()")
         request = self._core.question(topics, monotonic())
         if request is not None:

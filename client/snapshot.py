@@ -3,54 +3,63 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from ..registry.errors import RegistryError
 from ..registry.model import BrokerData, QueueData
 
-__all__ = ["SnapshotError", "decode", "encode", "write"]
+__all__ = ["Snapshot", "SnapshotError", "decode", "encode", "write"]
 
 _FORMAT: Final = "sharedroutes-snapshot-1"
+_CHANGE_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 
-Rows = Mapping[str, tuple[QueueData, ...]]
-Alive = Mapping[str, BrokerData]
+
+class Snapshot(NamedTuple):
+    """What a client knew."""
+
+    rows: Mapping[str, tuple[QueueData, ...]]
+    alive: Mapping[str, BrokerData]
+    position: str | None
+    """The id of the last change that was taken in; gone from the feed = the store may have lost data."""
 
 
 class SnapshotError(RegistryError):
     """A snapshot cannot be used; the client starts without it."""
 
 
-def encode(namespace: str, rows: Rows, alive: Alive) -> bytes:
+def encode(namespace: str, known: Snapshot) -> bytes:
     """Return the content of a snapshot file: one JSON document."""
     document = {
         "format": _FORMAT,
         "namespace": namespace,
+        "position": known.position,
         "topics": {
             topic: [
                 [row.broker_name, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag]
                 for row in found
             ]
-            for topic, found in rows.items()
+            for topic, found in known.rows.items()
         },
         "brokers": {
             name: {
                 "cluster": broker.cluster,
                 "addresses": {str(k): v for k, v in broker.broker_addrs.items()},
             }
-            for name, broker in alive.items()
+            for name, broker in known.alive.items()
         },
     }
     return orjson.dumps(document)
 
 
-def decode(namespace: str, content: bytes) -> tuple[dict[str, tuple[QueueData, ...]], dict[str, BrokerData]]:
-    """Return the rows and the live brokers of a snapshot; raises SnapshotError for anything it cannot use."""
+def decode(namespace: str, content: bytes) -> Snapshot:
+    """Return what a snapshot file holds; raises SnapshotError for anything it cannot use."""
     try:
         document = orjson.loads(content)
         if document["format"] != _FORMAT or document["namespace"] != namespace:
@@ -58,7 +67,9 @@ def decode(namespace: str, content: bytes) -> tuple[dict[str, tuple[QueueData, .
                 f"it is of {document['format']!r} and namespace {document['namespace']!r}, "
                 f"not of {_FORMAT!r} and {namespace!r}"
             )
-        return _rows(document["topics"]), _alive(document["brokers"])
+        return Snapshot(
+            _rows(document["topics"]), _alive(document["brokers"]), _position(document["position"])
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SnapshotError(f"it is no snapshot: {error!r}") from None
 
@@ -79,6 +90,12 @@ def _alive(brokers: Any) -> dict[str, BrokerData]:
         )
         for name, broker in brokers.items()
     }
+
+
+def _position(position: Any) -> str | None:
+    if position is not None and not _CHANGE_ID.fullmatch(position):
+        raise ValueError(f"{position!r} is no id of a change")
+    return None if position is None else str(position)
 
 
 def write(path: Path, content: bytes) -> None:

@@ -1,0 +1,144 @@
+"""Route clients of both kinds in one form, with settings that suit tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Self, TypeAlias, TypeVar
+
+import redis
+
+from sharedroutes.client import AsyncRouteClient, ClientConfig, Health, NoRoute, RouteClient
+from sharedroutes.registry import Change, ChangeKind, MessageQueue, RegistryConfig, codec
+from sharedroutes.registry.keys import Keys
+from tests.fix_redis import AsyncFromSync
+from tests.support import await_until
+
+__all__ = [
+    "BELL_ONLY",
+    "FOLLOWER",
+    "IMPATIENT",
+    "QUICK",
+    "AnyClient",
+    "ClientMaker",
+    "InThreads",
+    "attempt",
+    "holders",
+    "tell_silently",
+    "until_held_by",
+    "until_in_place",
+    "until_position",
+    "until_source",
+]
+
+T = TypeVar("T")
+
+AnyClient: TypeAlias = AsyncRouteClient
+"""What tests see: the asyncio client, or the one for threads in the same form."""
+
+ClientMaker: TypeAlias = Callable[..., AnyClient]
+
+HOUR_S: Final = 3_600.0
+
+QUICK: Final = ClientConfig(
+    tail_s=0.05, refresh_s=HOUR_S, jitter_s=0.0, missing_retry_s=0.05, guard_hold_s=HOUR_S
+)
+"""Reads the tail of the feed and the leases all the time, and everything only once."""
+
+BELL_ONLY: Final = ClientConfig(
+    tail_s=HOUR_S, refresh_s=HOUR_S, jitter_s=0.0, missing_retry_s=HOUR_S, guard_hold_s=HOUR_S
+)
+"""Hears of changes by the doorbell or not at all."""
+
+IMPATIENT: Final = replace(QUICK, registry=RegistryConfig(call_deadline_s=0.2, connect_deadline_s=0.2))
+"""Waits for nobody."""
+
+FOLLOWER: Final = "sharedroutes-client"
+"""The name of a client's thread or task."""
+
+
+class InThreads(AsyncFromSync):
+    """A RouteClient in the form of AsyncRouteClient: what may wait runs in a thread."""
+
+    def __init__(self, blocking: RouteClient) -> None:
+        super().__init__(blocking)
+        self.blocking = blocking
+
+    async def __aenter__(self) -> Self:
+        self.blocking.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.blocking.close)
+
+    def health(self) -> Health:
+        return self.blocking.health()
+
+    def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
+        self.blocking.record(broker_name, latency_s, failed=failed)
+
+
+async def attempt(client: AnyClient, topic: str, operation: Callable[[MessageQueue], T]) -> T:
+    """Return what the operation returns at the first attempt that succeeds."""
+    if isinstance(client, InThreads):
+        return await asyncio.to_thread(_attempt_blocking, client.blocking, topic, operation)
+    async for one in client.attempts(topic):
+        async with one as queue:
+            return operation(queue)
+    raise AssertionError("the loop ended without a result")
+
+
+def _attempt_blocking(client: RouteClient, topic: str, operation: Callable[[MessageQueue], T]) -> T:
+    for one in client.attempts(topic):
+        with one as queue:
+            return operation(queue)
+    raise AssertionError("the loop ended without a result")
+
+
+async def holders(client: AnyClient, topic: str) -> set[str]:
+    """Return the brokers in the route of a topic."""
+    try:
+        return {data.broker_name for data in (await client.route(topic)).queue_datas}
+    except NoRoute:
+        return set()
+
+
+async def until_held_by(client: AnyClient, topic: str, *names: str) -> None:
+    """Wait until the client's route of a topic names these brokers and no other."""
+
+    async def reached() -> bool:
+        return await holders(client, topic) == set(names)
+
+    await await_until(reached, description=f"{topic} is held by {names}")
+
+
+async def until_source(client: AnyClient, source: str) -> None:
+    """Wait until the client's health names this source."""
+    await await_until(lambda: client.health().source == source, description=f"the source is {source}")
+
+
+async def until_in_place(client: AnyClient) -> None:
+    """Wait until the client hears of every change from now on."""
+    await await_until(lambda: client.health().position is not None, description="the client has its place")
+
+
+async def until_position(client: AnyClient, change_id: str) -> None:
+    """Wait until the client has taken in this change."""
+    await await_until(
+        lambda: client.health().position == change_id, description=f"the client has heard of {change_id}"
+    )
+
+
+def tell_silently(admin: redis.Redis, keys: Keys, topic: str) -> str:
+    """Write to the feed that broker-a changed a topic, without ringing the doorbell; return the change id."""
+    change = Change(kind=ChangeKind.TOPICS, broker_name="broker-a", broker_id=0, epoch=1, changed=(topic,))
+    change_id = admin.xadd(keys.changes, {"c": codec.encode_change(change)})
+    assert isinstance(change_id, bytes)
+    return change_id.decode()

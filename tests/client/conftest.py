@@ -1,0 +1,56 @@
+"""Fixtures for tests of the route clients."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
+from sharedroutes.client.cache import RouteCache
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from tests.client.caches import CONFIG
+from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads
+from tests.client.fake_table import FakeTable
+
+
+@pytest.fixture(params=["sync", "async"])
+def make_client(request: pytest.FixtureRequest) -> ClientMaker:
+    """Return a function (url, config, **settings) -> AnyClient; the test enters what it made."""
+
+    def make(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
+        config = replace(config, **settings)
+        if request.param == "async":
+            return AsyncRouteClient.from_url(url, config)
+        return cast("AnyClient", InThreads(RouteClient.from_url(url, config)))
+
+    return make
+
+
+@pytest.fixture
+def agent(redis_url: str) -> Iterator[RouteStore]:
+    """Return a store on the shared server that does what agents do."""
+    with RouteStore.from_url(redis_url) as store:
+        yield store
+
+
+@pytest.fixture
+def own_agent(own_server: EmbeddedServer) -> Iterator[RouteStore]:
+    """Return a store on the test's own server that does what agents do."""
+    with RouteStore.from_url(own_server.url) as store:
+        yield store
+
+
+@pytest.fixture
+def table() -> FakeTable:
+    """Return an empty registry in memory."""
+    return FakeTable()
+
+
+@pytest.fixture
+def cache() -> RouteCache:
+    """Return a cache that knows nothing."""
+    return RouteCache(CONFIG, random.Random(1))

@@ -1,0 +1,240 @@
+"""Trying an operation on one broker after another; every case for threads and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from sharedroutes.client import AttemptsFailed, NoRoute, RetryPolicy
+from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
+from sharedroutes.registry import InvalidInput, MessageQueue
+
+T = TypeVar("T")
+
+QUEUES: Final = tuple(
+    MessageQueue("t", name, 0, f"10.0.0.1:{port}") for port, name in enumerate("abcd", start=1)
+)
+
+
+class Bench:
+    """Attempts over four brokers; keeps what was recorded and which brokers were to be avoided."""
+
+    def __init__(self, *, in_tasks: bool) -> None:
+        self.in_tasks = in_tasks
+        self.recorded: list[tuple[str, bool]] = []
+        self.latencies_s: list[float] = []
+        self.avoided: list[frozenset[str]] = []
+        self.numbers: list[int] = []
+
+    def record(self, broker_name: str, latency_s: float, *, failed: bool) -> None:
+        self.recorded.append((broker_name, failed))
+        self.latencies_s.append(latency_s)
+
+    def select(self, failed: frozenset[str]) -> MessageQueue:
+        self.avoided.append(failed)
+        return next(queue for queue in QUEUES if queue.broker_name not in failed)
+
+    async def select_later(self, failed: frozenset[str]) -> MessageQueue:
+        await asyncio.sleep(0)
+        return self.select(failed)
+
+    async def run(self, operation: Callable[[MessageQueue], T], **policy: Any) -> T:
+        """Return what the operation returns from within the block."""
+        log = AttemptLog("t", RetryPolicy(**policy), self.record)
+        if self.in_tasks:
+            async for attempt in AsyncAttempts(log, self.select_later):
+                self.numbers.append(attempt.number)
+                async with attempt as queue:
+                    return operation(queue)
+        else:
+            for blocking_attempt in Attempts(log, self.select):
+                self.numbers.append(blocking_attempt.number)
+                with blocking_attempt as queue:
+                    return operation(queue)
+        raise AssertionError("the loop ended without a result")
+
+
+@pytest.fixture(params=["sync", "async"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(in_tasks=request.param == "async")
+
+
+def script(*outcomes: object) -> Callable[[MessageQueue], object]:
+    """Return an operation that raises or returns one outcome after another."""
+    left: Iterator[object] = iter(outcomes)
+
+    def operation(queue: MessageQueue) -> object:
+        outcome = next(left)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    return operation
+
+
+RESET = ConnectionResetError("reset")
+SUCCESSES: Final[dict[str, tuple[tuple[object, ...], list[tuple[str, bool]]]]] = {
+    "at once": (("done",), [("a", False)]),
+    "after a refused connection": ((ConnectionRefusedError(), "done"), [("a", True), ("b", False)]),
+    "after a broken answer": ((EOFError(), "done"), [("a", True), ("b", False)]),
+    "after a timeout": ((TimeoutError(), "done"), [("a", True), ("b", False)]),
+    "at the last attempt": ((RESET, OSError(), "done"), [("a", True), ("b", True), ("c", False)]),
+    "with a false value": ((None,), [("a", False)]),
+}
+
+
+@pytest.mark.parametrize("case", SUCCESSES)
+async def test_the_first_success_is_the_result(bench: Bench, case: str) -> None:
+    outcomes, recorded = SUCCESSES[case]
+    assert await bench.run(script(*outcomes)) == outcomes[-1]
+    assert bench.recorded == recorded
+    assert bench.numbers == list(range(1, len(outcomes) + 1))
+    assert all(latency_s >= 0 for latency_s in bench.latencies_s)
+
+
+async def test_brokers_that_failed_are_avoided_by_the_next_attempts(bench: Bench) -> None:
+    await bench.run(script(RESET, RESET, "done"))
+    assert bench.avoided == [frozenset(), {"a"}, {"a", "b"}]
+
+
+async def test_when_all_fail_every_cause_is_told(bench: Bench) -> None:
+    errors = (ConnectionRefusedError("one"), TimeoutError("two"), EOFError("three"))
+    with pytest.raises(AttemptsFailed, match="2 retries") as failed:
+        await bench.run(script(*errors))
+    assert failed.value.__cause__ is errors[-1]
+    assert failed.value.topic == "t"
+    assert tuple(failure.cause for failure in failed.value.failures) == errors
+    assert [(failure.broker_name, failure.address) for failure in failed.value.failures] == [
+        (queue.broker_name, queue.address) for queue in QUEUES[:3]
+    ]
+    assert all(failure.latency_s >= 0 for failure in failed.value.failures)
+    for told in ("one", "two", "three", *(queue.address for queue in QUEUES[:3])):
+        assert told in str(failed.value)
+    assert bench.recorded == [("a", True), ("b", True), ("c", True)]
+
+
+async def test_without_retries_the_first_failure_is_the_last(bench: Bench) -> None:
+    with pytest.raises(AttemptsFailed) as failed:
+        await bench.run(script(RESET), retries=0)
+    assert len(failed.value.failures) == 1
+
+
+async def test_no_attempt_begins_after_the_deadline(bench: Bench) -> None:
+    with pytest.raises(AttemptsFailed, match="deadline of 1e-09 s") as failed:
+        await bench.run(script(RESET), deadline_s=1e-9)
+    assert len(failed.value.failures) == 1
+
+
+async def test_an_attempt_that_succeeds_after_the_deadline_counts(bench: Bench) -> None:
+    assert await bench.run(script("done"), deadline_s=1e-9) == "done"
+
+
+async def test_without_a_deadline_the_retries_decide(bench: Bench) -> None:
+    assert await bench.run(script(RESET, RESET, RESET, "done"), retries=3, deadline_s=None) == "done"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ValueError("y"), NoRoute("t", "nobody holds")])
+async def test_an_error_that_is_not_the_brokers_passes_and_isolates_nobody(
+    bench: Bench, error: Exception
+) -> None:
+    with pytest.raises(type(error)) as raised:
+        await bench.run(script(error))
+    assert raised.value is error
+    assert bench.recorded == [("a", False)]
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(), GeneratorExit()], ids=repr
+)
+async def test_what_ends_the_caller_passes_and_says_nothing_of_the_broker(
+    bench: Bench, error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as raised:
+        await bench.run(script(error))
+    assert raised.value is error
+    assert bench.recorded == []
+
+
+async def test_the_policy_says_which_errors_are_the_brokers(bench: Bench) -> None:
+    assert await bench.run(script(KeyError("x"), "done"), retry_on=(KeyError,)) == "done"
+    with pytest.raises(ConnectionResetError):
+        await bench.run(script(RESET), retry_on=(KeyError,))
+    assert bench.recorded == [("a", True), ("b", False), ("a", False)]
+
+
+async def test_no_queue_to_try_passes_and_records_nothing(bench: Bench) -> None:
+    def nobody(failed: frozenset[str]) -> MessageQueue:
+        raise NoRoute("t", "nobody holds")
+
+    bench.select = nobody  # type: ignore[method-assign]  # a bench without brokers
+    with pytest.raises(NoRoute):
+        await bench.run(script("never reached"))
+    assert bench.recorded == []
+
+
+def attempts(bench: Bench) -> Attempts:
+    return Attempts(AttemptLog("t", RetryPolicy(), bench.record), bench.select)
+
+
+def async_attempts(bench: Bench) -> AsyncAttempts:
+    return AsyncAttempts(AttemptLog("t", RetryPolicy(), bench.record), bench.select_later)
+
+
+async def enter_none(bench: Bench) -> None:
+    if bench.in_tasks:
+        async for _ in async_attempts(bench):
+            pass
+    else:
+        for _ in attempts(bench):
+            pass
+
+
+async def test_an_attempt_that_is_passed_over_is_an_error(bench: Bench) -> None:
+    with pytest.raises(RuntimeError, match="with attempt as queue"):
+        await enter_none(bench)
+    assert bench.recorded == []
+
+
+async def test_a_block_that_ends_without_an_error_ends_the_loop(bench: Bench) -> None:
+    rounds = 0
+    if bench.in_tasks:
+        async for attempt in async_attempts(bench):
+            rounds += 1
+            async with attempt:
+                continue
+    else:
+        for blocking_attempt in attempts(bench):
+            rounds += 1
+            with blocking_attempt:
+                continue
+    assert rounds == 1
+    assert bench.recorded == [("a", False)]
+
+
+async def test_a_break_inside_the_block_is_a_success(bench: Bench) -> None:
+    if bench.in_tasks:
+        async for attempt in async_attempts(bench):
+            async with attempt:
+                break
+    else:
+        for blocking_attempt in attempts(bench):
+            with blocking_attempt:
+                break
+    assert bench.recorded == [("a", False)]
+
+
+def test_attempts_that_are_over_stay_over(bench: Bench) -> None:
+    tries = attempts(bench)
+    with next(tries):
+        pass
+    assert list(tries) == list(tries) == []
+
+
+@pytest.mark.parametrize(("name", "value"), [("retries", -1), ("deadline_s", 0.0), ("deadline_s", -1.0)])
+def test_a_policy_that_makes_no_sense_is_refused_by_name(name: str, value: float) -> None:
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(InvalidInput, match=name):
+        RetryPolicy(**settings)

@@ -1,0 +1,257 @@
+"""The cache against a model of the registry: answers, changes and losses in any order."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sharedroutes.client import ClientConfig
+from sharedroutes.client.cache import Request, RouteCache
+from sharedroutes.registry import Change, ChangeKind, Lookup
+from tests.client.fake_table import FakeTable
+
+CONFIG: Final = ClientConfig(
+    tail_s=1.0, refresh_s=20.0, jitter_s=0.5, missing_retry_s=100.0, guard_hold_s=30.0
+)
+TOPICS: Final = ("t0", "t1", "a")  # brokers make a topic called like themselves
+BROKERS: Final = ("a", "b", "c")
+IDS: Final = (0, 1)
+
+
+@dataclass
+class Asked:
+    """A request under way; the answer is there when the store has read it."""
+
+    request: Request
+    answer: Lookup | None = None
+
+
+@dataclass
+class Told:
+    """A change on its way, and the address that it ends."""
+
+    change: Change
+    ended: str | None = None
+
+
+class CacheUnderFaults(RuleBasedStateMachine):
+    """One follower, any number of callers, and a store that reads requests in the order they were made."""
+
+    brokers = st.sampled_from(BROKERS)
+    ids = st.sampled_from(IDS)
+    topics = st.sampled_from(TOPICS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = FakeTable()
+        self.now = 0.0
+        self.callers: list[Asked] = []
+        self.follower: Asked | None = None
+        self.feed: deque[Told] = deque()
+        self.in_place = False  # whether the follower has a place in the feed
+        self.ended: set[str] = set()  # addresses that were given up, as the cache was told
+        self.newest: dict[tuple[str, str | int], int] = {}  # the newest stamp that the cache ever showed
+        self.kept: set[str] = set()  # topics that must keep a route until `kept_until`
+        self.kept_until = 0.0
+
+    @initialize(seed=st.integers(0, 1_000))
+    def start(self, seed: int) -> None:
+        self.cache = RouteCache(CONFIG, random.Random(seed))
+
+    # --- the brokers ---------------------------------------------------------------------------------------
+
+    @rule(name=brokers, topics=st.frozensets(topics))
+    def a_broker_writes_its_topics(self, name: str, topics: frozenset[str]) -> None:
+        self.feed.append(Told(self.table.write(name, topics)))
+
+    @rule(name=brokers, broker_id=ids)
+    def a_broker_comes_up(self, name: str, broker_id: int) -> None:
+        self.feed.append(Told(self.table.come_up(name, broker_id)))
+
+    @rule(name=brokers)
+    def an_agent_registers_all(self, name: str) -> None:
+        self.feed.extend(map(Told, self.table.register(name, *TOPICS)))
+
+    @rule(name=brokers, broker_id=ids)
+    def a_broker_unregisters(self, name: str, broker_id: int) -> None:
+        address = self.table.leases.get((name, broker_id))
+        if address is not None:
+            self.feed.append(Told(self.table.unregister(name, broker_id), address))
+
+    @rule(name=brokers, broker_id=ids)
+    def a_lease_ends(self, name: str, broker_id: int) -> None:
+        self.table.expire(name, broker_id)
+
+    # --- the callers ---------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.callers) < 3)
+    @rule(topic=topics)
+    def a_caller_asks(self, topic: str) -> None:
+        if self.cache.route(topic) is None and not self.cache.was_asked(topic, self.now):
+            self.callers.append(Asked(self.cache.request([topic])))
+
+    @rule()
+    def the_store_reads(self) -> None:
+        for asked in self.unread():
+            asked.answer = self.table.answer(asked.request)
+
+    @precondition(lambda self: self.callers)
+    @rule(data=st.data(), lost=st.booleans())
+    def a_caller_is_answered(self, data: st.DataObject, lost: bool) -> None:  # noqa: FBT001 - by name
+        asked = data.draw(st.sampled_from(self.callers))
+        if not lost:
+            self.deliver(asked)
+        self.callers.remove(asked)
+
+    # --- the follower --------------------------------------------------------------------------------------
+
+    @precondition(lambda self: not self.in_place)
+    @rule()
+    def the_follower_finds_its_place(self) -> None:
+        self.feed.clear()
+        self.cache.begin()
+        self.in_place = True
+
+    @precondition(lambda self: self.follower is None and self.in_place)
+    @rule()
+    def the_follower_asks_what_is_due(self) -> None:
+        request = self.cache.due(self.now)
+        self.follower = None if request is None else Asked(request)
+
+    @precondition(lambda self: self.follower is not None)
+    @rule(lost=st.booleans())
+    def the_follower_is_answered(self, lost: bool) -> None:  # noqa: FBT001 - by name
+        if self.follower is not None and not lost:
+            self.deliver(self.follower)
+        self.follower = None
+
+    @precondition(lambda self: self.follower is None and self.in_place)
+    @rule(count=st.integers(1, 5))
+    def the_follower_hears(self, count: int) -> None:
+        for _ in range(min(count, len(self.feed))):
+            told = self.feed.popleft()
+            self.cache.take([told.change])
+            if told.change.kind is ChangeKind.DOWN:
+                self.kept -= {topic for topic in self.kept if told.change.broker_name in self.holders(topic)}
+                self.kept -= {topic for topic in self.kept if self.cache.route(topic) is None}
+            if told.ended is not None:
+                self.ended.add(told.ended)
+
+    @precondition(lambda self: self.follower is None and self.in_place)
+    @rule()
+    def the_feed_is_trimmed(self) -> None:
+        self.lose_the_feed()
+
+    @precondition(lambda self: self.follower is None and self.in_place)
+    @rule()
+    def the_store_loses_everything(self) -> None:
+        self.table.lose_everything()
+        routed = {topic for topic in TOPICS if self.cache.route(topic) is not None}
+        self.lose_the_feed()
+        if routed:
+            assert self.cache.guard.until is not None
+            assert self.now < self.cache.guard.until <= self.now + CONFIG.guard_hold_s
+            self.kept, self.kept_until = routed, self.cache.guard.until
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 31.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    # --- what must always hold -----------------------------------------------------------------------------
+
+    @invariant()
+    def who_gave_up_is_not_served(self) -> None:
+        served = {address for broker in self.cache.alive.values() for address in broker.broker_addrs.values()}
+        # The answer to a first look may be older than the change; then the cache wants to look again at once.
+        assert not (served & self.ended) or self.cache.next_due() == 0
+
+    @invariant()
+    def knowledge_never_gets_older(self) -> None:
+        for topic, rows in self.cache.rows.items():
+            for row in rows:
+                self.see((topic, row.broker_name), row.topic_sys_flag)
+        for name, broker in self.cache.alive.items():
+            for broker_id, address in broker.broker_addrs.items():
+                self.see((name, broker_id), int(address.rpartition(":")[2]))
+
+    @invariant()
+    def who_had_a_route_keeps_one_when_the_store_loses_its_data(self) -> None:
+        if self.now < self.kept_until:
+            assert {topic for topic in self.kept if self.cache.route(topic) is None} == set()
+
+    @invariant()
+    def what_is_held_back_is_served(self) -> None:
+        assert self.cache.held <= self.cache.rows.keys() | self.cache.alive.keys()
+
+    # --- helpers -------------------------------------------------------------------------------------------
+
+    def lose_the_feed(self) -> None:
+        self.in_place = False
+        self.cache.lose(self.now)
+
+    def holders(self, topic: str) -> set[str]:
+        return {row.broker_name for row in self.cache.rows.get(topic, ())}
+
+    def see(self, what: tuple[str, str | int], stamp: int) -> None:
+        assert stamp >= self.newest.get(what, 0)
+        self.newest[what] = stamp
+
+    def unread(self) -> list[Asked]:
+        return [
+            asked for asked in (*self.callers, self.follower) if asked is not None and asked.answer is None
+        ]
+
+    def deliver(self, asked: Asked) -> None:
+        for earlier in self.unread():
+            if earlier.request.number < asked.request.number:
+                earlier.answer = self.table.answer(earlier.request)
+        answer = asked.answer or self.table.answer(asked.request)
+        armed = self.cache.guard.until
+        self.cache.offer(asked.request, answer, self.now)
+        if armed is not None and self.cache.guard.until is None:
+            self.kept.clear()
+
+    def catch_up(self) -> None:
+        """Let the follower do its work until nothing is due."""
+        if self.follower is not None:
+            self.the_follower_is_answered(lost=False)
+        if not self.in_place:
+            self.the_follower_finds_its_place()
+        self.the_follower_hears(len(self.feed))
+        while self.follower is None and (request := self.cache.due(self.now)) is not None:
+            self.deliver(Asked(request))
+
+    def check_that_cache_and_table_agree(self) -> None:
+        for topic in self.cache.rows:
+            assert self.cache.route(topic) == self.table.route(topic), topic
+        for topic in self.cache.missing:
+            if self.cache.was_asked(topic, self.now):  # else the next caller finds out
+                assert self.table.route(topic) is None, topic
+
+    def teardown(self) -> None:
+        """End all faults; then the cache has to say what is true, soon."""
+        while self.callers:
+            self.deliver(self.callers[0])
+            del self.callers[0]
+        self.catch_up()
+        self.now += CONFIG.tail_s
+        self.catch_up()
+        if not self.cache.held:
+            self.check_that_cache_and_table_agree()
+        self.now += CONFIG.guard_hold_s
+        self.catch_up()
+        self.now += CONFIG.refresh_s
+        self.catch_up()
+        self.check_that_cache_and_table_agree()
+        assert not self.cache.held
+        assert self.cache.guard.until is None
+
+
+TestCacheUnderFaults = CacheUnderFaults.TestCase
+TestCacheUnderFaults.settings = settings(max_examples=200, stateful_step_count=50)

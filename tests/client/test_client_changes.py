@@ -1,0 +1,251 @@
+"""How a running client hears of changes: the doorbell, the tail of the feed, the leases, the refresh."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from sharedroutes.registry import Registration, RegistryConfig, RouteStore, TopicConfig
+from tests.client.clients import (
+    BELL_ONLY,
+    AnyClient,
+    ClientMaker,
+    tell_silently,
+    until_held_by,
+    until_in_place,
+    until_position,
+)
+from tests.registry.builders import OTHER_ADDRESS, broker, topics
+from tests.support import await_until
+
+
+def two_brokers(agent: RouteStore) -> tuple[Registration, Registration]:
+    return agent.register(broker("broker-a"), topics(2)), agent.register(broker("broker-b"), topics(2))
+
+
+async def until_queues(client: AnyClient, topic: str, count: int) -> None:
+    async def reached() -> bool:
+        return len(await client.subscribe_queues(topic)) == count
+
+    await await_until(reached, description=f"{topic} has {count} queues")
+
+
+def double_silently(admin: redis.Redis, agent: RouteStore, topic: str) -> None:
+    """Give broker-a eight queues instead of four, behind everybody's back."""
+    admin.set(agent.keys.topic(topic), "broker-a 8 8 6 0")
+
+
+# --- the doorbell ------------------------------------------------------------------------------------------
+
+
+async def test_the_doorbell_tells_of_a_topic_a_broker_and_an_unregistration(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0")
+        held = agent.register(broker(), topics(1))
+        await until_held_by(client, "t0", "broker-a")
+        agent.register(broker(), [TopicConfig("t0", 7, 7)], held=held)
+        await until_queues(client, "t0", 7)
+        agent.register(broker("broker-b"), topics(1))
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        agent.unregister(held)
+        await until_held_by(client, "t0", "broker-b")
+
+
+async def test_a_select_follows_the_changes(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    held, _ = two_brokers(agent)
+    async with make_client(redis_url, BELL_ONLY) as client:
+
+        async def chosen() -> set[str]:
+            return {(await client.select_queue("t0")).broker_name for _ in range(8)}
+
+        assert await chosen() == {"broker-a", "broker-b"}
+        agent.unregister(held)
+
+        async def without_the_first() -> bool:
+            return await chosen() == {"broker-b"}
+
+        await await_until(without_the_first, description="only broker-b is chosen")
+
+
+async def test_a_long_change_is_read_from_the_feed(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    names = [str(number) + "x" * 200 for number in range(3)]
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_held_by(client, names[2])
+        agent.register(broker(), map(TopicConfig, names))
+        await until_held_by(client, names[2], "broker-a")
+
+
+async def test_a_replica_that_joins_and_leaves_is_seen(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_held_by(client, "t0", "broker-a")
+
+        async def replicas() -> set[int]:
+            return set((await client.route("t0")).broker_datas[0].broker_addrs)
+
+        async def two() -> bool:
+            return await replicas() == {0, 1}
+
+        async def one() -> bool:
+            return await replicas() == {0}
+
+        slave = agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+        await await_until(two, description="both replicas are seen")
+        agent.unregister(slave)
+        await await_until(one, description="the replica is gone")
+
+
+async def test_a_broker_that_comes_back_is_chosen_although_it_failed(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    held, _ = two_brokers(agent)
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        await client.select_queue("t0")
+        client.record("broker-a", 0.0, failed=True)
+        assert {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-b"}
+        agent.unregister(held)
+        agent.register(broker("broker-a"), topics(2))
+
+        async def chosen_again() -> bool:
+            return {(await client.select_queue("t0")).broker_name for _ in range(8)} == {
+                "broker-a",
+                "broker-b",
+            }
+
+        await await_until(chosen_again, description="broker-a is chosen again")
+
+
+# --- doorbells that were missed ----------------------------------------------------------------------------
+
+
+async def test_changes_while_the_doorbell_was_cut_off_are_seen(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    held, _ = two_brokers(agent)
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        for _ in range(3):
+            admin.client_kill_filter(_type="pubsub")
+            agent.unregister(held)
+            await until_held_by(client, "t0", "broker-b")
+            held = agent.register(broker("broker-a"), topics(2))
+            await until_held_by(client, "t0", "broker-a", "broker-b")
+
+
+async def test_a_change_without_a_doorbell_is_found_at_the_tail_of_the_feed(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, tail_s=0.05) as client:
+        await until_queues(client, "t0", 4)
+        double_silently(admin, agent, "t0")
+        tell_silently(admin, agent.keys, "t0")
+        await until_queues(client, "t0", 8)
+
+
+async def test_a_gap_between_doorbells_is_noticed_and_read(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_queues(client, "t0", 4)
+        await until_in_place(client)
+        double_silently(admin, agent, "t0")
+        tell_silently(admin, agent.keys, "t0")
+        agent.register(broker("broker-b"), [])
+        await until_queues(client, "t0", 8)
+
+
+async def test_a_feed_that_was_trimmed_is_noticed_and_everything_is_read(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, tail_s=0.05) as client:
+        await until_queues(client, "t0", 4)
+        await until_in_place(client)
+        double_silently(admin, agent, "t0")
+        admin.xtrim(agent.keys.changes, maxlen=0, approximate=False)
+        await until_queues(client, "t0", 8)
+        assert client.health().held == ()
+
+
+async def test_a_backlog_longer_than_a_page_is_taken_in(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_queues(client, "t0", 4)
+        await until_in_place(client)
+        double_silently(admin, agent, "t0")
+        tell_silently(admin, agent.keys, "t0")
+        with admin.pipeline() as pipeline:
+            for _ in range(2_500):
+                pipeline.xadd(agent.keys.changes, {"c": '{"kind":"up","broker":"other","epoch":1}'})
+            last = pipeline.execute()[-1].decode()
+        admin.publish(agent.keys.changes, f"gap {last} ")
+        await until_position(client, last)
+        await until_queues(client, "t0", 8)
+
+
+async def test_nonsense_on_the_channel_does_not_stop_the_client(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_held_by(client, "t0")
+        await until_in_place(client)
+        for message in (b"", b"\xff\xff", b"1 2 3", b"0-0 99999999999999-0 {}"):
+            admin.publish(agent.keys.changes, message)
+        agent.register(broker(), topics(1))
+        await until_held_by(client, "t0", "broker-a")
+
+
+async def test_an_entry_that_is_no_change_is_said_and_passed_over(
+    make_client: ClientMaker,
+    redis_url: str,
+    agent: RouteStore,
+    admin: redis.Redis,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with make_client(redis_url) as client:
+        await until_held_by(client, "t0")
+        await until_in_place(client)
+        admin.xadd(agent.keys.changes, {"something": "else"})
+        agent.register(broker(), topics(1))
+        await until_held_by(client, "t0", "broker-a")
+        await await_until(lambda: agent.keys.changes in caplog.text, description="the entry is reported")
+
+
+# --- without any change in the feed ------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_lease_is_seen_without_anybody_telling(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    with RouteStore.from_url(redis_url, RegistryConfig(lease_ttl_s=0.3)) as dying_agent:
+        dying_agent.register(broker("broker-b"), topics(1))
+        async with make_client(redis_url, tail_s=0.05) as client:
+            await until_held_by(client, "t0", "broker-a", "broker-b")
+            await until_held_by(client, "t0", "broker-a")
+            assert client.health().held == ()
+
+
+async def test_the_refresh_finds_what_was_changed_by_hand(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, refresh_s=0.2) as client:
+        await until_queues(client, "t0", 4)
+        double_silently(admin, agent, "t0")
+        await until_queues(client, "t0", 8)

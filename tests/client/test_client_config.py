@@ -1,0 +1,48 @@
+"""The settings of a route client."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharedroutes.client import ClientConfig
+from sharedroutes.registry import InvalidInput
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tail_s", 0.0),
+        ("tail_s", NAN),
+        ("refresh_s", 86_401.0),
+        ("refresh_s", -1.0),
+        ("jitter_s", -0.1),
+        ("jitter_s", NAN),
+        ("missing_retry_s", 86_401.0),
+        ("guard_hold_s", -1.0),
+        ("guard_hold_s", float("inf")),
+        ("guard_share", 1.1),
+        ("guard_share", -0.1),
+        ("guard_share", NAN),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused_by_name(name: str, value: float) -> None:
+    settings: dict[str, float] = {name: value}
+    with pytest.raises(InvalidInput, match=name):
+        ClientConfig(**settings)  # type: ignore[arg-type]  # mypy cannot see that the names are of numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("jitter_s", 0.0), ("missing_retry_s", 0.0), ("guard_hold_s", 0.0), ("guard_share", 0.0)],
+)
+def test_nothing_is_a_value_where_it_makes_sense(name: str, value: float) -> None:
+    settings: dict[str, float] = {name: value}
+    assert getattr(ClientConfig(**settings), name) == value  # type: ignore[arg-type]  # as above
+
+
+def test_the_tail_is_not_read_more_rarely_than_everything() -> None:
+    with pytest.raises(InvalidInput, match="tail_s"):
+        ClientConfig(tail_s=2.0, refresh_s=1.0)
+    assert ClientConfig(tail_s=1.0, refresh_s=1.0).tail_s == 1.0

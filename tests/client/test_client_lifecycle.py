@@ -1,0 +1,248 @@
+"""Starting, using and ending a route client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sharedroutes.client import AsyncRouteClient, NoRoute, RouteClient
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from tests.client.clients import (
+    BELL_ONLY,
+    FOLLOWER,
+    IMPATIENT,
+    QUICK,
+    ClientMaker,
+    until_held_by,
+    until_in_place,
+)
+from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
+from tests.support import await_until, wait_until
+
+SOON_S = 5.0
+"""Far less than the follower of BELL_ONLY waits for a doorbell."""
+
+
+def followers() -> int:
+    """Return how many clients follow: in threads, and in tasks of this loop."""
+    threads = sum(thread.name == FOLLOWER for thread in threading.enumerate())
+    return threads + sum(task.get_name() == FOLLOWER for task in asyncio.all_tasks())
+
+
+async def test_a_client_that_was_not_started_says_so(make_client: ClientMaker, redis_url: str) -> None:
+    client = make_client(redis_url)
+    for use in (client.select_queue, client.subscribe_queues, client.route):
+        with pytest.raises(RuntimeError, match="does not run"):
+            await use("t0")
+    with pytest.raises(RuntimeError, match="does not run"):
+        await client.get(["t0"])
+    await client.aclose()
+
+
+async def test_a_client_that_was_closed_says_so(make_client: ClientMaker, redis_url: str) -> None:
+    async with make_client(redis_url) as client:
+        await until_in_place(client)
+    with pytest.raises(RuntimeError, match="does not run"):
+        await client.select_queue("t0")
+    with pytest.raises(RuntimeError, match="closed"):
+        await client.start()
+
+
+async def test_starting_and_closing_twice_is_starting_and_closing_once(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url) as client:
+        await client.start()
+        await asyncio.gather(*(client.start() for _ in range(4)))
+        assert followers() == 1
+        await until_held_by(client, "t0", "broker-a")
+        await client.aclose()
+    assert followers() == 0
+
+
+async def test_threads_and_tasks_that_start_one_client_start_one_follower(
+    make_client: ClientMaker, redis_url: str
+) -> None:
+    client = make_client(redis_url)
+    await asyncio.gather(*(client.start() for _ in range(8)))
+    assert followers() == 1
+    await client.aclose()
+    assert followers() == 0
+
+
+async def test_closing_does_not_wait_for_a_doorbell(make_client: ClientMaker, redis_url: str) -> None:
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        async with asyncio.timeout(SOON_S):
+            await client.aclose()
+    assert followers() == 0
+
+
+async def test_closing_right_after_the_start_leaves_nothing(make_client: ClientMaker, redis_url: str) -> None:
+    for _ in range(10):
+        async with make_client(redis_url):
+            pass
+    assert followers() == 0
+
+
+async def test_closing_leaves_no_connection(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    own_agent.register(broker(), topics(1))
+
+    def connections() -> int:
+        return len(own_agent._client.client_list())
+
+    before = connections()
+    async with make_client(own_server.url) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a")
+        assert connections() > before
+    await await_until(lambda: connections() == before, description="all connections are closed")
+
+
+async def test_closing_leaves_nothing_for_the_collector_to_complain_about(
+    make_client: ClientMaker, redis_url: str
+) -> None:
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        async with make_client(redis_url) as client:
+            await until_in_place(client)
+        del client
+        gc.collect()
+    assert [str(complaint.message) for complaint in complaints] == []
+
+
+# --- for threads -------------------------------------------------------------------------------------------
+
+
+def test_the_with_block_of_threads_starts_and_closes(redis_url: str, agent: RouteStore) -> None:
+    agent.register(broker(), topics(1))
+    with RouteClient.from_url(redis_url, QUICK) as client:
+        assert client.select_queue("t0").address == ADDRESS
+    assert all(thread.name != FOLLOWER for thread in threading.enumerate())
+
+
+def until_heard(client: RouteClient, change_id: str) -> None:
+    wait_until(lambda: client.health().position == change_id, description=f"{change_id} is heard of")
+
+
+def test_threads_select_while_the_routes_change(redis_url: str, agent: RouteStore) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    valid = {("broker-a", ADDRESS), ("broker-b", ADDRESS), ("broker-b", OTHER_ADDRESS)}
+    over = threading.Event()
+
+    def select() -> set[tuple[str, str]]:
+        chosen = set()
+        while not over.is_set():
+            queue = client.select_queue("t0")
+            chosen.add((queue.broker_name, queue.address))
+            client.record(queue.broker_name, 0.0, failed=queue.queue_id == 3)
+        return chosen
+
+    with RouteClient.from_url(redis_url, QUICK) as client, ThreadPoolExecutor(4) as pool:
+        selecting = [pool.submit(select) for _ in range(4)]
+        try:
+            for number in range(40):
+                address = OTHER_ADDRESS if number % 2 else ADDRESS
+                held = agent.register(broker("broker-b", address=address), topics(1))
+                agent.unregister(held)
+                until_heard(client, agent.changes_since().position)
+        finally:
+            over.set()
+        chosen = set().union(*(one.result() for one in selecting))
+    assert ("broker-a", ADDRESS) in chosen
+    assert chosen <= valid
+
+
+# --- for asyncio -------------------------------------------------------------------------------------------
+
+
+async def test_a_closing_that_is_cancelled_leaves_no_task(
+    own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    own_agent.register(broker(), topics(1))
+    client = AsyncRouteClient.from_url(own_server.url, IMPATIENT)
+    await client.start()
+    await until_held_by(client, "t0", "broker-a")
+    own_server.pause()
+    closing = asyncio.create_task(client.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await closing
+    await await_until(lambda: followers() == 0, description="the follower has ended")
+    own_server.resume()
+    await client.aclose()
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_one_cancellation_ends_the_follower_wherever_it_is(
+    redis_url: str, agent: RouteStore, steps: int
+) -> None:
+    agent.register(broker(), topics(1))
+    client = AsyncRouteClient.from_url(redis_url, QUICK)
+    await client.start()
+    await until_held_by(client, "t0", "broker-a")
+    (follower,) = (task for task in asyncio.all_tasks() if task.get_name() == FOLLOWER)
+    agent.register(broker(), topics(2))
+    await until_held_by(client, "t1", "broker-a")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    follower.cancel()
+    _, running = await asyncio.wait({follower}, timeout=SOON_S)
+    assert not running
+    assert follower.cancelled() or follower.exception() is None
+    await client.aclose()
+
+
+async def test_a_lookup_that_is_cancelled_does_no_harm(
+    own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    own_agent.register(broker(), topics(1))
+    async with AsyncRouteClient.from_url(own_server.url, QUICK) as client:
+        await until_in_place(client)
+        own_server.pause()
+        asking = [asyncio.create_task(client.select_queue(f"t{number}")) for number in range(5)]
+        _, waiting = await asyncio.wait(asking, timeout=0.1)
+        assert waiting == {*asking}
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+        assert all(task.cancelled() for task in asking)
+        own_server.resume()
+        assert (await client.select_queue("t0")).broker_name == "broker-a"
+        with pytest.raises(NoRoute):
+            await client.select_queue("t1")
+
+
+async def test_tasks_select_while_the_routes_change(redis_url: str, agent: RouteStore) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    async with AsyncRouteClient.from_url(redis_url, QUICK) as client:
+        await until_in_place(client)
+        over = asyncio.Event()
+
+        async def select() -> set[str]:
+            chosen = set()
+            while not over.is_set():
+                chosen.add((await client.select_queue("t0")).broker_name)
+                await asyncio.sleep(0)
+            return chosen
+
+        async with asyncio.TaskGroup() as group:
+            selecting = [group.create_task(select()) for _ in range(4)]
+            for _ in range(10):
+                held = agent.register(broker("broker-b"), topics(1))
+                await until_held_by(client, "t0", "broker-a", "broker-b")
+                agent.unregister(held)
+                await until_held_by(client, "t0", "broker-a")
+            over.set()
+        assert all(task.result() <= {"broker-a", "broker-b"} for task in selecting)
+        assert set().union(*(task.result() for task in selecting)) == {"broker-a", "broker-b"}

@@ -1,0 +1,298 @@
+"""A store that is away, empty, frozen or refuses: what a client goes on serving, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import redis
+
+from sharedroutes.registry import (
+    EmbeddedServer,
+    RouteStore,
+    StoreRefused,
+    StoreTimeout,
+    StoreUnavailable,
+)
+from tests.client.clients import (
+    IMPATIENT,
+    AnyClient,
+    ClientMaker,
+    holders,
+    until_held_by,
+    until_in_place,
+    until_source,
+)
+from tests.registry.builders import broker, topics
+from tests.support import await_until
+
+PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one test
+WRONG: Final = "battery-staple"
+
+SOON_S: Final = 5.0
+"""Far more than any deadline of IMPATIENT, far less than a wait that nobody bounds."""
+
+
+def register_two(agent: RouteStore) -> None:
+    for name in ("broker-a", "broker-b"):
+        agent.register(broker(name), topics(1))
+
+
+async def learn(client: AnyClient) -> None:
+    """Let the client know of two brokers and hear of every change."""
+    await until_in_place(client)
+    await until_held_by(client, "t0", "broker-a", "broker-b")
+
+
+async def until_found(client: AnyClient, topic: str) -> None:
+    """Wait until an unknown topic is found; a connection that was open may have to fail first."""
+
+    async def found() -> bool:
+        with contextlib.suppress(StoreUnavailable):
+            return await holders(client, topic) != set()
+        return False
+
+    await await_until(found, description=f"{topic} is found")
+
+
+async def select_both(client: AnyClient) -> bool:
+    return {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-a", "broker-b"}
+
+
+def said(caplog: pytest.LogCaptureFixture, text: str) -> int:
+    return sum(text in record.getMessage() for record in caplog.records)
+
+
+# --- a store that is away ----------------------------------------------------------------------------------
+
+
+async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_said_once(
+    make_client: ClientMaker,
+    own_server: EmbeddedServer,
+    own_agent: RouteStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    register_two(own_agent)
+    async with make_client(own_server.url) as client:
+        await learn(client)
+        own_server.kill()
+        await until_source(client, "memory")
+        await await_until(lambda: (client.health().age_s or 0) > 0.3, description="several tries fail")
+        assert await select_both(client)
+        health = client.health()
+        assert health.last_error is not None
+        assert "cannot be reached" in health.last_error
+        with pytest.raises(StoreUnavailable):
+            await client.select_queue("unknown")
+        assert said(caplog, "does not answer") == 1
+        own_server.start()
+        register_two(own_agent)
+        await until_source(client, "live")
+        assert client.health().last_error is None
+        assert said(caplog, "answers again") == 1
+
+
+async def test_a_client_recovers_from_many_restarts_of_its_store(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url) as client:
+        await learn(client)
+        for number in range(3):
+            own_server.kill()
+            await until_source(client, "memory")
+            own_server.start()
+            register_two(own_agent)
+            own_agent.register(broker(f"broker-{number}"), topics(1, first=number + 1))
+            await until_source(client, "live")
+            await until_found(client, f"t{number + 1}")
+            assert await select_both(client)
+
+
+# --- a store that lost its data ----------------------------------------------------------------------------
+
+
+def restart_empty(server: EmbeddedServer) -> None:
+    server.kill()
+    server.start()
+
+
+def flush(server: EmbeddedServer) -> None:
+    with redis.Redis.from_url(server.url) as admin:
+        admin.flushall()
+
+
+LOSSES: Final = [restart_empty, flush]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_back(
+    make_client: ClientMaker,
+    own_server: EmbeddedServer,
+    own_agent: RouteStore,
+    lose: Callable[[EmbeddedServer], None],
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url) as client:
+        await learn(client)
+        lose(own_server)
+        everything = ("broker-a", "broker-b", "t0")
+        await await_until(lambda: client.health().held == everything, description="all is held")
+        assert await select_both(client)
+        own_agent.register(broker("broker-a"), topics(1))
+        await await_until(lambda: "broker-a" not in client.health().held, description="one is back")
+        assert await select_both(client)
+        own_agent.register(broker("broker-b"), topics(1))
+        await await_until(lambda: not client.health().held, description="nothing is held")
+        assert await select_both(client)
+        assert client.health().source == "live"
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
+    make_client: ClientMaker,
+    own_server: EmbeddedServer,
+    own_agent: RouteStore,
+    lose: Callable[[EmbeddedServer], None],
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url, guard_hold_s=0.3, refresh_s=0.3) as client:
+        await learn(client)
+        lose(own_server)
+        await until_held_by(client, "t0")
+        await await_until(lambda: not client.health().held, description="nothing is held")
+
+
+# --- a store that hangs ------------------------------------------------------------------------------------
+
+
+async def test_a_frozen_store_does_not_touch_what_is_known(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url, IMPATIENT) as client:
+        await learn(client)
+        own_server.pause()
+        async with asyncio.timeout(SOON_S):
+            for _ in range(1_000):
+                await client.select_queue("t0")
+            assert await holders(client, "t0") == {"broker-a", "broker-b"}
+            with pytest.raises(StoreTimeout):
+                await client.select_queue("unknown")
+        await until_source(client, "memory")
+        assert await select_both(client)
+        own_server.resume()
+        await until_source(client, "live")
+        assert await holders(client, "unknown") == set()
+
+
+async def test_a_client_of_a_frozen_store_closes_within_its_deadlines(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url, IMPATIENT) as client:
+        await learn(client)
+        own_server.pause()
+        await until_source(client, "memory")
+        async with asyncio.timeout(SOON_S):
+            await client.aclose()
+
+
+# --- a store that refuses ----------------------------------------------------------------------------------
+
+
+async def test_a_wrong_password_is_refused_without_being_told(
+    make_client: ClientMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedServer("--requirepass", PASSWORD) as locked:
+        async with make_client(locked.url.replace("//", f"//:{WRONG}@")) as client:
+            with pytest.raises(StoreRefused, match="refuses these credentials") as refused:
+                await client.select_queue("t0")
+            await await_until(lambda: client.health().last_error, description="the follower is refused")
+            health = client.health()
+            assert health.source == "none"
+            told = f"{refused.value} {refused.value.__cause__} {health} {caplog.text}"
+            assert "credentials" in caplog.text
+            assert WRONG not in told
+            assert PASSWORD not in told
+
+
+async def test_a_feed_of_another_type_is_said_and_does_not_stop_the_lookups(
+    make_client: ClientMaker,
+    redis_url: str,
+    agent: RouteStore,
+    admin: redis.Redis,
+    foreign_keys: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    key = agent.keys.changes
+    foreign_keys.append(key)
+    admin.delete(key)
+    admin.set(key, "foreign")
+    async with make_client(redis_url) as client:
+        await await_until(lambda: key in caplog.text, description="the key is reported")
+        await until_held_by(client, "t0", "broker-a")
+
+
+# --- a store that is not there yet -------------------------------------------------------------------------
+
+
+async def test_without_store_and_snapshot_a_lookup_says_so_and_works_when_the_store_is_there(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    own_server.kill()
+    async with make_client(own_server.url, IMPATIENT) as client:
+        async with asyncio.timeout(SOON_S):
+            with pytest.raises(StoreUnavailable):
+                await client.select_queue("t0")
+            with pytest.raises(StoreUnavailable):
+                await client.get(["t0", "t1"])
+        await await_until(lambda: client.health().last_error, description="the follower fails")
+        assert client.health().source == "none"
+        own_server.start()
+        register_two(own_agent)
+        await until_source(client, "live")
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+
+
+async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_there(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "routes.json"
+    register_two(own_agent)
+    async with make_client(own_server.url, snapshot_path=path) as client:
+        await learn(client)
+        await await_until(
+            lambda: path.exists() and b"broker-b" in path.read_bytes(), description="the file is written"
+        )
+    own_server.kill()
+    async with make_client(own_server.url, snapshot_path=path) as client:
+        assert client.health().source == "snapshot"
+        assert await select_both(client)
+        own_server.start()
+        own_agent.register(broker("broker-a"), topics(1))
+        await until_source(client, "live")
+        assert await select_both(client)
+
+
+async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
+    make_client: ClientMaker,
+    redis_url: str,
+    agent: RouteStore,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    register_two(agent)
+    path = tmp_path / "no such folder" / "routes.json"
+    async with make_client(redis_url, snapshot_path=path) as client:
+        await learn(client)
+        await await_until(lambda: f"{path} cannot be written" in caplog.text, description="it is said")
+        assert await select_both(client)
+        assert client.health().source == "live"

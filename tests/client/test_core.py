@@ -1,0 +1,279 @@
+"""What a client decides and says, without a store: views, isolation, health, the log."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from sharedroutes.client import ClientConfig, NoRoute
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.views import PublishView
+from sharedroutes.registry import Change, ChangePage, CorruptData, Lookup, codec
+from tests.client.fake_table import FakeTable
+
+CONFIG = ClientConfig(tail_s=1.0, refresh_s=20.0, jitter_s=0.5)
+PLACE = "1700000000000-1"
+
+
+@pytest.fixture
+def core() -> ClientCore:
+    core = ClientCore(CONFIG, random.Random(1))
+    core.begin(PLACE, 0.0)
+    return core
+
+
+def look(core: ClientCore, table: FakeTable, now: float = 0.0) -> None:
+    while (request := core.due(now)) is not None:
+        core.offer(request, table.answer(request), now)
+
+
+def view(core: ClientCore, table: FakeTable, topic: str = "t", now: float = 0.0) -> PublishView:
+    """Return the view of a topic, read if it is not known."""
+    request = core.question([topic], now)
+    if request is not None:
+        core.offer(request, table.answer(request), now)
+    found = core.view(topic)
+    assert found is not None
+    return found
+
+
+def page(*changes: Change, lost: bool = False, complete: bool = True) -> ChangePage:
+    return ChangePage(changes, PLACE, lost, complete)
+
+
+def pick(core: ClientCore, table: FakeTable, now: float) -> set[str]:
+    """Return the brokers that get their turn."""
+    found = view(core, table, now=now)
+    return {core.pick("t", found, None, now).broker_name for _ in range(2 * found.size)}
+
+
+# --- views -------------------------------------------------------------------------------------------------
+
+
+def test_producers_begin_at_different_queues(table: FakeTable) -> None:
+    table.register("a", "t")
+    table.register("b", "t")
+    firsts = set()
+    for seed in range(50):
+        core = ClientCore(CONFIG, random.Random(seed))
+        firsts.add(core.pick("t", view(core, table), None, 0.0))
+    assert len(firsts) == 8
+
+
+def test_the_turns_go_on_when_the_route_changes(core: ClientCore, table: FakeTable) -> None:
+    table.register("a", "t")
+    first = view(core, table)
+    core.pick("t", first, None, 0.0)
+    core.offer_page(page(*table.register("b", "t")), 0.0)
+    look(core, table)
+    second = view(core, table)
+    assert second.turns is first.turns
+    assert {queue.broker_name for queue in second.queues} == {"a", "b"}
+
+
+def test_a_view_is_kept_until_its_route_changes(core: ClientCore, table: FakeTable) -> None:
+    table.register("a", "t")
+    table.register("b", "other")
+    views = {topic: view(core, table, topic) for topic in ("t", "other")}
+    assert core.views == views
+    core.offer_page(page(table.unregister("a")), 0.0)
+    assert core.views == {"other": views["other"]}
+    look(core, table, 1.0)
+    assert core.views == {"other": views["other"]}
+
+
+@pytest.mark.parametrize("avoid", ["a", ["a"], {"a"}, ("a", "c")])
+def test_one_broker_or_several_are_avoided(
+    core: ClientCore, table: FakeTable, avoid: str | list[str] | set[str] | tuple[str, ...]
+) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+    found = view(core, table)
+    assert {core.pick("t", found, avoid, 0.0).broker_name for _ in range(8)} == {"b"}
+
+
+def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCore, table: FakeTable) -> None:
+    table.register("a", "t")
+    table.come_up("a", 1)
+    table.expire("a", 0)
+    found = view(core, table)
+    with pytest.raises(NoRoute, match="no live master accepts messages for topic 't'") as raised:
+        core.pick("t", found, None, 0.0)
+    assert raised.value.topic == "t"
+    assert isinstance(raised.value, LookupError)
+    queues = core.subscribe_queues("t")
+    assert queues is not None
+    assert {queue.address for queue in queues} == {table.leases["a", 1]}
+
+
+def test_what_is_known_or_was_asked_just_now_is_not_asked(core: ClientCore, table: FakeTable) -> None:
+    table.register("a", "t")
+    view(core, table)
+    request = core.question(["t", "u", "v"], 0.0)
+    assert request is not None
+    assert request.topics == ("u", "v")
+    core.offer(request, table.answer(request), 0.0)
+    assert core.question(["t", "u", "v"], 0.0) is None
+    assert core.question(["t", "u", "v"], CONFIG.missing_retry_s) is not None
+
+
+# --- isolation ---------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_comes_back_ends_its_isolation(core: ClientCore, table: FakeTable) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+    core.faults.record("a", 0.0, failed=True, now=0.0)
+    assert pick(core, table, 1.0) == {"b"}
+    core.offer_page(page(table.come_up("a")), 1.0)
+    look(core, table, 1.0)
+    assert pick(core, table, 1.0) == {"a", "b"}
+
+
+def test_an_isolation_ends_by_itself(core: ClientCore, table: FakeTable) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+    core.faults.record("a", 0.0, failed=True, now=0.0)
+    assert pick(core, table, 9.9) == {"b"}
+    assert pick(core, table, 10.0) == {"a", "b"}
+
+
+def test_when_all_are_isolated_all_get_their_turn(core: ClientCore, table: FakeTable) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+        core.faults.record(name, 0.0, failed=True, now=0.0)
+    assert pick(core, table, 1.0) == {"a", "b"}
+
+
+# --- the follower's next step ------------------------------------------------------------------------------
+
+
+def test_in_place_the_follower_waits_until_something_is_due(core: ClientCore, table: FakeTable) -> None:
+    look(core, table)
+    assert core.wait_s(0.25) == 0.75
+    assert not core.tail_due(0.25)
+    assert core.tail_due(1.0)
+    assert core.wait_s(5.0) == 0
+
+
+@pytest.mark.parametrize("message", [b"", b"garbage", f"0-0 {PLACE[:-1]}2 {{}}".encode()])
+def test_a_doorbell_out_of_sequence_makes_the_tail_due(
+    core: ClientCore, table: FakeTable, message: bytes
+) -> None:
+    look(core, table)
+    core.doorbell(message)
+    assert core.tail_due(0.0)
+    assert core.wait_s(0.0) == 0
+    core.offer_page(page(), 0.0)
+    assert not core.tail_due(0.0)
+
+
+def test_a_doorbell_in_sequence_is_taken_in_without_a_read(core: ClientCore, table: FakeTable) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+    view(core, table)
+    look(core, table)
+    record = codec.encode_change(table.unregister("a")).decode()
+    core.doorbell(f"{PLACE} {PLACE[:-1]}2 {record}".encode())
+    assert pick(core, table, 0.0) == {"b"}
+    assert core.position == f"{PLACE[:-1]}2"
+    assert not core.tail_due(0.0)
+
+
+def test_a_page_that_is_not_the_last_makes_the_next_one_due(core: ClientCore) -> None:
+    core.offer_page(page(complete=False), 0.0)
+    assert core.tail_due(0.0)
+    core.offer_page(page(), 0.0)
+    assert not core.tail_due(0.0)
+
+
+def test_a_lost_position_is_said_and_looked_for_at_once(
+    core: ClientCore, table: FakeTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    look(core, table)
+    core.offer_page(page(lost=True), 0.0)
+    assert core.position is None
+    assert core.wait_s(0.0) == 0
+    assert f"the store lost changes after {PLACE}" in caplog.text
+    core.begin("0-0", 0.0)
+    request = core.due(CONFIG.jitter_s)
+    assert request is not None
+    assert request.full
+
+
+def test_the_tries_come_at_growing_random_intervals_up_to_a_second(core: ClientCore) -> None:
+    pauses_s = [core.failed(ConnectionError("down")) for _ in range(30)]
+    assert all(0 < pause_s <= 1 for pause_s in pauses_s)
+    assert max(pauses_s[:1]) <= 0.05
+    assert min(pauses_s[-20:]) >= 0.5
+    assert len(set(pauses_s)) == len(pauses_s)
+    core.begin(PLACE, 0.0)
+    assert core.failed(ConnectionError("down")) <= 0.05
+
+
+# --- what it says ------------------------------------------------------------------------------------------
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [(record.levelno, record.getMessage().partition(":")[0]) for record in caplog.records]
+
+
+def test_an_outage_is_said_once_and_its_end_once(
+    core: ClientCore, table: FakeTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        core.failed(ConnectionError("down"))
+    look(core, table)
+    core.offer_page(page(), 0.0)
+    assert messages(caplog) == [
+        (logging.WARNING, "the store does not answer, serving the last known routes"),
+        (logging.INFO, "the store answers again"),
+    ]
+
+
+def test_a_corrupt_key_is_said_once_wherever_it_is_met(
+    core: ClientCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = CorruptData("{sharedroutes}:topic:t", "is a list")
+    request = core.question(["t"], 0.0)
+    assert request is not None
+    core.offer(request, Lookup(corrupt=(error,)), 0.0)
+    core.offer_page(ChangePage((), PLACE, lost=False, complete=True, corrupt=(error,)), 0.0)
+    assert messages(caplog) == [
+        (logging.ERROR, "a key of the registry is corrupt, the rest is served"),
+    ]
+    assert "{sharedroutes}:topic:t" in caplog.text
+
+
+def test_health_of_a_client_that_never_reached_the_store() -> None:
+    health = ClientCore(CONFIG).health(5.0)
+    assert (health.source, health.age_s, health.last_error, health.position) == ("none", None, None, None)
+    assert (health.held, health.topics) == ((), 0)
+
+
+def test_health_tells_whether_and_when_the_store_answered(core: ClientCore, table: FakeTable) -> None:
+    table.register("a", "t")
+    view(core, table)
+    health = core.health(2.0)
+    assert (health.source, health.age_s, health.last_error) == ("live", 2.0, None)
+    assert (health.position, health.topics) == (PLACE, 1)
+    core.failed(ConnectionError("down"))
+    health = core.health(3.0)
+    assert (health.source, health.age_s, health.last_error) == ("memory", 3.0, "down")
+    core.offer_page(page(), 3.5)
+    health = core.health(4.0)
+    assert (health.source, health.age_s, health.last_error) == ("live", 0.5, None)
+
+
+def test_health_names_what_is_held_back(core: ClientCore, table: FakeTable) -> None:
+    table.register("b", "t")
+    table.register("a", "t")
+    view(core, table)
+    table.lose_everything()
+    core.offer_page(page(lost=True), 0.0)
+    core.begin("0-0", 0.0)
+    look(core, table, 1.0)
+    assert core.health(1.0).held == ("a", "b", "t")
