@@ -9,9 +9,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from ..registry.aiostore import AsyncDoorbell, AsyncRouteStore
+from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
 from ..registry.errors import RegistryError
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
@@ -51,7 +51,7 @@ class AsyncRouteClient:
         return cls(AsyncRouteStore.from_url(url, config.registry), config, owns_store=True)
 
     @classmethod
-    def from_client(cls, client: Any, config: ClientConfig | None = None) -> Self:
+    def from_client(cls, client: AsyncRedisClient, config: ClientConfig | None = None) -> Self:
         """Return a client over a redis.asyncio.Redis that stays the caller's."""
         config = config or ClientConfig()
         return cls(AsyncRouteStore.from_client(client, config.registry), config)

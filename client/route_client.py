@@ -9,12 +9,12 @@ from contextlib import closing
 from dataclasses import replace
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from ..registry.errors import RegistryError
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
-from ..registry.store import Doorbell, RouteStore
+from ..registry.store import Doorbell, RedisClient, RouteStore
 from .attempts import AttemptLog, Attempts, RetryPolicy
 from .config import ClientConfig
 from .core import Avoid, ClientCore, Health
@@ -52,7 +52,7 @@ class RouteClient:
         return cls(RouteStore.from_url(url, config.registry), config, owns_store=True)
 
     @classmethod
-    def from_client(cls, client: Any, config: ClientConfig | None = None) -> Self:
+    def from_client(cls, client: RedisClient, config: ClientConfig | None = None) -> Self:
         """Return a client over a redis.Redis that stays the caller's."""
         config = config or ClientConfig()
         return cls(RouteStore.from_client(client, config.registry), config)

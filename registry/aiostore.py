@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import redis
 import redis.asyncio
@@ -40,15 +40,18 @@ from .redispy import (
     translate,
 )
 
-__all__ = ["AsyncDoorbell", "AsyncRouteStore"]
+__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
 
 T = TypeVar("T")
+
+AsyncRedisClient: TypeAlias = redis.asyncio.Redis
+"""The client that a store can be made over."""
 
 
 class AsyncDoorbell:
     """A subscription to the channel that every change rings; for one task."""
 
-    def __init__(self, client: redis.asyncio.Redis, channel: str) -> None:
+    def __init__(self, client: AsyncRedisClient, channel: str) -> None:
         self._client = client  # redis-py cuts a subscription off when its client is collected
         self._pubsub: PubSub = client.pubsub()
         self._channel = channel
@@ -77,7 +80,7 @@ class AsyncRouteStore:
     """The shared table; for one event loop. Every method raises StoreUnavailable and StoreRefused."""
 
     def __init__(
-        self, client: redis.asyncio.Redis, config: RegistryConfig | None = None, *, owns_client: bool = False
+        self, client: AsyncRedisClient, config: RegistryConfig | None = None, *, owns_client: bool = False
     ) -> None:
         check_client(client)
         self.config = config or RegistryConfig()
@@ -101,7 +104,7 @@ class AsyncRouteStore:
         return cls(redis.asyncio.Redis.from_pool(pool), config, owns_client=True)
 
     @classmethod
-    def from_client(cls, client: redis.asyncio.Redis, config: RegistryConfig | None = None) -> Self:
+    def from_client(cls, client: AsyncRedisClient, config: RegistryConfig | None = None) -> Self:
         """Return a store over a client that stays the caller's; its own timeouts and retries apply."""
         return cls(client, config)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import redis
 from redis.client import PubSub
@@ -39,15 +39,18 @@ from .redispy import (
     translate,
 )
 
-__all__ = ["Doorbell", "RouteStore"]
+__all__ = ["Doorbell", "RedisClient", "RouteStore"]
 
 T = TypeVar("T")
+
+RedisClient: TypeAlias = redis.Redis
+"""The client that a store can be made over."""
 
 
 class Doorbell:
     """A subscription to the channel that every change rings; for one thread."""
 
-    def __init__(self, client: redis.Redis, channel: str) -> None:
+    def __init__(self, client: RedisClient, channel: str) -> None:
         self._client = client  # redis-py cuts a subscription off when its client is collected
         self._pubsub: PubSub = client.pubsub()  # type: ignore[no-untyped-call]
         self._channel = channel
@@ -76,7 +79,7 @@ class RouteStore:
     """The shared table; thread-safe. Every method raises StoreUnavailable and StoreRefused."""
 
     def __init__(
-        self, client: redis.Redis, config: RegistryConfig | None = None, *, owns_client: bool = False
+        self, client: RedisClient, config: RegistryConfig | None = None, *, owns_client: bool = False
     ) -> None:
         check_client(client)
         self.config = config or RegistryConfig()
@@ -100,7 +103,7 @@ class RouteStore:
         return cls(redis.Redis.from_pool(pool), config, owns_client=True)
 
     @classmethod
-    def from_client(cls, client: redis.Redis, config: RegistryConfig | None = None) -> Self:
+    def from_client(cls, client: RedisClient, config: RegistryConfig | None = None) -> Self:
         """Return a store over a client that stays the caller's; its own timeouts and retries apply."""
         return cls(client, config)
 
