@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
-from ..registry.errors import RegistryError
+from ..registry.errors import CorruptData, RegistryError
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from .attempts import AsyncAttempts, AttemptLog, RetryPolicy
@@ -187,10 +187,14 @@ class AsyncRouteClient:
     async def _catch_up(self) -> None:
         """Read what is due: our place in the stream, its tail, the table."""
         core, store = self._core, self._store
-        if core.position is None:
-            core.begin(await store.run(last_change_id(store.keys)), monotonic())
-        elif core.tail_due(monotonic()):
-            core.offer_page(await store.changes_since(core.position), monotonic())
+        if core.tail_due(monotonic()):
+            try:
+                if core.position is None:
+                    core.begin(await store.run(last_change_id(store.keys)), monotonic())
+                else:
+                    core.offer_page(await store.changes_since(core.position), monotonic())
+            except CorruptData as error:
+                core.feed_is_foreign(error, monotonic())
         request = core.due(monotonic())
         if request is not None:
             core.offer(request, await store.lookup(request.topics, request.known, request.anew), monotonic())

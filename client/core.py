@@ -192,6 +192,14 @@ class ClientCore:
             self._tail_at = now + self.config.tail_s
             self._answered(now)
 
+    def feed_is_foreign(self, error: CorruptData, now: float) -> None:
+        """The key of the stream holds something else: until it is put right, only the table is read."""
+        with self._lock:
+            self._report((error,))
+            self._must_read = False
+            self._tail_at = now + self.config.tail_s
+            self._answered(now)
+
     def due(self, now: float) -> Request | None:
         """Return what is to be asked of the table now."""
         with self._lock:

@@ -61,19 +61,18 @@ class FaultMemory:
         self.quiet = True
         """Whether nobody at all is left alone: the one thing the hot path looks at."""
 
-    def record(self, broker_name: str, latency_s: float, *, failed: bool, now: float) -> float:
-        """Take in one outcome; return for how many seconds the broker is left alone from now (0 = not).
+    def record(self, broker_name: str, latency_s: float, *, failed: bool, now: float) -> None:
+        """Take in one outcome.
 
         An isolation is only ever extended, as in RocketMQ: a late good answer does not end it.
         """
         isolation_s = self._ladder.isolation_s(latency_s, failed=failed)
         if isolation_s == 0:
-            return 0.0
+            return
         with self._lock:
             if now + isolation_s > self._until.get(broker_name, 0.0):
                 self._until[broker_name] = now + isolation_s
                 self._settle(now)
-        return isolation_s
 
     def forget(self, broker_name: str) -> None:
         """End an isolation: the broker was started anew."""

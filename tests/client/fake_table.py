@@ -8,6 +8,7 @@ from typing import Final
 
 from sharedroutes.client.cache import Request
 from sharedroutes.registry import (
+    EXPIRED,
     MASTER_ID,
     BrokerData,
     Change,
@@ -79,9 +80,16 @@ class FakeTable:
             reason="unregistered",
         )
 
-    def expire(self, name: str, broker_id: int = MASTER_ID) -> None:
-        """Let a lease end; nobody tells."""
+    def expire(self, name: str, broker_id: int = MASTER_ID) -> Change:
+        """Let a lease end; the change is what the sweep tells, if there is one."""
         self.leases.pop((name, broker_id), None)
+        return Change(
+            kind=ChangeKind.DOWN,
+            broker_name=name,
+            broker_id=broker_id,
+            epoch=next(self._stamps),
+            reason=EXPIRED,
+        )
 
     def lose_everything(self) -> None:
         """Be restarted empty."""

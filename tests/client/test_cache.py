@@ -126,6 +126,14 @@ def test_groups_that_no_topic_names_any_more_are_forgotten(cache: RouteCache, ta
     assert set(cache.groups) == set(cache.alive) == {"a"}
 
 
+def test_a_lease_whose_end_is_told_is_looked_at_at_once(cache: RouteCache, table: FakeTable) -> None:
+    learn(cache, table, ["a", "b"])
+    assert cache.take([table.expire("a")]) == set()
+    assert set(brokers_of(cache, "t")) == {"a", "b"}
+    assert look(cache, table) == {"t"}
+    assert set(brokers_of(cache, "t")) == {"b"}
+
+
 # --- topics that nobody holds ------------------------------------------------------------------------------
 
 

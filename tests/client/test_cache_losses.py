@@ -72,6 +72,17 @@ def test_after_the_feed_was_lost_a_single_loss_is_held_back(cache: RouteCache, t
     assert cache.held == {"a"}
 
 
+def test_a_fleet_whose_leases_end_at_once_is_held_back_although_the_feed_tells(
+    cache: RouteCache, table: FakeTable
+) -> None:
+    learn(cache, table, ["a", "b"])
+    before = cache.route("t")
+    cache.take([table.expire("a"), table.expire("b")])
+    look(cache, table)
+    assert cache.route("t") == before
+    assert cache.held == {"a", "b"}
+
+
 def test_a_topic_that_lost_rows_keeps_them_while_losses_are_held_back(
     cache: RouteCache, table: FakeTable
 ) -> None:

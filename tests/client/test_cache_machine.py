@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sharedroutes.client import ClientConfig
 from sharedroutes.client.cache import Request, RouteCache
-from sharedroutes.registry import Change, ChangeKind, Lookup
+from sharedroutes.registry import Change, Lookup
 from tests.client.fake_table import FakeTable
 
 CONFIG: Final = ClientConfig(
@@ -34,7 +34,7 @@ class Asked:
 
 @dataclass
 class Told:
-    """A change on its way, and the address that it ends."""
+    """A change on its way, and the address that its owner gave up with it."""
 
     change: Change
     ended: str | None = None
@@ -84,9 +84,11 @@ class CacheUnderFaults(RuleBasedStateMachine):
         if address is not None:
             self.feed.append(Told(self.table.unregister(name, broker_id), address))
 
-    @rule(name=brokers, broker_id=ids)
-    def a_lease_ends(self, name: str, broker_id: int) -> None:
-        self.table.expire(name, broker_id)
+    @rule(name=brokers, broker_id=ids, told=st.booleans())
+    def a_lease_ends(self, name: str, broker_id: int, told: bool) -> None:  # noqa: FBT001 - by name
+        change = self.table.expire(name, broker_id)
+        if told:
+            self.feed.append(Told(change))
 
     # --- the callers ---------------------------------------------------------------------------------------
 
@@ -137,11 +139,9 @@ class CacheUnderFaults(RuleBasedStateMachine):
         for _ in range(min(count, len(self.feed))):
             told = self.feed.popleft()
             self.cache.take([told.change])
-            if told.change.kind is ChangeKind.DOWN:
-                self.kept -= {topic for topic in self.kept if told.change.broker_name in self.holders(topic)}
-                self.kept -= {topic for topic in self.kept if self.cache.route(topic) is None}
             if told.ended is not None:
                 self.ended.add(told.ended)
+                self.kept -= {topic for topic in self.kept if self.cache.route(topic) is None}
 
     @precondition(lambda self: self.follower is None and self.in_place)
     @rule()
@@ -194,9 +194,6 @@ class CacheUnderFaults(RuleBasedStateMachine):
     def lose_the_feed(self) -> None:
         self.in_place = False
         self.cache.lose(self.now)
-
-    def holders(self, topic: str) -> set[str]:
-        return {row.broker_name for row in self.cache.rows.get(topic, ())}
 
     def see(self, what: tuple[str, str | int], stamp: int) -> None:
         assert stamp >= self.newest.get(what, 0)

@@ -10,7 +10,14 @@ import redis
 import redis.asyncio
 
 from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, RouteClient
-from sharedroutes.registry import MessageQueue, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import (
+    AsyncRouteStore,
+    EmbeddedServer,
+    MessageQueue,
+    RegistryConfig,
+    RouteStore,
+    TopicConfig,
+)
 from tests.client.clients import (
     BELL_ONLY,
     QUICK,
@@ -23,7 +30,7 @@ from tests.client.clients import (
     until_position,
 )
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
-from tests.support import await_until
+from tests.support import await_until, wait_until
 
 
 def lookups(admin: redis.Redis) -> int:
@@ -235,3 +242,21 @@ async def test_a_client_of_the_callers_stays_open(redis_url: str, agent: RouteSt
         async with AsyncRouteClient.from_client(async_mine, QUICK) as async_client:
             assert (await async_client.select_queue("t0")).broker_name == "broker-a"
         assert await async_mine.ping()
+
+
+async def test_a_store_of_the_callers_stays_open(own_server: EmbeddedServer, own_agent: RouteStore) -> None:
+    own_agent.register(broker(), topics(1))
+
+    def others() -> int:
+        return len(admin.client_list()) - 1
+
+    with redis.Redis.from_url(own_server.url) as admin:
+        with RouteClient(own_agent, QUICK) as client:
+            assert client.select_queue("t0").broker_name == "broker-a"
+        assert others() > 0
+        own_agent.close()
+        wait_until(lambda: others() == 0, description="the store's connections are closed")
+        async with AsyncRouteStore.from_url(own_server.url) as async_store:
+            async with AsyncRouteClient(async_store, QUICK) as async_client:
+                assert (await async_client.select_queue("t0")).broker_name == "broker-a"
+            assert others() > 0

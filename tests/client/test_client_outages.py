@@ -223,7 +223,7 @@ async def test_a_wrong_password_is_refused_without_being_told(
             assert PASSWORD not in told
 
 
-async def test_a_feed_of_another_type_is_said_and_does_not_stop_the_lookups(
+async def test_a_feed_of_another_type_is_said_once_and_the_leases_are_read_without_it(
     make_client: ClientMaker,
     redis_url: str,
     agent: RouteStore,
@@ -231,14 +231,20 @@ async def test_a_feed_of_another_type_is_said_and_does_not_stop_the_lookups(
     foreign_keys: list[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    agent.register(broker("broker-a"), topics(1))
+    register_two(agent)
     key = agent.keys.changes
     foreign_keys.append(key)
     admin.delete(key)
     admin.set(key, "foreign")
     async with make_client(redis_url) as client:
-        await await_until(lambda: key in caplog.text, description="the key is reported")
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        admin.delete(agent.keys.lease("broker-b", 0))
         await until_held_by(client, "t0", "broker-a")
+        await await_until(lambda: key in caplog.text, description="the key is reported")
+        assert client.health().source == "live"
+        assert said(caplog, key) == 1
+        admin.delete(key)
+        await until_in_place(client)
 
 
 # --- a store that is not there yet -------------------------------------------------------------------------

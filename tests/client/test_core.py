@@ -73,6 +73,16 @@ def test_the_turns_go_on_when_the_route_changes(core: ClientCore, table: FakeTab
     assert {queue.broker_name for queue in second.queues} == {"a", "b"}
 
 
+def test_a_view_is_dropped_when_an_answer_changes_its_route(core: ClientCore, table: FakeTable) -> None:
+    for name in ("a", "b"):
+        table.register(name, "t")
+    view(core, table)
+    table.expire("a")
+    look(core, table, 1.0)
+    assert core.views == {}
+    assert pick(core, table, 1.0) == {"b"}
+
+
 def test_a_view_is_kept_until_its_route_changes(core: ClientCore, table: FakeTable) -> None:
     table.register("a", "t")
     table.register("b", "other")
