@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ..registry import MASTER_ID, AsyncRouteStore, Broker, InvalidInput, RegistryError
+from ..registry.aiostore import end
 from . import broker_conf, broker_link, watch
 from .config import AgentConfig
 from .events import (
@@ -71,8 +72,7 @@ class BrokerAgent:
             try:
                 await self._follow_plan(store, group)
             finally:
-                for task in (*helpers, *([self._call] if self._call else [])):
-                    task.cancel()
+                await end(*helpers, *([self._call] if self._call else []))
 
     def _helpers(self, store: AsyncRouteStore) -> list[Coroutine[None, None, None]]:
         helpers = [self._watch_broker(), sweep_on(store, self._rng)]
@@ -86,19 +86,21 @@ class BrokerAgent:
 
     async def _follow_plan(self, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
         clock = asyncio.get_running_loop().time
-        while not self._ended:
+        while True:
             event, now = await self._next_event(), clock()
             if isinstance(event, Stop) and self._stop_at_s is None:
                 self._stop_at_s = now + self._config.stop_deadline_s
-            elif self._stop_at_s is not None and now >= self._stop_at_s:
+            for action in self._planner.step(event, now):
+                self._perform(action, store, group)
+            if self._ended:
+                return
+            if self._stop_at_s is not None and now >= self._stop_at_s:
                 _LOG.warning(
                     "%s: not unregistered, the store does not answer; the lease ends within %s s by itself",
                     self._config.broker.broker_name,
                     self._config.registry.lease_ttl_s,
                 )
                 return
-            for action in self._planner.step(event, now):
-                self._perform(action, store, group)
 
     async def _next_event(self) -> Event:
         times_s = [at_s for at_s in (self._wake_at_s, self._stop_at_s) if at_s is not None]

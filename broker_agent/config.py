@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ..registry import Broker, InvalidInput, RegistryConfig
+from ..registry import MASTER_ID, Broker, InvalidInput, RegistryConfig
 from ..registry.checks import check_address, check_int, check_seconds
 from .broker_conf import BrokerConf
 
@@ -74,7 +74,8 @@ class AgentConfig:
 
         Without `topics_path` the broker's own topics.json is followed.
         """
-        if conf.topics_elsewhere and topics_path is None:
+        reads_topics = conf.broker.broker_id == MASTER_ID
+        if reads_topics and conf.topics_elsewhere and topics_path is None:
             raise InvalidInput(
                 f"{conf.topics_elsewhere}: this broker keeps its topics in RocksDB, not in "
                 f"{conf.topics_path}; name a file that follows them (--topics)"

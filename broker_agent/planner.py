@@ -15,6 +15,7 @@ from ..registry import (
     Registration,
     RegistryError,
     StaleEpoch,
+    StoreTimeout,
     StoreUnavailable,
 )
 from .events import (
@@ -149,7 +150,7 @@ class Planner:
             return self._write_at_s, self._unregister()
         renew_at_s = self._heartbeat_at_s if self._lease is _Lease.OURS else _NEVER
         write_at_s = self._write_at_s if self._must_write() else self._mend_at_s
-        if self._file is not None and write_at_s < _NEVER and write_at_s <= renew_at_s:
+        if self._file is not None and write_at_s < renew_at_s:  # at a tie the lease goes first
             return write_at_s, Register(self._file, self._held, take_over=not self._standby)
         if self._held is not None and self._lease is _Lease.OURS:
             return renew_at_s, Heartbeat(self._held)
@@ -274,7 +275,7 @@ class Planner:
         """Say what is wrong, once for each trouble."""
         if self._trouble is None:
             self._trouble_since_s = now
-        if trouble != self._trouble:
+        if self._trouble is None or trouble[:2] != self._trouble[:2]:
             self._say(logging.WARNING, text)
         self._trouble = trouble
 
@@ -294,7 +295,8 @@ class Planner:
 def _trouble(error: RegistryError, call: StoreCall | None) -> _Trouble:
     """Return what tells one trouble from another; the numbers in messages change all the time."""
     if isinstance(error, StoreUnavailable):
-        return _Trouble(_UNAVAILABLE)
+        slow_write = isinstance(error, StoreTimeout) and isinstance(call, Register)
+        return _Trouble(_UNAVAILABLE, stops_heartbeats=not slow_write)
     of_heartbeats = isinstance(call, Heartbeat)
     if isinstance(error, CorruptData):
         return _Trouble("corrupt", error.key, of_heartbeats)

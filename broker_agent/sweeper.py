@@ -9,7 +9,7 @@ import random
 import socket
 from typing import Final
 
-from ..registry import AsyncRouteStore, RegistryConfig, RegistryError, Sweep
+from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, Sweep
 
 __all__ = ["pause_s", "sweep_on"]
 
@@ -37,13 +37,15 @@ def pause_s(sweep: Sweep | None, config: RegistryConfig, rng: random.Random) -> 
 
 
 async def sweep_on(store: AsyncRouteStore, rng: random.Random) -> None:
-    """Sweep until cancelled; that the store does not answer is for the heartbeats to tell."""
+    """Sweep until cancelled, whatever the store answers."""
     holder = f"{socket.gethostname()}:{os.getpid()}:{rng.getrandbits(32):08x}"
     reported: set[str] = set()
     while True:
         try:
             sweep = await store.sweep(holder)
-        except RegistryError:
+        except CorruptData as foreign:
+            sweep = Sweep(held=True, wait_s=None, corrupt=(foreign,))
+        except RegistryError:  # for the heartbeats to tell
             sweep = None
         for name, broker_id in sweep.expired if sweep else ():
             _LOG.info("%s:%s: its lease has ended, clients are told so", name, broker_id)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from watchfiles import awatch
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 __all__ = ["Content", "contents", "read"]
 
@@ -36,7 +37,7 @@ async def contents(path: Path, *, recheck_s: float) -> AsyncGenerator[Content | 
                     yield content
         except FileNotFoundError:  # the folder: the broker has never run, or it is being replaced
             pass
-        except OSError as error:  # for example the limit of inotify watches
+        except (OSError, WatchfilesRustInternalError) as error:  # for example the limit of inotify watches
             if str(error) != said:
                 said = str(error)
                 _LOG.warning("%s: no notifications, looking every %s s: %s", path.parent, recheck_s, error)

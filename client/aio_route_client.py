@@ -9,22 +9,21 @@ from contextlib import aclosing
 from dataclasses import replace
 from time import monotonic
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
+from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore, end
+from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from .attempts import AsyncAttempts, AttemptLog, RetryPolicy
 from .config import ClientConfig
-from .core import Avoid, ClientCore, Health
+from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
 from .errors import NoRoute
 
 __all__ = ["AsyncRouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
-
-_CANCEL_AGAIN_S: Final = 0.1
 
 
 class AsyncRouteClient:
@@ -81,10 +80,8 @@ class AsyncRouteClient:
         """Stop following and close the store if it is the client's own."""
         async with self._starting:
             self._closed = True
-        while self._task is not None and not self._task.done():
-            # Asked again until it ends: a cancellation that meets a timeout inside redis-py can get lost.
-            self._task.cancel()
-            await asyncio.wait((self._task,), timeout=_CANCEL_AGAIN_S)
+        if self._task is not None:
+            await end(self._task)
         if self._owns_store:
             await self._store.aclose()
 
@@ -125,7 +122,7 @@ class AsyncRouteClient:
 
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
-        topics = tuple(topics)
+        topics = several(topics)
         await self._learn(topics)
         found = {topic: self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
@@ -178,9 +175,11 @@ class AsyncRouteClient:
                 pause_s = self._core.failed(error)
 
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
-        """Wait for a doorbell until something is due, then take in all that rang meanwhile."""
+        """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         message = await doorbell.wait(self._core.wait_s(monotonic()))
-        while message is not None:
+        for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
+            if message is None:
+                break
             self._core.doorbell(message)
             message = await doorbell.wait(0)
 
@@ -189,15 +188,16 @@ class AsyncRouteClient:
         core, store = self._core, self._store
         if core.tail_due(monotonic()):
             try:
-                if core.position is None:
-                    core.begin(await store.run(last_change_id(store.keys)), monotonic())
-                else:
+                if core.position is not None:
                     core.offer_page(await store.changes_since(core.position), monotonic())
+                if core.position is None:  # before the table is read: the feed tells of what changes after it
+                    core.begin(await store.run(last_change_id(store.keys)), monotonic())
             except CorruptData as error:
                 core.feed_is_foreign(error, monotonic())
         request = core.due(monotonic())
         if request is not None:
             core.offer(request, await store.lookup(request.topics, request.known, request.anew), monotonic())
+        core.caught_up()
         if core.save_due(monotonic()):
             await asyncio.to_thread(core.save_snapshot, monotonic())
 

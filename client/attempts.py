@@ -8,7 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from ..registry.errors import InvalidInput
+from ..registry.errors import InvalidInput, RegistryError
 from ..registry.model import MessageQueue
 from .errors import AttemptsFailed, Failure
 
@@ -18,6 +18,9 @@ Q = TypeVar("Q")
 
 NETWORK_ERRORS: Final[tuple[type[Exception], ...]] = (OSError, EOFError)
 """What a broken connection raises: refused, reset, timed out, ended in the middle of an answer."""
+
+_OUR_OWN: Final = (RegistryError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""Errors that are an OSError as well, and yet say nothing about the broker."""
 
 
 class Record(Protocol):
@@ -38,6 +41,15 @@ class RetryPolicy:
 
     retry_on: tuple[type[Exception], ...] = NETWORK_ERRORS
     """Errors that are the broker's: it is left alone for a while and another is tried. Others pass."""
+
+    def is_the_brokers(self, error: BaseException | None) -> bool:
+        """Whether an error is to be tried again elsewhere: what `retry_on` names most closely counts."""
+        for kind in type(error).__mro__:
+            if kind in self.retry_on:
+                return True
+            if kind in _OUR_OWN:
+                return False
+        return False
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -78,7 +90,7 @@ class AttemptLog:
 
     def leave(self, queue: MessageQueue, latency_s: float, error: BaseException | None) -> bool:
         """Take in how an attempt ended; whether its error is dealt with. Raises AttemptsFailed at the end."""
-        failed = isinstance(error, self._policy.retry_on)
+        failed = self._policy.is_the_brokers(error)
         if error is None or isinstance(error, Exception):  # a cancelled attempt says nothing of the broker
             self._record(queue.broker_name, latency_s, failed=failed)
         if not failed or error is None:

@@ -53,6 +53,9 @@ class RouteCache:
         self._passed_over = 0
         """The newest request when a change of something unknown went by: its answer may be older."""
 
+        self._unsure: set[str] = set()
+        """Brokers whose first answer may have been older than their end: not worth holding on to."""
+
         self._held_brokers: set[str] = set()
         self._held_topics: set[str] = set()
         self._refresh_at = 0.0
@@ -110,7 +113,8 @@ class RouteCache:
         """Take in the answer to a request; return the topics whose route changed."""
         self._reschedule(request, now)
         brokers = self._newly_told(request, answer)
-        lost = [name for name in brokers if name in self.alive and name not in answer.alive]
+        vanished = (self.alive.keys() & brokers) - answer.alive.keys()
+        lost = vanished - self._unsure
         holding = self.guard.holds(len(self.alive), len(lost), now)
         changed_brokers = self._take_brokers(request, answer, brokers, holding=holding)
         changed = {
@@ -202,13 +206,15 @@ class RouteCache:
         changed = set()
         for name in brokers:
             self._broker_seen[name] = request.number
-            if name in answer.groups:
-                if name not in self.groups and request.number <= self._passed_over:
-                    self._stale_groups[name] = self._number
-                self.groups[name] = answer.groups[name]
+            worth_holding = name not in self._unsure
+            self._unsure.discard(name)
+            if name not in self.groups and request.number <= self._passed_over:
+                self._stale_groups[name] = self._number
+                self._unsure.add(name)
+            self.groups[name] = answer.groups[name]
             old, new = self.alive.get(name), answer.alive.get(name)
             self._held_brokers.discard(name)
-            if holding and old is not None:
+            if holding and old is not None and worth_holding:
                 new, complete = _merged_replicas(old, new)
                 if not complete:
                     self._held_brokers.add(name)
@@ -276,6 +282,7 @@ class RouteCache:
             self.alive.pop(name, None)
             self._broker_seen.pop(name, None)
             self._held_brokers.discard(name)
+            self._unsure.discard(name)
 
 
 def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tuple[QueueData, ...], bool]:

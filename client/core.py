@@ -30,6 +30,9 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 _FIRST_PAUSE_S: Final = 0.025
 _MAX_PAUSE_S: Final = 1.0
 _SAVE_S: Final = 1.0
+MOST_AT_ONCE: Final = 1_000
+"""So many doorbells are taken in before what is due is read."""
+
 _SPREAD: Final = 1_024
 """Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
 
@@ -192,6 +195,14 @@ class ClientCore:
             self._tail_at = now + self.config.tail_s
             self._answered(now)
 
+    def caught_up(self) -> None:
+        """Everything that was due has been answered: trouble with the store is over."""
+        with self._lock:
+            if self._error is not None:
+                _log.info("the store answers again")
+                self._error = None
+                self._failures = 0
+
     def feed_is_foreign(self, error: CorruptData, now: float) -> None:
         """The key of the stream holds something else: until it is put right, only the table is read."""
         with self._lock:
@@ -260,10 +271,9 @@ class ClientCore:
         with self._lock:
             self._unsaved = False
             self._save_at = now + _SAVE_S
-            known = snapshot.Snapshot(self._cache.rows, self._cache.alive, self._feed.position)
-            content = snapshot.encode(self.keys.namespace, known)
+            known = snapshot.Snapshot(dict(self._cache.rows), dict(self._cache.alive), self._feed.position)
         try:
-            snapshot.write(path, content)
+            snapshot.write(path, snapshot.encode(self.keys.namespace, known))
         except OSError as error:
             _log.warning("the snapshot %s cannot be written: %s", path, error)
 
@@ -284,10 +294,6 @@ class ClientCore:
 
     def _answered(self, now: float) -> None:
         self._answered_at = now
-        if self._error is not None:
-            _log.info("the store answers again")
-            self._error = None
-            self._failures = 0
 
     def _report(self, corrupt: Iterable[CorruptData]) -> None:
         for error in corrupt:

@@ -11,13 +11,14 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
+from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from ..registry.store import Doorbell, RedisClient, RouteStore
 from .attempts import AttemptLog, Attempts, RetryPolicy
 from .config import ClientConfig
-from .core import Avoid, ClientCore, Health
+from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
 from .errors import NoRoute
 
 __all__ = ["RouteClient"]
@@ -125,7 +126,7 @@ class RouteClient:
 
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
-        topics = tuple(topics)
+        topics = several(topics)
         self._learn(topics)
         found = {topic: self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
@@ -150,7 +151,8 @@ class RouteClient:
         return self._core.health(monotonic())
 
     def _learn(self, topics: Iterable[str]) -> None:
-        if self._thread is None or self._stopping.is_set():
+        running = self._thread is not None and self._thread.is_alive()  # not so in a forked child
+        if not running or self._stopping.is_set():
             raise RuntimeError("the route client does not run: use `with`, or call start()")
         request = self._core.question(topics, monotonic())
         if request is not None:
@@ -173,9 +175,11 @@ class RouteClient:
                 pause_s = self._core.failed(error)
 
     def _listen(self, doorbell: Doorbell) -> None:
-        """Wait for a doorbell until something is due, then take in all that rang meanwhile."""
+        """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         message = doorbell.wait(min(self._core.wait_s(monotonic()), _NAP_S))
-        while message is not None:
+        for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
+            if message is None:
+                break
             self._core.doorbell(message)
             message = doorbell.wait(0)
 
@@ -184,14 +188,15 @@ class RouteClient:
         core, store = self._core, self._store
         if core.tail_due(monotonic()):
             try:
-                if core.position is None:
-                    core.begin(store.run(last_change_id(store.keys)), monotonic())
-                else:
+                if core.position is not None:
                     core.offer_page(store.changes_since(core.position), monotonic())
+                if core.position is None:  # before the table is read: the feed tells of what changes after it
+                    core.begin(store.run(last_change_id(store.keys)), monotonic())
             except CorruptData as error:
                 core.feed_is_foreign(error, monotonic())
         request = core.due(monotonic())
         if request is not None:
             core.offer(request, store.lookup(request.topics, request.known, request.anew), monotonic())
+        core.caught_up()
         if core.save_due(monotonic()):
             core.save_snapshot(monotonic())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import redis
 import redis.asyncio
@@ -40,12 +41,22 @@ from .redispy import (
     translate,
 )
 
-__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
+__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore", "end"]
 
 T = TypeVar("T")
 
+_CANCEL_AGAIN_S: Final = 0.1
+
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis
 """The client that a store can be made over."""
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until all have ended: a cancellation that meets a timeout inside redis-py can get lost."""
+    while waiting := [task for task in tasks if not task.done()]:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
 
 
 class AsyncDoorbell:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from .errors import InvalidInput
 
-__all__ = ["check_address", "check_broker_name", "check_int", "check_name", "check_seconds", "check_utf8"]
+__all__ = [
+    "check_address",
+    "check_broker_name",
+    "check_int",
+    "check_name",
+    "check_seconds",
+    "check_utf8",
+    "several",
+]
 
 MAX_NAME_BYTES: Final = 255
 
@@ -60,6 +69,13 @@ def check_address(what: str, value: object) -> None:
     if match is None or not 1 <= int(match[2]) <= _LAST_PORT:
         raise InvalidInput(f"{what}: {value!r} is not host:port with a port within 1..65535")
     check_utf8(what, match[1])
+
+
+def several(topics: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of topics; raise InvalidInput for a single one: it would be taken letter by letter."""
+    if isinstance(topics, str):
+        raise InvalidInput(f"topics: expected several names, got the one name {topics!r}")
+    return tuple(topics)
 
 
 def check_seconds(what: str, value: object, low: float) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "encode_data_version",
     "encode_lease",
     "encode_member",
+    "encode_row",
     "is_text",
 ]
 
@@ -76,6 +77,11 @@ def encode_config(config: TopicConfig) -> bytes:
     if config.attributes:
         rest["attributes"] = dict(config.attributes)
     return numbers + b" " + orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+
+
+def encode_row(broker_name: bytes, config: bytes) -> bytes:
+    """Return the row of the route index that an encoded configuration makes."""
+    return broker_name + b" " + b" ".join(config.split(b" ", 4)[:4])
 
 
 def decode_config(key: str, topic: str, value: bytes) -> TopicConfig:

@@ -4,7 +4,7 @@ RegistryError
  +-- InvalidInput        correct the value; nothing was sent (also a ValueError)
  +-- StoreUnavailable    try again later; the outcome of a write is unknown (also a ConnectionError)
  |    +-- StoreTimeout   the store accepted the connection and did not answer in time (also a TimeoutError)
- +-- StoreRefused        the store answered with an error: credentials, ACL, memory, read-only replica, ...
+ +-- StoreRefused        the store answered with an error: credentials, ACL, memory, ...
  +-- StaleEpoch          somebody else owns the broker now; nothing was changed
  +-- BrokerOwned         a live owner with another address holds the broker; nothing was changed
  +-- CorruptData         one key holds something else than it should; the message names the key

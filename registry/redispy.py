@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -60,7 +61,7 @@ def check_client(client: Any) -> None:
 def error_reply(error: redis.ResponseError) -> ErrorReply:
     """Return an error answer of Redis as a value; raise StoreUnavailable for one that will pass."""
     code = str(getattr(error, "status_code", None) or str(error).partition(" ")[0])
-    if code in _WILL_PASS:
+    if code in _WILL_PASS or _IN_SCRIPT.search(str(error)):
         raise StoreUnavailable(f"the store takes nothing at the moment: {error}")
     return ErrorReply(code, str(error).removeprefix(code + " "))
 
@@ -103,6 +104,9 @@ _UNTIL_FAILED_OVER: Final = (
     redis.exceptions.TryAgainError,
 )
 _WILL_PASS: Final = ("BUSY", "NOREPLICAS")
+_IN_SCRIPT: Final = re.compile(r"-(READONLY|NOREPLICAS|MASTERDOWN) ")
+"""How Redis before 7 wraps these when they come up inside a script."""
+
 # What one command is told, and what every other one would be told too.
 _OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
 

@@ -5,7 +5,7 @@ if bad then
 end
 -- Looking at a lease that has ended makes Redis delete it, and so send its `expired` event, at once.
 local left_ms = redis.call('PTTL', KEYS[2])
-if left_ms > 0 then
+if left_ms >= 0 then -- 0: its last millisecond
   redis.call('ZADD', KEYS[3], deadline_ms(left_ms), ARGV[3])
   return {'alive'}
 end

@@ -1,5 +1,5 @@
 -- KEYS broker, lease, deadlines; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member; reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated
-local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token')
+local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1])
 if group.err then
   return foreign(KEYS[1], 'hash') or group
 end
@@ -10,7 +10,7 @@ if owner and owner ~= ARGV[2] then
   return rolled_back and {'lease'} or {'fenced', owner}
 end
 local lease = redis.pcall('GET', KEYS[2])
-if not owner or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then
+if not owner or not group[3] or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then
   return {'lease'}
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[4])

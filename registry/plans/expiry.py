@@ -25,28 +25,43 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     Raises CorruptData, StoreRefused, StoreUnavailable.
     """
     keys = Keys(config.namespace)
+    expired: list[tuple[str, int]] = []
+    corrupt: list[CorruptData] = []
+    while True:
+        status, ms, *due = yield from script_reply(_look(config, keys, holder, passed_over=len(corrupt)))
+        wait_s = None if ms < 0 else ms / 1000
+        if status == "held":
+            return Sweep(held=True, wait_s=wait_s)
+        for member in due:
+            yield from _announce(config, keys, member, expired, corrupt)
+        if len(due) < _AT_ONCE or expired:  # else all of them stand in the way of others: look behind them
+            wait_s = 0.0 if len(due) == _AT_ONCE else wait_s
+            return Sweep(held=False, wait_s=wait_s, expired=tuple(expired), corrupt=tuple(corrupt))
+
+
+def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) -> Call:
     lease_ms = round(config.sweeper_lease_s * 1000)
-    status, ms, *due = yield from script_reply(
-        Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), (holder, lease_ms, _AT_ONCE))
-    )
-    wait_s = None if ms < 0 else ms / 1000
-    if status == "held":
-        return Sweep(held=True, wait_s=wait_s)
-    expired, corrupt = [], []
-    for member in due:
-        name, _, broker_id = member.rpartition(":")
-        if not broker_id.isdecimal():
-            corrupt.append(
-                CorruptData(keys.deadlines, f"the member {member[:80]!r} is no broker:id; remove it")
-            )
-            continue
-        try:
-            if (yield from _expire(config, keys, name, int(broker_id))):
-                expired.append((name, int(broker_id)))
-        except CorruptData as error:
-            corrupt.append(error)
-    wait_s = 0.0 if len(due) == _AT_ONCE else wait_s
-    return Sweep(held=False, wait_s=wait_s, expired=tuple(expired), corrupt=tuple(corrupt))
+    return Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), (holder, lease_ms, _AT_ONCE, passed_over))
+
+
+def _announce(
+    config: RegistryConfig,
+    keys: Keys,
+    member: str,
+    expired: list[tuple[str, int]],
+    corrupt: list[CorruptData],
+) -> Plan[None]:
+    """Announce the end of one lease, or add to `corrupt` why that cannot be done."""
+    name, _, broker_id = member.rpartition(":")
+    if not broker_id.isdecimal():
+        what = f"the member {member[:80]!r} is no broker:id; remove it"
+        corrupt.append(CorruptData(keys.deadlines, what))
+        return
+    try:
+        if (yield from _expire(config, keys, name, int(broker_id))):
+            expired.append((name, int(broker_id)))
+    except CorruptData as error:
+        corrupt.append(error)
 
 
 def _expire(config: RegistryConfig, keys: Keys, name: str, broker_id: int) -> Plan[bool]:

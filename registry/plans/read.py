@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from .. import codec
-from ..checks import check_int
+from ..checks import check_int, several
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import BrokerData, Change, Group, QueueData, TopicRoute
@@ -21,6 +22,7 @@ __all__ = [
     "changes_since",
     "last_change_id",
     "lookup",
+    "mget",
     "topics",
 ]
 
@@ -29,6 +31,7 @@ T = TypeVar("T")
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
 _MGET_KEYS: Final = 1_000
 _SCAN_COUNT: Final = 1_000
+_CHANGE_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
 ORIGIN: Final = "0-0"
 """The id before the first entry of a stream."""
 
@@ -94,13 +97,12 @@ def lookup(
     groups called `anew`, which are read whether or not a topic names them.
     Raises StoreUnavailable, StoreRefused.
     """
-    if isinstance(topics, str):
-        raise InvalidInput(f"topics: expected several names, got the one name {topics!r}")
+    topics = several(topics)
     known = known or {}
     prefix = keys.topic("")
     topic_keys = [prefix + topic for topic in topics]
     leases = [(group, broker_id) for group in known.values() for broker_id in group.broker_ids]
-    values = yield from _mget(
+    values = yield from mget(
         [*topic_keys, *(keys.lease(group.broker_name, broker_id) for group, broker_id in leases)]
     )
     rows: dict[str, tuple[QueueData, ...]] = {}
@@ -119,7 +121,7 @@ def lookup(
     missing, groups = yield from _look_closer(keys, absent, strangers, corrupt)
     more_leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
     if more_leases:
-        values = yield from _mget(
+        values = yield from mget(
             [keys.lease(group.broker_name, broker_id) for group, broker_id in more_leases]
         )
         alive |= _alive(keys, more_leases, values, corrupt)
@@ -144,7 +146,7 @@ def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
     corrupt: list[CorruptData] = []
     _, groups = yield from _look_closer(keys, [], names, corrupt)
     leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
-    values = yield from _mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
+    values = yield from mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
     alive = _alive(keys, leases, values, corrupt)
     return Listing([alive[name] for name in sorted(alive)], tuple(corrupt))
 
@@ -163,7 +165,7 @@ def topics(keys: Keys) -> Plan[Listing[str]]:
         (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
         cursor, members = checked(keys.topics, page)
         names = [member.decode(errors="replace") for member in members]
-        values = yield from _mget([keys.topic(name) for name in names])
+        values = yield from mget([keys.topic(name) for name in names])
         for name, value in zip(names, values, strict=True):
             if value is not None:
                 rows, bad = codec.decode_index(keys.topic(name), value)
@@ -201,6 +203,8 @@ def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangeP
     StoreRefused, CorruptData when the stream's key is foreign.
     """
     check_int("limit", limit, 1, 1_000_000)
+    if not _CHANGE_ID.fullmatch(position):
+        raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
     (reply,) = yield changes_read(keys, position, limit)
     return decode_changes(keys, position, limit, reply)
 
@@ -233,7 +237,8 @@ def last_change_id(keys: Keys) -> Plan[str]:
     return entries[0][0].decode() if entries else ORIGIN
 
 
-def _mget(wanted: Sequence[str]) -> Plan[list[bytes | None]]:
+def mget(wanted: Sequence[str]) -> Plan[list[bytes | None]]:
+    """Read many strings in one round trip; None for a key that is absent, or of another type."""
     if not wanted:
         return []
     commands: list[Command] = [
@@ -260,7 +265,7 @@ def _look_closer(
         if kind in (b"none", b"string"):  # a string: written since
             missing.append(topic)
         else:
-            corrupt.append(CorruptData(keys.topic(topic), f"is a {kind!r}, not a route index"))
+            corrupt.append(CorruptData(keys.topic(topic), f"is a {kind.decode()}, not a route index"))
     groups = {}
     for name, reply in zip(names, replies[len(absent) :], strict=True):
         try:

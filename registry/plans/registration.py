@@ -22,6 +22,7 @@ from ..model import (
 )
 from .base import Call, Plan, Reads, checked, script_reply
 from .lease import fenced
+from .read import mget
 
 __all__ = ["register"]
 
@@ -64,8 +65,11 @@ def register(
         done = yield from _bring_up_to_date(write, registration, _difference(_base(write, held), topics))
     if done is None:  # the store holds another table than ours, or we do not know: look, and complete it
         token, stored = yield from _read_table(write)
+        routed = yield from _routed(write, stored)
         registration = Registration(broker, epoch, token, topics)
-        done = yield from _bring_up_to_date(write, registration, _difference_to_stored(stored, topics))
+        done = yield from _bring_up_to_date(
+            write, registration, _difference_to_stored(routed, topics), held.table_token if held else ""
+        )
     return _done(write, done)
 
 
@@ -175,7 +179,9 @@ def _claim(write: _Write, *, take_over: bool) -> Plan[int]:
 
 
 def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
+    """Return the name of the stored table, read before any of its pages, and the table."""
     key = write.keys.broker_topics(write.broker.broker_name)
+    tokens: list[bytes | None] = []
     stored: dict[str, bytes] = {}
     cursor: int = 0
     while True:
@@ -183,10 +189,22 @@ def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
             (("HGET", write.broker_key, "token"), ("HSCAN", key, cursor, "COUNT", _SCAN_COUNT))
         )
         cursor, fields = checked(key, page)
+        tokens.append(checked(write.broker_key, token))
         # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
         stored.update((name.decode(), value) for name, value in fields.items() if codec.is_text(name))
         if cursor == 0:
-            return _token(write.broker_key, checked(write.broker_key, token)), stored
+            return _token(write.broker_key, tokens[0]), stored
+
+
+def _routed(write: _Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
+    """Return the stored topics whose route index has our row; the others are written again."""
+    indexes = yield from mget([write.keys.topic(topic) for topic in stored])
+    broker = write.broker.broker_name.encode()
+    return {
+        topic: config
+        for (topic, config), index in zip(stored.items(), indexes, strict=True)
+        if index is not None and codec.encode_row(broker, config) in index.split(b"\n")
+    }
 
 
 def _token(key: str, value: bytes | None) -> str:
@@ -197,7 +215,7 @@ def _token(key: str, value: bytes | None) -> str:
 
 
 def _bring_up_to_date(
-    write: _Write, registration: Registration, difference: _Difference
+    write: _Write, registration: Registration, difference: _Difference, lost_token: str = ""
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
     token, corrupt = registration.table_token, list[str]()
@@ -205,7 +223,7 @@ def _bring_up_to_date(
     if not chunks and not token:  # a table without one could be lost unnoticed: an empty chunk brings one
         chunks = [_Difference()]
     for chunk in chunks:
-        next_token = _next_token(registration.epoch, token)
+        next_token = _next_token(registration.epoch, token, lost_token)
         status, *rest = yield from script_reply(
             _put_call(write, registration.epoch, (token, next_token), chunk)
         )
@@ -220,10 +238,10 @@ def _bring_up_to_date(
     )
 
 
-def _next_token(epoch: int, token: str) -> str:
-    """Return a name no other write of any owner has: `<epoch>.<n>`."""
-    written_in, _, count = token.partition(".")
-    return f"{epoch}.{int(count) + 1 if written_in == str(epoch) else 1}"
+def _next_token(epoch: int, *used: str) -> str:
+    """Return a name, `<epoch>.<n>`, after those used, also after one that the store has forgotten."""
+    counts = [int(count) for of, _, count in (token.partition(".") for token in used) if of == str(epoch)]
+    return f"{epoch}.{max(counts, default=0) + 1}"
 
 
 def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Difference) -> Call:

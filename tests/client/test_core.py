@@ -220,6 +220,7 @@ def test_the_tries_come_at_growing_random_intervals_up_to_a_second(core: ClientC
     assert min(pauses_s[-20:]) >= 0.5
     assert len(set(pauses_s)) == len(pauses_s)
     core.begin(PLACE, 0.0)
+    core.caught_up()
     assert core.failed(ConnectionError("down")) <= 0.05
 
 
@@ -238,6 +239,8 @@ def test_an_outage_is_said_once_and_its_end_once(
         core.failed(ConnectionError("down"))
     look(core, table)
     core.offer_page(page(), 0.0)
+    for _ in range(2):
+        core.caught_up()
     assert messages(caplog) == [
         (logging.WARNING, "the store does not answer, serving the last known routes"),
         (logging.INFO, "the store answers again"),
@@ -274,6 +277,7 @@ def test_health_tells_whether_and_when_the_store_answered(core: ClientCore, tabl
     health = core.health(3.0)
     assert (health.source, health.age_s, health.last_error) == ("memory", 3.0, "down")
     core.offer_page(page(), 3.5)
+    core.caught_up()
     health = core.health(4.0)
     assert (health.source, health.age_s, health.last_error) == ("live", 0.5, None)
 
