@@ -70,6 +70,8 @@ def parse(
         old = known.get(name)
         table[name] = old if old == permitted and old is not None else permitted
         places[name] = place
+    if not table and not problems:  # a broker always has its system topics: this would wipe a registration
+        problems.append("$.topicConfigTable: holds no topic, and every broker has some of its own")
     if problems:
         raise TopicsInvalid(problems)
     return TopicsFile(table, version)

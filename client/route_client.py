@@ -85,7 +85,8 @@ class RouteClient:
         with self._starting:
             self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
+            # A store that hangs lets go of the follower at its deadline; a daemon thread outlives nobody.
+            self._thread.join(self.config.registry.call_deadline_s + 1)
         if self._owns_store:
             self._store.close()
 

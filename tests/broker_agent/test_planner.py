@@ -43,6 +43,7 @@ from sharedroutes.registry import (
 
 BROKER = Broker("broker-a", "10.0.0.1:10911")
 HEARTBEAT_S = 5.0
+SLOW_S = 3.0
 GONE = BrokerGone("10.0.0.1:10911: refused")
 
 
@@ -349,3 +350,21 @@ def test_stopping_does_not_wait_for_the_next_try(registered: Desk) -> None:
 def test_stopping_a_broker_that_was_taken_over_ends_without_harm(registered: Desk) -> None:
     registered.send(Stop())
     assert registered.send(CallFailed(StaleEpoch("broker-a", 0, 1, 2))) == Done()
+
+
+def test_a_table_that_cannot_be_written_in_time_does_not_keep_the_lease_from_being_renewed(
+    registered: Desk,
+) -> None:
+    action = registered.send(TopicsLoaded(file_of("b")))
+    renewed_at_s = registered.now
+    for _ in range(40):
+        if isinstance(action, Heartbeat):
+            assert registered.now - renewed_at_s <= HEARTBEAT_S + 2 * SLOW_S
+            renewed_at_s = registered.now
+            action = registered.send(HeartbeatAnswered(LeaseStatus.OK))
+        else:
+            assert isinstance(action, Register)
+            registered.now += SLOW_S
+            action = registered.send(CallFailed(StoreTimeout("too slow")))
+        action = action if not isinstance(action, WakeAt) else registered.wait()
+    assert registered.now - renewed_at_s <= HEARTBEAT_S + 2 * SLOW_S

@@ -98,6 +98,10 @@ def test_every_problem_is_reported_with_its_json_path() -> None:
         (b" \n", "$: the file is empty"),
         (b"[]", "$: expected an object, got []"),
         (b"{}", "$.topicConfigTable: is missing"),
+        (
+            b'{"topicConfigTable": {}}',
+            "$.topicConfigTable: holds no topic, and every broker has some of its own",
+        ),
         (b'{"topicConfigTable": 1}', "$.topicConfigTable: expected an object, got 1"),
         (b'{"topicConfigTable": {"a": 1}}', "$.topicConfigTable.a: expected an object, got 1"),
         (b'{"topicConfigTable": {}, "dataVersion": 7}', "$.dataVersion: expected an object, got 7"),

@@ -10,7 +10,7 @@ import pytest
 
 from sharedroutes.client import AttemptsFailed, NoRoute, RetryPolicy
 from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
-from sharedroutes.registry import InvalidInput, MessageQueue
+from sharedroutes.registry import InvalidInput, MessageQueue, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -238,3 +238,24 @@ def test_a_policy_that_makes_no_sense_is_refused_by_name(name: str, value: float
     settings: dict[str, Any] = {name: value}
     with pytest.raises(InvalidInput, match=name):
         RetryPolicy(**settings)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("payload"), StoreUnavailable("redis is down")])
+async def test_an_error_that_is_not_the_brokers_passes_through_and_blames_nobody(
+    bench: Bench, error: Exception
+) -> None:
+    def operation(_: MessageQueue) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await bench.run(operation)
+    assert bench.recorded == [("a", False)]
+
+
+async def test_a_policy_that_names_such_an_error_wins(bench: Bench) -> None:
+    def operation(_: MessageQueue) -> None:
+        raise FileNotFoundError("payload")
+
+    with pytest.raises(AttemptsFailed):
+        await bench.run(operation, retries=1, retry_on=(FileNotFoundError,))
+    assert bench.recorded == [("a", True), ("b", True)]

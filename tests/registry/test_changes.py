@@ -175,3 +175,9 @@ async def test_the_stream_is_trimmed_to_about_its_length(make_store: StoreMaker,
         held = await store.register(broker(address=address), [], held=held)
     page = await store.changes_since()
     assert 10 <= len(page.changes) <= 120  # Redis cuts whole nodes of 100 entries
+
+
+@pytest.mark.parametrize("position", ["", "abc", "-", "+", "(1-1", "1", "$"])
+async def test_a_position_that_is_no_id_is_refused(store: Store, position: str) -> None:
+    with pytest.raises(InvalidInput, match="position"):
+        await store.changes_since(position)

@@ -275,3 +275,14 @@ async def test_garbage_in_the_listings_is_passed_over(store: Store, admin: redis
     admin.sadd(KEYS.topics, b"ghost", b"\xff\xfe", b"")
     assert [found.broker_name for found in await store.brokers()] == ["broker-a", "broker-b"]
     assert await store.topics() == ["t0", "t1"]
+
+
+async def test_an_index_that_was_deleted_is_written_again_by_the_next_start(
+    store: Store, admin: redis.Redis
+) -> None:
+    await two_brokers(store)
+    admin.delete(TOPIC)
+    admin.set(KEYS.topic("t1"), "broker-b 4 4 6 0")
+    await store.register(broker(), topics(2))
+    assert await addresses(store, "t0") == {ADDRESS}
+    assert await addresses(store, "t1") == {ADDRESS, OTHER_ADDRESS}

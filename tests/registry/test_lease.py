@@ -193,3 +193,13 @@ async def test_many_owners_renew_at_the_same_time(store: Store) -> None:
     assert set(await asyncio.gather(*map(store.heartbeat, held))) == {LeaseStatus.OK}
     (route,) = (await store.routes(["t1"])).values()
     assert {row.broker_name for row in route.queue_datas} == {item.broker_name for item in brokers}
+
+
+async def test_a_heartbeat_of_a_replica_that_is_no_member_any_more_says_that_the_lease_is_lost(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(1))
+    admin.hdel(store.keys.broker("broker-a"), "member:0")
+    assert await store.heartbeat(held) is LeaseStatus.LEASE_LOST
+    await store.register(broker(), topics(1), held=held)
+    assert list(await store.routes(["t0"])) == ["t0"]

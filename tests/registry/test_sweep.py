@@ -143,3 +143,14 @@ async def test_a_foreign_group_keeps_no_other_broker_alive(
     found = await short_lived.sweep("me")
     assert found.expired == (("broker-b", 0),)
     assert [error.key for error in found.corrupt] == [key]
+
+
+async def test_deaths_behind_many_members_that_cannot_be_swept_are_announced(
+    short_lived: Store, admin: redis.Redis
+) -> None:
+    admin.zadd(short_lived.keys.deadlines, {f"garbage-{number}": 1 for number in range(250)})
+    await short_lived.register(broker(), topics(1))
+    await await_until(lambda: _none_alive(short_lived), description="the lease ends")
+    found = await short_lived.sweep("me")
+    assert found.expired == (("broker-a", 0),)
+    assert len(found.corrupt) == 250
