@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 _RAW: Final = "raw MGET"
 _DECODED: Final = "decoded, groups known"
-_COLD: Final = "decoded, nothing known"
+_COLD: Final = "decoded, no group known"
 _BY_HAND: Final = "HGETALL pipeline"
 _REDIS_BENCHMARK: Final = "redis-benchmark"
 
 _NOTES: Final = (
-    "raw MGET: the route indexes, undecoded; decoded: lookup().routes() and routes(); "
+    "raw MGET: the route indexes, undecoded; decoded: lookup().routes() and routes(), row caches warm; "
     "HGETALL pipeline: a hash a topic, undecoded, redis-py; redis-benchmark: -c 1 -P 1000 GET, same values"
 )
 

@@ -24,13 +24,15 @@ _BARE: Final = "bare Lua write"
 _LONGEST: Final = "longest single command, first time"
 
 _BARE_WRITE: Final = """
-local configs = {}
+local configs, indexes = {}, {}
 for i = 2, #KEYS do
   configs[#configs + 1] = string.sub(KEYS[i], ARGV[1] + 1)
   configs[#configs + 1] = ARGV[i + 1]
-  redis.call('SET', KEYS[i], ARGV[2] .. ' ' .. ARGV[i + 1])
+  indexes[#indexes + 1] = KEYS[i]
+  indexes[#indexes + 1] = ARGV[2] .. ' ' .. ARGV[i + 1]
 end
 redis.call('HSET', KEYS[1], unpack(configs))
+redis.call('MSET', unpack(indexes))
 """
 """The broker's table and the indexes, and none of the checks.
 
