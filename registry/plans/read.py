@@ -12,7 +12,7 @@ from ..checks import check_int, several
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import BrokerData, Change, Group, QueueData, TopicRoute
-from .base import Command, Plan, Reads, Reply, checked
+from .base import Command, Plan, Reads, checked
 
 __all__ = [
     "ChangePage",
@@ -199,23 +199,13 @@ class ChangePage:
 def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
     """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
 
-    The entry at the position is read too: if it is gone, so may be others. Raises StoreUnavailable,
-    StoreRefused, CorruptData when the stream's key is foreign.
+    The entry at the position is read too: if it is gone, so may be others.
+    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
     """
     check_int("limit", limit, 1, 1_000_000)
     if not _CHANGE_ID.fullmatch(position):
         raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
-    (reply,) = yield changes_read(keys, position, limit)
-    return decode_changes(keys, position, limit, reply)
-
-
-def changes_read(keys: Keys, position: str, limit: int) -> Reads:
-    """Return the read of changes_since."""
-    return Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
-
-
-def decode_changes(keys: Keys, position: str, limit: int, reply: Reply) -> ChangePage:
-    """Return the page that the reply to changes_read holds."""
+    (reply,) = yield Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
     entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
     complete = len(entries) <= limit
     lost = position != ORIGIN and (not entries or entries[0][0] != position)
