@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import aclosing
-from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -124,8 +123,7 @@ class AsyncRouteClient:
         """
         topics = several(topics)
         await self._learn(topics)
-        found = {topic: self._core.route(topic) for topic in topics}
-        return {topic: route for topic, route in found.items() if route is not None}
+        return self._core.routes(topics)
 
     def attempts(
         self, topic: str, retries: int | None = None, policy: RetryPolicy | None = None
@@ -134,10 +132,7 @@ class AsyncRouteClient:
 
         Raises NoRoute and AttemptsFailed while it is iterated.
         """
-        policy = RetryPolicy() if policy is None else policy
-        if retries is not None:
-            policy = replace(policy, retries=retries)
-        log = AttemptLog(topic, policy, self.record)
+        log = AttemptLog(topic, RetryPolicy.of(policy, retries), self.record)
         return AsyncAttempts(log, lambda failed: self.select_queue(topic, failed or None))
 
     def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
@@ -176,12 +171,13 @@ class AsyncRouteClient:
 
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
-        message = await doorbell.wait(self._core.wait_s(monotonic()))
+        timeout_s = self._core.wait_s(monotonic())
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
+            message = await doorbell.wait(timeout_s)
             if message is None:
                 break
             self._core.doorbell(message)
-            message = await doorbell.wait(0)
+            timeout_s = 0.0
 
     async def _catch_up(self) -> None:
         """Read what is due: our place in the stream, its tail, the table."""

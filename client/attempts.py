@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar
@@ -41,6 +41,12 @@ class RetryPolicy:
 
     retry_on: tuple[type[Exception], ...] = NETWORK_ERRORS
     """Errors that are the broker's: it is left alone for a while and another is tried. Others pass."""
+
+    @classmethod
+    def of(cls, policy: RetryPolicy | None, retries: int | None) -> RetryPolicy:
+        """Return the policy, or the default one, with another number of retries if one is given."""
+        policy = policy or cls()
+        return policy if retries is None else replace(policy, retries=retries)
 
     def is_the_brokers(self, error: BaseException | None) -> bool:
         """Whether an error is to be tried again elsewhere: what `retry_on` names most closely counts."""

@@ -112,6 +112,11 @@ class ClientCore:
         with self._lock:
             return self._cache.route(topic)
 
+    def routes(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
+        """Return the routes of those topics of which one is known."""
+        found = {topic: self.route(topic) for topic in topics}
+        return {topic: route for topic, route in found.items() if route is not None}
+
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Return the readable queues of a topic by what is known, if it is known."""
         route = self.route(topic)

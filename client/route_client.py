@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
@@ -129,18 +128,14 @@ class RouteClient:
         """
         topics = several(topics)
         self._learn(topics)
-        found = {topic: self._core.route(topic) for topic in topics}
-        return {topic: route for topic, route in found.items() if route is not None}
+        return self._core.routes(topics)
 
     def attempts(self, topic: str, retries: int | None = None, policy: RetryPolicy | None = None) -> Attempts:
         """Return the attempts at one operation, each with a queue: see README.
 
         Raises NoRoute and AttemptsFailed while it is iterated.
         """
-        policy = RetryPolicy() if policy is None else policy
-        if retries is not None:
-            policy = replace(policy, retries=retries)
-        log = AttemptLog(topic, policy, self.record)
+        log = AttemptLog(topic, RetryPolicy.of(policy, retries), self.record)
         return Attempts(log, lambda failed: self.select_queue(topic, failed or None))
 
     def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
@@ -177,12 +172,13 @@ class RouteClient:
 
     def _listen(self, doorbell: Doorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
-        message = doorbell.wait(min(self._core.wait_s(monotonic()), _NAP_S))
+        timeout_s = min(self._core.wait_s(monotonic()), _NAP_S)
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
+            message = doorbell.wait(timeout_s)
             if message is None:
                 break
             self._core.doorbell(message)
-            message = doorbell.wait(0)
+            timeout_s = 0.0
 
     def _catch_up(self) -> None:
         """Read what is due: our place in the stream, its tail, the table."""
