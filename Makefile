@@ -15,16 +15,21 @@ READY := $(VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench clean install lock
+.PHONY: help demo test cluster-test lint bench clean install lock
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(READY) ## the main job, end to end, on an embedded server
 	$(BIN)/sharedroutes demo $(ARGS)
 
 test: lint ## everything that must be green: lint, types, layers, tests
 	$(BIN)/python -m pytest $(ARGS)
+
+# On Debian's server whatever SHAREDROUTES_REDIS_SERVER says: the others have no Sentinel and no TLS.
+cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, through failovers
+	$(BIN)/python -m pytest tests/cluster --cluster $(ARGS)
+	$(BIN)/python -m pytest tests/registry tests/client --topology cluster $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check

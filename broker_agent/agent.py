@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from ..registry import MASTER_ID, AsyncRouteStore, Broker, InvalidInput, RegistryError
-from ..registry.aiostore import end
+from ..registry.aiotasks import end
+from ..registry.sweeping import sweep_on
 from . import broker_conf, broker_link, watch
 from .config import AgentConfig
 from .events import (
@@ -33,7 +34,6 @@ from .events import (
 )
 from .keeper import TopicsKeeper
 from .planner import Planner
-from .sweeper import sweep_on
 from .topics import TopicsFile
 
 __all__ = ["BrokerAgent"]

@@ -55,7 +55,7 @@ class _BadConfiguration(click.ClickException):
     envvar="SHAREDROUTES_REDIS_URL",
     show_envvar=True,
     show_default=True,
-    help="The shared store: redis://, rediss:// or unix://.",
+    help="The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://.",
 )
 @click.option(
     "--namespace",

@@ -28,6 +28,7 @@ class _Place:
 
 
 _COMMANDS: Final = {
+    "acl": _Place(".acl", "acl", "Print what a user of Redis may do in a role.", ()),
     "agent": _Place(
         "..broker_agent.command",
         "agent_command",
@@ -35,11 +36,22 @@ _COMMANDS: Final = {
         ("agent",),
     ),
     "brokers": _Place(".read", "brokers", "List the live brokers."),
+    "changes": _Place(".operate", "changes", "List what happened to the registry, or follow it."),
+    "delete-topic": _Place(".operate", "delete_topic", "Remove a topic from all brokers' tables."),
     "demo": _Place(
         ".demo.command", "demo", "Kill brokers, a host and Redis; lose no message.", ("cli", "agent")
     ),
+    "export": _Place(".transfer", "export", "Write the whole registry to a file."),
+    "forget": _Place(".repair", "forget", "Remove brokers that will not come back."),
+    "health": _Place(".health", "health", "Report on the registry and its server, with advice."),
+    "import": _Place(".transfer", "import_", "Read an exported registry."),
+    "kv": _Place(".operate", "kv", "Read and write the key-value store."),
+    "lift": _Place(".operate", "lift", "Let brokers be written to again."),
+    "rebuild": _Place(".repair", "rebuild", "Mend what `verify` finds."),
     "routes": _Place(".read", "routes", "Show who holds topics, and where."),
     "topics": _Place(".read", "topics", "List the topics of the live brokers."),
+    "verify": _Place(".repair", "verify", "Find what is not as it should be in the registry."),
+    "wipe": _Place(".operate", "wipe", "Let nobody write to brokers."),
 }
 
 

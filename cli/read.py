@@ -13,9 +13,17 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from ..registry import BrokerData, InvalidInput, RegistryConfig, RegistryError, RouteStore, TopicRoute
+from ..registry import (
+    BrokerData,
+    InvalidInput,
+    RegistryConfig,
+    RegistryError,
+    RouteStore,
+    TopicKind,
+    TopicRoute,
+)
 
-__all__ = ["brokers", "routes", "topics"]
+__all__ = ["brokers", "print_json", "print_table", "routes", "topics", "with_store"]
 
 P = ParamSpec("P")
 
@@ -23,7 +31,7 @@ _PIPE_COLUMNS: Final = 1_000
 """The width for a reader that is no terminal: nothing is folded, so that a line is a row."""
 
 
-def _with_store(command: Callable[Concatenate[RouteStore, str, P], None]) -> Callable[..., None]:
+def with_store(command: Callable[Concatenate[RouteStore, str, P], None]) -> Callable[..., None]:
     """Give a command the options that say which registry to read and how to print it."""
 
     @click.option(
@@ -34,7 +42,7 @@ def _with_store(command: Callable[Concatenate[RouteStore, str, P], None]) -> Cal
         envvar="SHAREDROUTES_REDIS_URL",
         show_envvar=True,
         show_default=True,
-        help="The shared store: redis://, rediss:// or unix://.",
+        help="The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://.",
     )
     @click.option(
         "--namespace",
@@ -74,35 +82,43 @@ def _open(redis_url: str, namespace: str) -> Iterator[RouteStore]:
 
 
 @click.command()
-@_with_store
-def topics(store: RouteStore, output: str) -> None:
+@click.option("--cluster", help="Only what the brokers of this cluster hold.")
+@click.option(
+    "--kind",
+    type=click.Choice([*TopicKind], case_sensitive=False),
+    default=TopicKind.ALL,
+    show_default=True,
+    help="Only topics with these system flags.",
+)
+@with_store
+def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> None:
     """List the topics that a live broker holds."""
-    found = store.topics()
+    found = store.topics(cluster, TopicKind(kind))
     if output == "json":
-        _print_json(found)
+        print_json(found)
     else:
-        _print_table(("topic",), ((topic,) for topic in found))
+        print_table(("topic",), ((topic,) for topic in found))
 
 
 @click.command()
-@_with_store
+@with_store
 def brokers(store: RouteStore, output: str) -> None:
     """List the live brokers with the addresses of their live replicas; the one with id 0 is the master."""
     found = store.brokers()
     if output == "json":
-        _print_json([_broker_data(broker) for broker in found])
+        print_json([_broker_data(broker) for broker in found])
     else:
         rows = (
-            (broker.cluster, broker.broker_name, str(broker_id), address)
+            (broker.cluster, broker.broker_name, str(broker_id), address, "wiped" if broker.wiped else "")
             for broker in found
             for broker_id, address in sorted(broker.broker_addrs.items())
         )
-        _print_table(("cluster", "broker", "id", "address"), rows)
+        print_table(("cluster", "broker", "id", "address", "write permission"), rows)
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@_with_store
+@with_store
 def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Show which live brokers hold the topics, with how many queues, and where.
 
@@ -111,10 +127,10 @@ def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     lookup = store.lookup(names)
     found = lookup.routes()
     if output == "json":
-        _print_json({topic: _route_data(route) for topic, route in found.items()})
+        print_json({topic: _route_data(route) for topic, route in found.items()})
     else:
         columns = ("topic", "broker", "read queues", "write queues", "perm", "id", "address")
-        _print_table(columns, (row for route in found.values() for row in _route_rows(route)))
+        print_table(columns, (row for route in found.values() for row in _route_rows(route)))
     problems = [str(error) for error in lookup.corrupt]
     problems += [f"no live broker holds {topic!r}" for topic in dict.fromkeys(names) if topic not in found]
     if problems:
@@ -132,7 +148,13 @@ def _route_rows(route: TopicRoute) -> Iterator[tuple[str, ...]]:
 def _broker_data(broker: BrokerData) -> dict[str, Any]:
     """Return the object in RocketMQ's terms."""
     addresses = {str(broker_id): address for broker_id, address in sorted(broker.broker_addrs.items())}
-    return {"cluster": broker.cluster, "brokerName": broker.broker_name, "brokerAddrs": addresses}
+    data = {"cluster": broker.cluster, "brokerName": broker.broker_name, "brokerAddrs": addresses}
+    traits = {
+        "zoneName": broker.zone_name,
+        "enableActingMaster": broker.enable_acting_master,
+        "writePermWiped": broker.wiped,
+    }
+    return data | {name: value for name, value in traits.items() if value}
 
 
 def _route_data(route: TopicRoute) -> dict[str, Any]:
@@ -150,11 +172,13 @@ def _route_data(route: TopicRoute) -> dict[str, Any]:
     return {"queueDatas": queue_datas, "brokerDatas": [_broker_data(broker) for broker in route.broker_datas]}
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """Print a value for programs."""
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
-def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows for people; a line is a row for a reader that is no terminal."""
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)

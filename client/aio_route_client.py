@@ -10,11 +10,13 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore, end
+from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
+from ..registry.aiotasks import end, is_cancelled
 from ..registry.checks import several
-from ..registry.errors import CorruptData, RegistryError
+from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
+from ..registry.sweeping import AsyncSweeper
 from .attempts import AsyncAttempts, AttemptLog, RetryPolicy
 from .config import ClientConfig
 from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
@@ -41,16 +43,17 @@ class AsyncRouteClient:
         self._starting = asyncio.Lock()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
+        self._sweeper = AsyncSweeper(store) if config.sweep else None
 
     @classmethod
     def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
-        """Return a client for a redis://, rediss:// or unix:// URL; connects when started."""
+        """Return a client for a store URL (RouteStore.from_url); connects when started."""
         config = config or ClientConfig()
         return cls(AsyncRouteStore.from_url(url, config.registry), config, owns_store=True)
 
     @classmethod
     def from_client(cls, client: AsyncRedisClient, config: ClientConfig | None = None) -> Self:
-        """Return a client over a redis.asyncio.Redis that stays the caller's."""
+        """Return a client over a redis.asyncio.Redis or RedisCluster that stays the caller's."""
         config = config or ClientConfig()
         return cls(AsyncRouteStore.from_client(client, config.registry), config)
 
@@ -74,6 +77,8 @@ class AsyncRouteClient:
             if self._task is None:
                 await asyncio.to_thread(self._core.load_snapshot)
                 self._task = asyncio.create_task(self._follow(), name="sharedroutes-client")
+                if self._sweeper is not None:
+                    await self._sweeper.start()
 
     async def aclose(self) -> None:
         """Stop following and close the store if it is the client's own."""
@@ -81,6 +86,8 @@ class AsyncRouteClient:
             self._closed = True
         if self._task is not None:
             await end(self._task)
+        if self._sweeper is not None:
+            await self._sweeper.aclose()
         if self._owns_store:
             await self._store.aclose()
 
@@ -156,11 +163,11 @@ class AsyncRouteClient:
     async def _follow(self) -> None:
         """Keep the view fresh until it is cancelled; whatever the store does, this goes on."""
         pause_s = 0.0
-        while not _is_cancelled():
+        while not is_cancelled():
             await asyncio.sleep(pause_s)
             try:
                 async with aclosing(self._store.doorbell()) as doorbell:
-                    while not _is_cancelled():
+                    while not is_cancelled():
                         await self._listen(doorbell)
                         await self._catch_up()
             except RegistryError as error:
@@ -172,8 +179,15 @@ class AsyncRouteClient:
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         timeout_s = self._core.wait_s(monotonic())
+        if self._core.deaf(monotonic()):
+            await asyncio.sleep(timeout_s)
+            return
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
-            message = await doorbell.wait(timeout_s)
+            try:
+                message = await doorbell.wait(timeout_s)
+            except StoreRefused as error:
+                self._core.doorbell_refused(error, monotonic())
+                break
             if message is None:
                 break
             self._core.doorbell(message)
@@ -196,9 +210,3 @@ class AsyncRouteClient:
         core.caught_up()
         if core.save_due(monotonic()):
             await asyncio.to_thread(core.save_snapshot, monotonic())
-
-
-def _is_cancelled() -> bool:
-    """Whether this task was asked to end; before Python 3.12, asyncio.wait_for may swallow the exception."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

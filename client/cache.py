@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -134,7 +134,9 @@ class RouteCache:
         gone: set[str] = set()
         for change in changes:
             name = change.broker_name
-            if change.kind is ChangeKind.TOPICS:
+            if change.kind is ChangeKind.KV:
+                continue
+            if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
                 for topic in chain(change.added, change.changed, change.removed):
                     if topic in self.rows or topic in self.missing:
                         self._dirty[topic] = self._number
@@ -165,7 +167,8 @@ class RouteCache:
         self.rows.update(rows)
         self.alive.update(alive)
         for name, broker in alive.items():
-            self.groups[name] = Group(broker.cluster, name, tuple(sorted(broker.broker_addrs)))
+            members = tuple(sorted(broker.broker_addrs))
+            self.groups[name] = Group(broker.cluster, name, members, broker.wiped)
 
     def _next(
         self,
@@ -264,7 +267,7 @@ class RouteCache:
             return False
         left = {member: address for member, address in broker.broker_addrs.items() if member != broker_id}
         if left:
-            self.alive[name] = BrokerData(broker.cluster, name, left)
+            self.alive[name] = replace(broker, broker_addrs=left)
         else:
             del self.alive[name]
             self._held_brokers.discard(name)
@@ -297,7 +300,7 @@ def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerDat
     if new is None:
         return old, False
     merged = {**old.broker_addrs, **new.broker_addrs}
-    return BrokerData(new.cluster, new.broker_name, merged), len(merged) == len(new.broker_addrs)
+    return replace(new, broker_addrs=merged), len(merged) == len(new.broker_addrs)
 
 
 def _settle(waiting: dict[str, int], asked: Iterable[str], number: int) -> None:

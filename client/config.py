@@ -37,6 +37,9 @@ class ClientConfig:
     guard_hold_s: float = 30.0
     """For how long such an answer, or a store that lost its data, leaves the last known routes in use."""
 
+    sweep: bool = False
+    """Whether to take part in making the end of leases known, as the agents do; needs their permissions."""
+
     snapshot_path: Path | None = None
     """A file that keeps the last known routes for the next start; None = no file."""
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ..registry.errors import CorruptData
+from ..registry.errors import CorruptData, StoreRefused
+from ..registry.following.feed import Feed
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue, TopicRoute
 from ..registry.plans import ChangePage, Lookup
@@ -19,7 +20,6 @@ from .cache import Request, RouteCache
 from .config import ClientConfig
 from .errors import NoRoute
 from .faults import FaultMemory
-from .feed import Feed
 from .views import PublishView, publish_queues, subscribe_queues
 
 __all__ = ["Avoid", "ClientCore", "Health"]
@@ -29,6 +29,7 @@ _log = logging.getLogger("sharedroutes.client")
 _NOBODY: Final[frozenset[str]] = frozenset()
 _FIRST_PAUSE_S: Final = 0.025
 _MAX_PAUSE_S: Final = 1.0
+_REFUSED_PAUSE_S: Final = 60.0
 _SAVE_S: Final = 1.0
 MOST_AT_ONCE: Final = 1_000
 """So many doorbells are taken in before what is due is read."""
@@ -79,6 +80,7 @@ class ClientCore:
         self._cache = RouteCache(config, self._rng)
         self._feed = Feed(self.keys.changes)
         self._must_read = True
+        self._deaf_until = 0.0
         self._tail_at = 0.0
         self._turns: dict[str, itertools.count[int]] = {}
         self._answered_at: float | None = None
@@ -170,6 +172,16 @@ class ClientCore:
                 self._must_read = True
             else:
                 self._take(changes)
+
+    def doorbell_refused(self, error: StoreRefused, now: float) -> None:
+        """The store gives no doorbell to this user: the tail is read every `tail_s` all the same."""
+        if self._deaf_until == 0.0:
+            _log.info("no doorbell, the changes are read every %s s: %s", self.config.tail_s, error)
+        self._deaf_until = now + _REFUSED_PAUSE_S
+
+    def deaf(self, now: float) -> bool:
+        """Whether to do without a doorbell for now: rights can be granted later."""
+        return now < self._deaf_until
 
     def tail_due(self, now: float) -> bool:
         """Whether the tail of the stream is to be read now."""

@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from ..registry.checks import several
-from ..registry.errors import CorruptData, RegistryError
+from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from ..registry.store import Doorbell, RedisClient, RouteStore
+from ..registry.sweeping import Sweeper
 from .attempts import AttemptLog, Attempts, RetryPolicy
 from .config import ClientConfig
 from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
@@ -44,16 +45,17 @@ class RouteClient:
         self._starting = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._sweeper = Sweeper(store) if config.sweep else None
 
     @classmethod
     def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
-        """Return a client for a redis://, rediss:// or unix:// URL; connects when started."""
+        """Return a client for a store URL (RouteStore.from_url); connects when started."""
         config = config or ClientConfig()
         return cls(RouteStore.from_url(url, config.registry), config, owns_store=True)
 
     @classmethod
     def from_client(cls, client: RedisClient, config: ClientConfig | None = None) -> Self:
-        """Return a client over a redis.Redis that stays the caller's."""
+        """Return a client over a redis.Redis or RedisCluster that stays the caller's."""
         config = config or ClientConfig()
         return cls(RouteStore.from_client(client, config.registry), config)
 
@@ -78,6 +80,8 @@ class RouteClient:
                 self._core.load_snapshot()
                 self._thread = threading.Thread(target=self._follow, name="sharedroutes-client", daemon=True)
                 self._thread.start()
+                if self._sweeper is not None:
+                    self._sweeper.start()
 
     def close(self) -> None:
         """Stop following and close the store if it is the client's own."""
@@ -86,6 +90,8 @@ class RouteClient:
         if self._thread is not None:
             # A store that hangs lets go of the follower at its deadline; a daemon thread outlives nobody.
             self._thread.join(self.config.registry.call_deadline_s + 1)
+        if self._sweeper is not None:
+            self._sweeper.close()
         if self._owns_store:
             self._store.close()
 
@@ -173,8 +179,15 @@ class RouteClient:
     def _listen(self, doorbell: Doorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         timeout_s = min(self._core.wait_s(monotonic()), _NAP_S)
+        if self._core.deaf(monotonic()):
+            self._stopping.wait(timeout_s)
+            return
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
-            message = doorbell.wait(timeout_s)
+            try:
+                message = doorbell.wait(timeout_s)
+            except StoreRefused as error:
+                self._core.doorbell_refused(error, monotonic())
+                break
             if message is None:
                 break
             self._core.doorbell(message)

@@ -51,6 +51,9 @@ def encode(namespace: str, known: Snapshot) -> bytes:
             name: {
                 "cluster": broker.cluster,
                 "addresses": {str(k): v for k, v in broker.broker_addrs.items()},
+                "zone": broker.zone_name,
+                "actingMaster": broker.enable_acting_master,
+                "wiped": broker.wiped,
             }
             for name, broker in known.alive.items()
         },
@@ -86,7 +89,12 @@ def _queue_data(name: str, *numbers: int) -> QueueData:
 def _alive(brokers: Any) -> dict[str, BrokerData]:
     return {
         name: BrokerData(
-            str(broker["cluster"]), name, {int(k): str(v) for k, v in broker["addresses"].items()}
+            str(broker["cluster"]),
+            name,
+            {int(k): str(v) for k, v in broker["addresses"].items()},
+            str(broker.get("zone", "")),
+            broker.get("actingMaster") is True,
+            broker.get("wiped") is True,
         )
         for name, broker in brokers.items()
     }

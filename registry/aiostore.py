@@ -4,67 +4,59 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
-import redis
-import redis.asyncio
 from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry
 
 from . import plans
+from .admin import AsyncAdmin
 from .config import RegistryConfig
-from .errors import InvalidInput
+from .connection.aiolinks import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
+from .connection.redispy import (
+    REDIS_ERRORS,
+    check_client,
+    no_script,
+    normal,
+    report,
+    ring,
+    translate,
+)
+from .errors import InvalidInput, StaleEpoch
+from .following.aiofollower import AsyncFollower
+from .health.report import HealthReport
 from .keys import Keys
+from .kv import AsyncKeyValues
+from .leaseevents import AsyncLeaseEvents
 from .model import (
+    MASTER_ID,
     Broker,
     BrokerData,
+    ClusterInfo,
     DataVersion,
     Group,
     LeaseStatus,
     Registration,
     Sweep,
     TopicConfig,
+    TopicKind,
     TopicRoute,
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
-from .redispy import (
-    REDIS_ERRORS,
-    check_client,
-    client_options,
-    no_script,
-    normal,
-    report,
-    retry_arguments,
-    ring,
-    translate,
-)
 
-__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore", "end"]
+__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
 
 T = TypeVar("T")
-
-_CANCEL_AGAIN_S: Final = 0.1
-
-AsyncRedisClient: TypeAlias = redis.asyncio.Redis
-"""The client that a store can be made over."""
-
-
-async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks until all have ended: a cancellation that meets a timeout inside redis-py can get lost."""
-    while waiting := [task for task in tasks if not task.done()]:
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
 
 
 class AsyncDoorbell:
     """A subscription to the channel that every change rings; for one task."""
 
-    def __init__(self, client: AsyncRedisClient, channel: str) -> None:
-        self._client = client  # redis-py cuts a subscription off when its client is collected
-        self._pubsub: PubSub = client.pubsub()
+    def __init__(self, link: AsyncLink, channel: str) -> None:
+        self._link = link  # redis-py cuts a subscription off when its client is collected
+        self._pubsub: PubSub | None = None
         self._channel = channel
         self._subscribed = False
 
@@ -74,6 +66,8 @@ class AsyncDoorbell:
         Raises StoreUnavailable, StoreRefused.
         """
         try:
+            if self._pubsub is None:
+                self._pubsub = await self._link.pubsub()
             if not self._subscribed:
                 await self._pubsub.subscribe(self._channel)
                 self._subscribed = True
@@ -84,40 +78,59 @@ class AsyncDoorbell:
 
     async def aclose(self) -> None:
         """End the subscription."""
-        await self._pubsub.aclose()  # type: ignore[no-untyped-call]
+        if self._pubsub is not None:
+            await self._pubsub.aclose()  # type: ignore[no-untyped-call]
 
 
 class AsyncRouteStore:
     """The shared table; for one event loop. Every method raises StoreUnavailable and StoreRefused."""
 
     def __init__(
-        self, client: AsyncRedisClient, config: RegistryConfig | None = None, *, owns_client: bool = False
+        self,
+        link: AsyncLink,
+        replica: AsyncReplicaLink | None = None,
+        config: RegistryConfig | None = None,
+        *,
+        owns_links: bool = False,
     ) -> None:
-        check_client(client)
         self.config = config or RegistryConfig()
         self.keys = Keys(self.config.namespace)
-        self._client = client
-        self._owns_client = owns_client
+        self._link = link
+        self._replica = replica
+        self._owns_links = owns_links
+        self._schema_is_known = False
+        self.kv = AsyncKeyValues(self.config, self.run)
+        self.admin = AsyncAdmin(self.config, self.run)
 
     @classmethod
     def from_url(cls, url: str, config: RegistryConfig | None = None) -> Self:
-        """Return a store with a client of its own for a redis://, rediss:// or unix:// URL.
+        """Return a store with connections of its own for a URL: one server, Sentinels or a Cluster.
 
-        Raises InvalidInput for one that is none.
+        The forms are in connect.FORMS and docs/operating.md. Nothing is connected yet. Raises InvalidInput.
         """
         config = config or RegistryConfig()
-        try:
-            pool = redis.asyncio.BlockingConnectionPool.from_url(
-                url, timeout=config.call_deadline_s, retry=Retry(*retry_arguments()), **client_options(config)
-            )
-        except ValueError as error:
-            raise InvalidInput(f"Redis URL: {error}") from None
-        return cls(redis.asyncio.Redis.from_pool(pool), config, owns_client=True)
+        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
 
     @classmethod
-    def from_client(cls, client: AsyncRedisClient, config: RegistryConfig | None = None) -> Self:
-        """Return a store over a client that stays the caller's; its own timeouts and retries apply."""
-        return cls(client, config)
+    def from_client(
+        cls,
+        client: AsyncRedisClient,
+        config: RegistryConfig | None = None,
+        *,
+        replica: AsyncRedisClient | None = None,
+    ) -> Self:
+        """Return a store over clients that stay the caller's; their own timeouts and retries apply.
+
+        `replica` is who may be asked what may be stale. Raises InvalidInput for a client that does not fit.
+        """
+        check_client(client)
+        config = config or RegistryConfig()
+        keys = Keys(config.namespace)
+        if replica is not None:
+            check_client(replica)
+        return cls(
+            AsyncLink(client, keys), AsyncReplicaLink(replica, keys) if replica is not None else None, config
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,9 +141,10 @@ class AsyncRouteStore:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client if it is the store's own."""
-        if self._owns_client:
-            await self._client.aclose()
+        """Close the connections if they are the store's own."""
+        if self._owns_links:
+            for link in filter(None, (self._link, self._replica)):
+                await link.aclose()
 
     async def register(
         self,
@@ -149,6 +163,20 @@ class AsyncRouteStore:
             )
         )
 
+    async def register_topic(self, held: Registration, topic: TopicConfig) -> Registration:
+        """Add or change one topic of a broker; see plans.register_topic."""
+        return await self.run(plans.register_topic(self.config, held, topic))
+
+    async def owner(self, broker_name: str, broker_id: int = MASTER_ID) -> Registration | None:
+        """Return the registration that holds a broker at the moment, without its topics; see plans.owner."""
+        return await self.run(plans.owner(self.keys, broker_name, broker_id))
+
+    async def query_data_version(
+        self, broker_name: str, version: DataVersion, broker_id: int = MASTER_ID
+    ) -> tuple[bool, DataVersion | None]:
+        """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
+        return await self.run(plans.query_data_version(self.keys, broker_name, broker_id, version))
+
     async def heartbeat(self, held: Registration) -> LeaseStatus:
         """Renew a lease; see plans.heartbeat."""
         return await self.run(plans.heartbeat(self.config, held))
@@ -157,27 +185,58 @@ class AsyncRouteStore:
         """End a lease at once; see plans.unregister."""
         return await self.run(plans.unregister(self.config, held, reason=reason))
 
+    async def unregister_many(
+        self, held: Iterable[Registration], *, reason: str = "unregistered"
+    ) -> tuple[StaleEpoch, ...]:
+        """End many leases; return why some were not; see plans.unregister_many."""
+        return await self.run(plans.unregister_many(self.config, held, reason=reason))
+
     async def sweep(self, holder: str) -> Sweep:
         """Announce the brokers whose lease has ended; see plans.sweep."""
         return await self.run(plans.sweep(self.config, holder))
 
-    async def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
-        """Return the routes of those topics that a live broker holds; corrupt keys are logged."""
-        found = await self.lookup(topics)
+    async def expire(self, broker_name: str, broker_id: int) -> bool:
+        """Announce that one lease has ended, if that was not done; see plans.expire."""
+        return await self.run(plans.expire(self.config, broker_name, broker_id))
+
+    async def routes(self, topics: Sequence[str], *, stale: bool = False) -> dict[str, TopicRoute]:
+        """Return the routes of those topics that a live broker holds; corrupt keys are logged; see `run`."""
+        found = await self.lookup(topics, stale=stale)
         report(found.corrupt)
         return found.routes()
 
     async def lookup(
-        self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
+        self,
+        topics: Sequence[str],
+        known: Mapping[str, Group] | None = None,
+        anew: Iterable[str] = (),
+        *,
+        stale: bool = False,
     ) -> Lookup:
-        """Return all that one look at the table tells about the topics; see plans.lookup."""
-        return await self.run(plans.lookup(self.keys, topics, known, anew))
+        """Return all that one look at the table tells about the topics; see plans.lookup, and `run`."""
+        return await self.run(plans.lookup(self.keys, topics, known, anew), stale=stale)
 
-    async def topics(self) -> list[str]:
-        """Return the topics that a live broker holds, sorted; corrupt keys are logged."""
-        listing = await self.run(plans.topics(self.keys))
+    async def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
+        """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
+        listing = await self.run(plans.topics(self.keys, cluster, kind))
         report(listing.corrupt)
         return listing.found
+
+    async def system_topics(self) -> list[str]:
+        """Return the names of all live clusters and brokers, sorted; corrupt keys are logged."""
+        listing = await self.run(plans.system_topics(self.keys))
+        report(listing.corrupt)
+        return listing.found
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
+        info, corrupt = await self.run(plans.cluster_info(self.keys))
+        report(corrupt)
+        return info
+
+    async def member_group(self, broker_name: str) -> BrokerData | None:
+        """Return the live replicas of a broker, without promotion; see plans.member_group."""
+        return await self.run(plans.member_group(self.keys, broker_name))
 
     async def brokers(self) -> list[BrokerData]:
         """Return the live brokers, sorted by name; corrupt keys are logged."""
@@ -189,48 +248,85 @@ class AsyncRouteStore:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return await self.run(plans.changes_since(self.keys, position, limit))
 
+    def follow(
+        self,
+        position: str | None = None,
+        *,
+        table: bool = True,
+        idle_s: float | None = None,
+        tail_s: float = 1.0,
+    ) -> AsyncFollower:
+        """Tell what happens to the registry: first a Reset with the whole table, then every Change, in order.
+
+        With a `position` (of a Reset, a Change or an Idle) it goes on there; a Reset comes first only if that
+        place is gone. Whatever happens to the store, following goes on; what was missed is said by a Reset.
+        `table=False`: a Reset comes without the table. `idle_s`: after so long without an item, Idle comes.
+        `tail_s`: how often the stream is read, doorbell or not.
+        Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
+        """
+        return AsyncFollower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
+
+    async def health(self) -> HealthReport:
+        """Report on the registry and its server, with advice, in about 0.1 s; see plans.health."""
+        first_us = await self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
+        await asyncio.sleep(plans.CLOCK_PAUSE_S)
+        return await self._run(plans.health(self.config, first_us), stale=False)
+
     def doorbell(self) -> AsyncDoorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return AsyncDoorbell(self._client, self.keys.changes)
+        return AsyncDoorbell(self._link, self.keys.changes)
 
-    async def run(self, plan: Plan[T]) -> T:
-        """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises."""
+    def lease_events(self) -> AsyncLeaseEvents:
+        """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
+        return AsyncLeaseEvents(self._link, self.keys)
+
+    async def run(self, plan: Plan[T], *, stale: bool = False) -> T:
+        """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.
+
+        With `stale`, what only reads is sent to a replica, if there is one that can be reached. It is behind
+        the primary by the replication lag: for so long it may serve an address that was withdrawn or whose
+        lease was ended, or miss a new one. A lease that nobody renews ends there by its TTL all the same.
+        """
+        with closing(plan):
+            if not self._schema_is_known:
+                await self._run(plans.check_schema(self.keys), stale=stale)
+                self._schema_is_known = True
+            return await self._run(plan, stale=stale)
+
+    async def _run(self, plan: Plan[T], *, stale: bool) -> T:
         try:
             batch = next(plan)
             while True:
-                batch = plan.send(await self._send(batch))
+                batch = plan.send(await self._send(batch, stale=stale))
         except StopIteration as done:
             result: T = done.value
             return result
         finally:
             plan.close()
 
-    async def _send(self, batch: Batch) -> list[Reply]:
+    async def _send(self, batch: Batch, *, stale: bool = False) -> list[Reply]:
         try:
-            replies = [await self._call(batch)] if isinstance(batch, Call) else await self._read(batch)
+            if isinstance(batch, Call):
+                replies = await self._call(batch)
+            else:
+                replies = await self._read(batch, stale=stale)
         except REDIS_ERRORS as error:
             raise translate(error) from error
         except UnicodeEncodeError as error:
             raise InvalidInput(f"a name cannot be written as UTF-8: {error}") from None
-        return [normal(reply) for reply in replies]
+        tolerant = isinstance(batch, Reads) and batch.tolerant
+        return [normal(reply, tolerant=tolerant) for reply in replies]
 
-    async def _read(self, batch: Reads) -> list[Any]:
-        if len(batch.commands) == 1:
-            return [await self._one(*batch.commands[0])]
-        pipeline = self._client.pipeline(transaction=False)
-        for command in batch.commands:
-            pipeline.execute_command(*command)
-        return await pipeline.execute(raise_on_error=False)
+    async def _read(self, batch: Reads, *, stale: bool) -> list[Any]:
+        if stale and self._replica is not None:
+            replies = await self._replica.attempt(batch.commands)
+            if replies is not None:
+                return replies
+        return await self._link.send(batch.commands)
 
-    async def _call(self, call: Call) -> Any:
+    async def _call(self, call: Call) -> list[Any]:
         arguments = (len(call.keys), *call.keys, *call.args)
-        reply = await self._one("EVALSHA", call.script.sha, *arguments)
-        if no_script(reply):
-            reply = await self._one("EVAL", call.script.source, *arguments)
-        return reply
-
-    async def _one(self, *command: str | int | bytes) -> Any:
-        try:
-            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
-        except redis.ResponseError as error:
-            return error
+        replies = await self._link.send([("EVALSHA", call.script.sha, *arguments)])
+        if no_script(replies[0]):
+            replies = await self._link.send([("EVAL", call.script.source, *arguments)])
+        return replies

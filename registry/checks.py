@@ -14,6 +14,7 @@ __all__ = [
     "check_int",
     "check_name",
     "check_seconds",
+    "check_text",
     "check_utf8",
     "several",
 ]
@@ -34,6 +35,17 @@ def check_utf8(what: str, value: str) -> int:
         return len(value.encode())
     except UnicodeEncodeError:
         raise InvalidInput(f"{what}: {value!r} cannot be written as UTF-8") from None
+
+
+def check_text(what: str, value: object, max_bytes: int, *, empty: bool = False) -> None:
+    """Raise InvalidInput unless `value` is a string of at most `max_bytes` as UTF-8."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a string, got {value!r}")
+    if not value and not empty:
+        raise InvalidInput(f"{what}: must not be empty")
+    size = check_utf8(what, value)
+    if size > max_bytes:
+        raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {max_bytes}")
 
 
 def check_name(what: str, value: object) -> None:
@@ -68,7 +80,7 @@ def check_address(what: str, value: object) -> None:
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 1 <= int(match[2]) <= _LAST_PORT:
         raise InvalidInput(f"{what}: {value!r} is not host:port with a port within 1..65535")
-    check_utf8(what, match[1])
+    check_text(what, match[0], MAX_NAME_BYTES)
 
 
 def several(topics: Iterable[str]) -> tuple[str, ...]:

@@ -1,13 +1,16 @@
 """Model to bytes and back; the only place that knows how a value looks in Redis.
 
 A topic's configuration is `read write perm sysflag`, followed by a JSON object when it holds more than the
-defaults. A row of the route index is the broker's name and those four numbers.
+defaults, and for a static topic by a tab and the JSON of its queue mapping. A row of the route index is the
+broker's name, those four numbers, and the mapping if there is one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,13 +25,17 @@ from .model import (
     ChangeKind,
     DataVersion,
     Group,
+    MemberTraits,
     QueueData,
+    QueueMapping,
     TopicConfig,
 )
 
 __all__ = [
+    "decode_broker",
     "decode_change",
     "decode_config",
+    "decode_data_version",
     "decode_group",
     "decode_index",
     "decode_lease",
@@ -36,14 +43,16 @@ __all__ = [
     "encode_config",
     "encode_data_version",
     "encode_lease",
+    "encode_mapping",
     "encode_member",
     "encode_row",
+    "ids_of_address",
     "is_text",
 ]
 
 _MEMBER_FIELD = b"member:"
 _ID = re.compile(rb"[0-9]{1,19}")
-_ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})")
+_ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})(?: (\{.*))?")
 _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
 
 
@@ -67,6 +76,9 @@ def encode_config(config: TopicConfig) -> bytes:
     numbers = _encode_numbers(
         config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
     )
+    mapping = config.queue_mapping
+    if mapping is not None:  # JSON holds no tab
+        return encode_config(replace(config, queue_mapping=None)) + b"\t" + encode_mapping(mapping)
     if not (config.order or config.attributes or config.topic_filter_type != "SINGLE_TAG"):
         return numbers
     rest: dict[str, Any] = {}
@@ -79,15 +91,43 @@ def encode_config(config: TopicConfig) -> bytes:
     return numbers + b" " + orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 
 
+def encode_mapping(mapping: QueueMapping) -> bytes:
+    """Return the JSON of a queue mapping, with RocketMQ's field names but for topic and broker."""
+    return orjson.dumps(
+        {
+            "totalQueues": mapping.total_queues,
+            "epoch": mapping.epoch,
+            "currIdMap": {str(logical): physical for logical, physical in mapping.current_ids.items()},
+            "scope": mapping.scope,
+            "dirty": mapping.dirty,
+        },
+        option=orjson.OPT_SORT_KEYS,
+    )
+
+
+def _decode_mapping(value: bytes) -> QueueMapping:
+    fields = orjson.loads(value)
+    return QueueMapping(
+        fields["totalQueues"],
+        fields["epoch"],
+        {int(logical): physical for logical, physical in fields["currIdMap"].items()},
+        fields["scope"],
+        fields["dirty"],
+    )
+
+
 def encode_row(broker_name: bytes, config: bytes) -> bytes:
     """Return the row of the route index that an encoded configuration makes."""
-    return broker_name + b" " + b" ".join(config.split(b" ", 4)[:4])
+    plain, _, mapping = config.partition(b"\t")
+    row = broker_name + b" " + b" ".join(plain.split(b" ", 4)[:4])
+    return row + b" " + mapping if mapping else row
 
 
 def decode_config(key: str, topic: str, value: bytes) -> TopicConfig:
     """Return the configuration that stands in the table `key`; raise CorruptData."""
     try:
-        read, write, perm, sys_flag, *rest = value.split(b" ", 4)
+        plain, _, mapping = value.partition(b"\t")
+        read, write, perm, sys_flag, *rest = plain.split(b" ", 4)
         more = orjson.loads(rest[0]) if rest else {}
         return TopicConfig(
             topic,
@@ -98,8 +138,9 @@ def decode_config(key: str, topic: str, value: bytes) -> TopicConfig:
             order=more.get("order", False),
             topic_filter_type=more.get("topicFilterType", "SINGLE_TAG"),
             attributes=more.get("attributes", {}),
+            queue_mapping=_decode_mapping(mapping) if mapping else None,
         )
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise CorruptData(key, f"topic {topic!r} has the configuration {value[:80]!r}: {error}") from None
 
 
@@ -109,12 +150,16 @@ def _decode_row(row: bytes) -> QueueData:
     match = _ROW.fullmatch(row)
     if match is None:
         raise ValueError(f"{row[:80]!r} is no row")
-    broker, *numbers = match.groups()
-    return QueueData(broker.decode(), *map(int, numbers))
+    broker, read, write, perm, sys_flag, mapping = match.groups()
+    try:
+        queue_mapping = None if mapping is None else _decode_mapping(mapping)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{row[:80]!r} has no queue mapping: {error!r}") from None
+    return QueueData(broker.decode(), int(read), int(write), int(perm), int(sys_flag), queue_mapping)
 
 
 # Most topics of a cluster have the same shape on each of its brokers, so whole indexes repeat too.
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=65_536)
 def _decode_rows(value: bytes) -> tuple[QueueData, ...]:
     return tuple(map(_decode_row, value.split(b"\n")))
 
@@ -158,38 +203,118 @@ def decode_lease(value: bytes) -> tuple[int, str] | None:
 
 def encode_member(broker: Broker) -> bytes:
     """Return what the group's hash holds for one replica."""
-    return orjson.dumps({"address": broker.address, "haAddress": broker.ha_address})
+    member: dict[str, Any] = {"address": broker.address, "haAddress": broker.ha_address}
+    if broker.zone_name:
+        member["zoneName"] = broker.zone_name
+    if broker.enable_acting_master is not None:
+        member["enableActingMaster"] = broker.enable_acting_master
+    if broker.heartbeat_timeout_ms is not None:
+        member["heartbeatTimeoutMillis"] = broker.heartbeat_timeout_ms
+    if broker.filter_servers:
+        member["filterServers"] = list(broker.filter_servers)
+    return orjson.dumps(member)
+
+
+def decode_broker(key: str, broker_name: str, broker_id: int, cluster: str, member: bytes) -> Broker:
+    """Return the replica that a field of the group `key` describes; raise CorruptData."""
+    try:
+        fields = orjson.loads(member)
+        return Broker(
+            broker_name,
+            fields["address"],
+            broker_id,
+            cluster,
+            fields.get("haAddress", ""),
+            zone_name=fields.get("zoneName", ""),
+            enable_acting_master=fields.get("enableActingMaster"),
+            heartbeat_timeout_ms=fields.get("heartbeatTimeoutMillis"),
+            filter_servers=_names(fields, "filterServers"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptData(key, f"member {broker_id} is {member[:80]!r}: {error!r}") from None
+
+
+# Groups are read again and again, and most replicas have no traits.
+@lru_cache(maxsize=16_384)
+def _decode_traits(member: bytes) -> MemberTraits:
+    """Return what a member says of itself; one that makes no sense says nothing."""
+    try:
+        fields = orjson.loads(member)
+        zone_name = fields.get("zoneName", "")
+        acting = fields.get("enableActingMaster") is True
+        filter_servers = _names(fields, "filterServers")
+        return MemberTraits(zone_name if isinstance(zone_name, str) else "", acting, filter_servers)
+    except (ValueError, AttributeError):
+        return _NO_TRAITS
+
+
+_NO_TRAITS = MemberTraits()
+
+
+def _members(fields: Mapping[bytes, bytes]) -> dict[int, bytes]:
+    return {
+        int(broker_id): value
+        for name, value in fields.items()
+        if name.startswith(_MEMBER_FIELD) and _ID.fullmatch(broker_id := name.removeprefix(_MEMBER_FIELD))
+    }
 
 
 def decode_group(broker_name: str, fields: Mapping[bytes, bytes]) -> Group:
     """Return the group that a broker's hash describes; fields that are no member are passed over."""
-    ids = (name.removeprefix(_MEMBER_FIELD) for name in fields if name.startswith(_MEMBER_FIELD))
-    members = tuple(sorted(int(broker_id) for broker_id in ids if _ID.fullmatch(broker_id)))
-    return Group(fields.get(b"cluster", b"").decode(errors="replace"), broker_name, members)
-
-
-def encode_data_version(version: DataVersion) -> bytes:
-    """Return the JSON of a data version, with RocketMQ's field names."""
-    return orjson.dumps(
-        {
-            "counter": version.counter,
-            "stateVersion": version.state_version,
-            "timestamp": version.timestamp,
-        }
+    members = _members(fields)
+    traits = {broker_id: _decode_traits(value) for broker_id, value in members.items()}
+    return Group(
+        fields.get(b"cluster", b"").decode(errors="replace"),
+        broker_name,
+        tuple(sorted(members)),
+        fields.get(b"wiped") == b"1",
+        {broker_id: found for broker_id, found in traits.items() if found != _NO_TRAITS},
     )
 
 
-_CHANGE_FIELDS = ("cluster", "address", "reason", "added", "changed", "removed")
+def ids_of_address(fields: Mapping[bytes, bytes], address: str, but: int) -> tuple[int, ...]:
+    """Return the ids, but for one, of the members of a group's hash that have an address."""
+    found = []
+    for broker_id, member in _members(fields).items():
+        with suppress(ValueError, AttributeError):  # what makes no sense has no address
+            if broker_id != but and orjson.loads(member).get("address") == address:
+                found.append(broker_id)
+    return tuple(sorted(found))
+
+
+def encode_data_version(version: DataVersion) -> str:
+    """Return the text of a data version: state version, timestamp, counter."""
+    return f"{version.state_version} {version.timestamp} {version.counter}"
+
+
+def decode_data_version(key: str, value: bytes) -> DataVersion:
+    """Return the data version that stands in the group `key`; raise CorruptData."""
+    try:
+        state_version, timestamp, counter = map(int, value.split(b" "))
+        return DataVersion(state_version, timestamp, counter)
+    except ValueError as error:
+        raise CorruptData(key, f"the data version {value[:80]!r} is none: {error}") from None
+
+
+_OF_NO_BROKER = (ChangeKind.DELETED, ChangeKind.KV)
+_CHANGE_FIELDS = (
+    "cluster",
+    "address",
+    "reason",
+    "added",
+    "changed",
+    "removed",
+    "brokers",
+    "namespace",
+    "key",
+)
 
 
 def encode_change(change: Change) -> bytes:
     """Return the record of a change; empty fields are left out."""
-    record: dict[str, Any] = {
-        "kind": change.kind,
-        "broker": change.broker_name,
-        "id": change.broker_id,
-        "epoch": change.epoch,
-    }
+    record: dict[str, Any] = {"kind": change.kind}
+    if change.broker_name:
+        record |= {"broker": change.broker_name, "id": change.broker_id, "epoch": change.epoch}
     record.update((name, value) for name in _CHANGE_FIELDS if (value := getattr(change, name)))
     return orjson.dumps(record)
 
@@ -198,18 +323,22 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
     """Return the change that a record of the stream `key` describes; raise CorruptData."""
     try:
         fields = orjson.loads(record)
+        of_broker = fields["kind"] not in _OF_NO_BROKER
         return Change(
             change_id=change_id,
             kind=ChangeKind(fields["kind"]),
-            broker_name=str(fields["broker"]),
+            broker_name=str(fields["broker"]) if of_broker else "",
             broker_id=int(fields.get("id", MASTER_ID)),
-            epoch=int(fields["epoch"]),
+            epoch=int(fields["epoch"]) if of_broker else 0,
             cluster=str(fields.get("cluster", "")),
             address=str(fields.get("address", "")),
             reason=str(fields.get("reason", "")),
             added=_names(fields, "added"),
             changed=_names(fields, "changed"),
             removed=_names(fields, "removed"),
+            brokers=_names(fields, "brokers"),
+            namespace=str(fields.get("namespace", "")),
+            key=str(fields.get("key", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"entry {change_id} is no change: {error!r}") from None

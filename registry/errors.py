@@ -5,6 +5,8 @@ RegistryError
  +-- StoreUnavailable    try again later; the outcome of a write is unknown (also a ConnectionError)
  |    +-- StoreTimeout   the store accepted the connection and did not answer in time (also a TimeoutError)
  +-- StoreRefused        the store answered with an error: credentials, ACL, memory, ...
+ +-- NotFound           there is no such thing in the registry; nothing was changed (also a LookupError)
+ +-- NewerSchema        a newer sharedroutes keeps this registry: upgrade this one
  +-- StaleEpoch          somebody else owns the broker now; nothing was changed
  +-- BrokerOwned         a live owner with another address holds the broker; nothing was changed
  +-- CorruptData         one key holds something else than it should; the message names the key
@@ -18,6 +20,8 @@ __all__ = [
     "CorruptData",
     "EmbeddedServerError",
     "InvalidInput",
+    "NewerSchema",
+    "NotFound",
     "RegistryError",
     "StaleEpoch",
     "StoreRefused",
@@ -44,6 +48,22 @@ class StoreTimeout(StoreUnavailable, TimeoutError):
 
 class StoreRefused(RegistryError):
     """The store answered with an error that trying again does not mend."""
+
+
+class NotFound(RegistryError, LookupError):
+    """The registry does not hold what an operation is about; nothing was changed."""
+
+
+class NewerSchema(RegistryError):
+    """The registry is kept by a newer sharedroutes than this one; nothing was changed."""
+
+    def __init__(self, key: str, found: str, known: int) -> None:
+        super().__init__(
+            f"{key}: the registry has schema {found}, this sharedroutes knows schemas up to {known}: "
+            "upgrade it, or use another namespace"
+        )
+        self.found = found
+        self.known = known
 
 
 class CorruptData(RegistryError):
@@ -78,15 +98,24 @@ class StaleEpoch(RegistryError):
 class BrokerOwned(RegistryError):
     """A live owner holds this (broker, id); nothing was changed."""
 
-    def __init__(self, broker_name: str, broker_id: int, owner_address: str, remaining_ms: int) -> None:
+    def __init__(
+        self,
+        broker_name: str,
+        broker_id: int,
+        owner_address: str,
+        remaining_ms: int,
+        owner_state_version: int = 0,
+    ) -> None:
         super().__init__(
-            f"{broker_name}:{broker_id} is held by {owner_address} for another {remaining_ms} ms unless it "
-            "is renewed; give this broker another name or id, or wait until the lease ends"
+            f"{broker_name}:{broker_id} is held by {owner_address} (state version {owner_state_version}) "
+            f"for another {remaining_ms} ms unless it is renewed; give this broker another name or id, "
+            "wait until the lease ends, or register with a higher state version"
         )
         self.broker_name = broker_name
         self.broker_id = broker_id
         self.owner_address = owner_address
         self.remaining_ms = remaining_ms
+        self.owner_state_version = owner_state_version
 
 
 class EmbeddedServerError(RegistryError):

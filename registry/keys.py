@@ -2,9 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
-__all__ = ["Keys"]
+__all__ = ["KEY_KINDS", "KeyKind", "Keys"]
+
+_PLACEHOLDERS: Final = {
+    "<topic>": "(.+)",
+    "<broker>": "([^:]+)",
+    "<id>": "([0-9]+)",
+    "<namespace>": "(.+)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyKind:
+    """One kind of key: its name after the hash tag, its type in Redis, and whether it has a TTL."""
+
+    name: str
+    type_name: str
+    expires: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What matches the names of such keys, with a group for each name in them."""
+        text = re.escape(self.name)
+        for placeholder, pattern in _PLACEHOLDERS.items():
+            text = text.replace(re.escape(placeholder), pattern)
+        return re.compile(text, re.DOTALL)
+
+
+KEY_KINDS: Final = (
+    KeyKind("topic:<topic>", "string"),
+    KeyKind("broker:<broker>", "hash"),
+    KeyKind("broker:<broker>:topics", "hash"),
+    KeyKind("lease:<broker>:<id>", "string", expires=True),
+    KeyKind("deadlines", "zset"),
+    KeyKind("brokers", "hash"),
+    KeyKind("topics", "set"),
+    KeyKind("kv:<namespace>", "hash"),
+    KeyKind("namespaces", "set"),
+    KeyKind("schema", "string"),
+    KeyKind("sweeper", "string", expires=True),
+    KeyKind("changes", "stream"),
+)
+"""All kinds that there are; a key of a registry is of exactly one of them."""
+
+_PATTERNS: Final = tuple((kind, kind.pattern) for kind in KEY_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +63,13 @@ class Keys:
     deadlines: str = field(init=False)
     changes: str = field(init=False)
     sweeper: str = field(init=False)
+    schema: str = field(init=False)
+    namespaces: str = field(init=False)
 
     def __post_init__(self) -> None:
         prefix = "{" + self.namespace + "}"
         object.__setattr__(self, "prefix", prefix)
-        for name in ("brokers", "topics", "deadlines", "changes", "sweeper"):
+        for name in ("brokers", "topics", "deadlines", "changes", "sweeper", "schema", "namespaces"):
             object.__setattr__(self, name, f"{prefix}:{name}")
 
     def topic(self, topic: str) -> str:
@@ -41,6 +88,22 @@ class Keys:
         """Return the key of a heartbeat: a string with a TTL; it exists = the replica is alive."""
         return f"{self.prefix}:lease:{broker_name}:{broker_id}"
 
+    def kv(self, namespace: str) -> str:
+        """Return the key of one namespace of the key-value store: a hash."""
+        return f"{self.prefix}:kv:{namespace}"
+
     def lease_member(self, broker_name: str, broker_id: int) -> str:
         """Return the member of the deadlines set that stands for a lease."""
         return f"{broker_name}:{broker_id}"
+
+    def kind_of(self, key: str) -> tuple[KeyKind, tuple[str, ...]] | None:
+        """Return the kind of a key and the names in it; None for one that is not of this registry's kinds."""
+        prefix = f"{self.prefix}:"
+        if not key.startswith(prefix):
+            return None
+        name = key.removeprefix(prefix)
+        for kind, pattern in _PATTERNS:
+            match = pattern.fullmatch(name)
+            if match is not None:
+                return kind, match.groups()
+        return None

@@ -17,15 +17,19 @@ __all__ = [
     "BrokerData",
     "Change",
     "ChangeKind",
+    "ClusterInfo",
     "DataVersion",
     "Group",
     "LeaseStatus",
+    "MemberTraits",
     "MessageQueue",
     "Perm",
     "QueueData",
+    "QueueMapping",
     "Registration",
     "Sweep",
     "TopicConfig",
+    "TopicKind",
     "TopicRoute",
     "topic_table",
 ]
@@ -36,6 +40,14 @@ MASTER_ID: Final = 0
 MAX_QUEUES: Final = 65_536
 """Queues of one topic on one broker; RocketMQ has no limit, its largest own topic has 1,024."""
 
+MAX_MAPPED_QUEUES: Final = 4_096
+"""Logical queues of a static topic on one broker: they stand in every answer about the topic."""
+
+MAX_ATTRIBUTES_BYTES: Final = 65_536
+"""Keys and values of the attributes of a topic; RocketMQ has no limit, its own take less than 100."""
+
+_MIN_TIMEOUT_MS: Final = 50
+_A_DAY_MS: Final = 86_400_000
 _MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
 
@@ -54,6 +66,28 @@ _READ: Final = int(Perm.READ)
 
 
 @dataclass(frozen=True, slots=True)
+class QueueMapping:
+    """Which logical queues of a static topic one broker holds (RocketMQ: TopicQueueMappingInfo)."""
+
+    total_queues: int
+    epoch: int
+    current_ids: Mapping[int, int] = field(default_factory=dict, hash=False)
+    """Logical queue id to the queue id on the broker (RocketMQ: currIdMap)."""
+
+    scope: str = "__global__"
+    dirty: bool = False
+
+    def __post_init__(self) -> None:
+        check_int("totalQueues", self.total_queues, 0, _MAX_INT)
+        check_int("epoch", self.epoch, 0, _MAX_LONG)
+        check_name("scope", self.scope)
+        check_int("number of ids in currIdMap", len(self.current_ids), 0, MAX_MAPPED_QUEUES)
+        for logical, physical in self.current_ids.items():
+            check_int("currIdMap", logical, 0, _MAX_INT)
+            check_int(f"currIdMap[{logical}]", physical, 0, _MAX_INT)
+
+
+@dataclass(frozen=True, slots=True)
 class TopicConfig:
     """One topic of one broker, as the broker itself keeps it (RocketMQ: TopicConfig)."""
 
@@ -65,6 +99,8 @@ class TopicConfig:
     order: bool = False
     topic_filter_type: str = "SINGLE_TAG"
     attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    queue_mapping: QueueMapping | None = None
+    """For a static topic: which of its logical queues this broker holds."""
 
     def __post_init__(self) -> None:
         check_name("topicName", self.topic_name)
@@ -79,16 +115,24 @@ class TopicConfig:
                 f"topicFilterType: {self.topic_filter_type!r} is neither SINGLE_TAG nor MULTI_TAG"
             )
         if self.attributes != {}:
-            _check_attributes(self.attributes)
+            _check_attributes(self.topic_name, self.attributes)
+        mapping: object = self.queue_mapping
+        if mapping is not None and not isinstance(mapping, QueueMapping):
+            raise InvalidInput(f"queueMapping: expected a QueueMapping or none, got {mapping!r}")
 
 
-def _check_attributes(attributes: object) -> None:
+def _check_attributes(topic_name: str, attributes: object) -> None:
     if not isinstance(attributes, Mapping):
         raise InvalidInput(f"attributes: expected a table of strings, got {attributes!r}")
+    size = 0
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidInput(f"attributes: {key!r}: {value!r} is not a pair of strings")
-        check_utf8("attributes", key + value)
+        size += check_utf8("attributes", key + value)
+    if size > MAX_ATTRIBUTES_BYTES:
+        raise InvalidInput(
+            f"attributes of topic {topic_name!r}: {size} bytes, the limit is {MAX_ATTRIBUTES_BYTES}"
+        )
 
 
 def topic_table(topics: Iterable[TopicConfig]) -> dict[str, TopicConfig]:
@@ -124,6 +168,14 @@ class Broker:
     broker_id: int = MASTER_ID
     cluster: str = "DefaultCluster"
     ha_address: str = ""
+    zone_name: str = ""
+    enable_acting_master: bool | None = None
+    """Whether a slave may stand in for a lost master, read-only; None = a broker from before RocketMQ 5."""
+
+    heartbeat_timeout_ms: int | None = None
+    """The TTL of this broker's lease; None = RegistryConfig.lease_ttl_s (heartbeatTimeoutMillis)."""
+
+    filter_servers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_broker_name(self.broker_name)
@@ -132,6 +184,16 @@ class Broker:
         check_address("brokerAddr", self.address)
         if self.ha_address:
             check_address("haServerAddr", self.ha_address)
+        if self.zone_name:
+            check_name("zoneName", self.zone_name)
+        if self.enable_acting_master not in (None, True, False):
+            raise InvalidInput(
+                f"enableActingMaster: expected true, false or none, got {self.enable_acting_master!r}"
+            )
+        if self.heartbeat_timeout_ms is not None:
+            check_int("heartbeatTimeoutMillis", self.heartbeat_timeout_ms, _MIN_TIMEOUT_MS, _A_DAY_MS)
+        for server in self.filter_servers:
+            check_address("filterServer", server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +205,7 @@ class QueueData:
     write_queue_nums: int
     perm: int
     topic_sys_flag: int = 0
+    queue_mapping: QueueMapping | None = None
 
     def __post_init__(self) -> None:
         check_broker_name(self.broker_name)
@@ -169,11 +232,37 @@ class BrokerData:
     cluster: str
     broker_name: str
     broker_addrs: Mapping[int, str] = field(hash=False)
+    zone_name: str = ""
+    enable_acting_master: bool = False
+    wiped: bool = False
+    """An operator took the write permission of all its topics away, until it is given back."""
+
+    filter_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Address of a replica to its filter servers."""
 
     @property
     def master_address(self) -> str | None:
         """The address of the live master, or None."""
         return self.broker_addrs.get(MASTER_ID)
+
+    @property
+    def min_broker_id(self) -> int:
+        """The lowest id that is alive: the master's, or the one that stands in for it."""
+        return min(self.broker_addrs)
+
+    @property
+    def headless(self) -> bool:
+        """Whether a slave stands in for a lost master: then nothing is to be written."""
+        return self.enable_acting_master and MASTER_ID not in self.broker_addrs
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTraits:
+    """What a replica said of itself besides its address."""
+
+    zone_name: str = ""
+    enable_acting_master: bool = False
+    filter_servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +272,9 @@ class Group:
     cluster: str
     broker_name: str
     broker_ids: tuple[int, ...]
+    wiped: bool = False
+    traits: Mapping[int, MemberTraits] = field(default_factory=dict, hash=False)
+    """Of those members, by id, that have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +284,24 @@ class TopicRoute:
     topic: str
     queue_datas: tuple[QueueData, ...]
     broker_datas: tuple[BrokerData, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The live brokers, by name and by cluster (RocketMQ: ClusterInfo)."""
+
+    brokers: Mapping[str, BrokerData] = field(hash=False)
+    clusters: Mapping[str, tuple[str, ...]] = field(hash=False)
+    """Cluster to the names of its brokers, sorted."""
+
+
+class TopicKind(StrEnum):
+    """Which topics to list, by their system flags (RocketMQ: TopicSysFlag)."""
+
+    ALL = "all"
+    UNIT = "unit"
+    UNIT_SUB = "unit-sub"
+    UNIT_SUB_NOT_UNIT = "unit-sub-not-unit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +318,17 @@ class Registration:
     topics: Mapping[str, TopicConfig] = field(repr=False)
     """The table as it was written; the next registration sends the difference to it."""
 
+    complete: bool = True
+    """Whether `topics` is the whole table; not so when the registration was looked up, not made."""
+
     corrupt_keys: tuple[str, ...] = ()
     """Route index keys that hold foreign data: left as they are, their topics are not served."""
+
+    master_address: str = ""
+    """For a slave: the address of the live master, empty without one (RegisterBrokerResult)."""
+
+    master_ha_address: str = ""
+    """For a slave: where the live master replicates from."""
 
 
 class LeaseStatus(StrEnum):
@@ -239,6 +358,17 @@ class ChangeKind(StrEnum):
     TOPICS = "topics"
     UP = "up"
     DOWN = "down"
+    WIPED = "wiped"
+    """An operator took the write permission of a broker away."""
+
+    LIFTED = "lifted"
+    """An operator gave it back."""
+
+    DELETED = "deleted"
+    """An operator deleted a topic."""
+
+    KV = "kv"
+    """A key of the key-value store was written or removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,20 +376,27 @@ class Change:
     """One record of the change stream."""
 
     kind: ChangeKind
-    broker_name: str
-    broker_id: int
-    epoch: int
+    broker_name: str = ""
+    broker_id: int = MASTER_ID
+    epoch: int = 0
     cluster: str = ""
     address: str = ""
     """With UP: the address clients use."""
 
     reason: str = ""
-    """With DOWN: why, for example `unregistered`, or EXPIRED."""
+    """With DOWN: why, for example `unregistered`, or EXPIRED. With KV: `put` or `deleted`."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    """With TOPICS: the topics of the broker that were added, changed, removed."""
+    """With TOPICS: the topics of the broker that were added, changed, removed. With DELETED: the topic."""
+
+    brokers: tuple[str, ...] = ()
+    """With DELETED: the brokers that had the topic."""
+
+    namespace: str = ""
+    key: str = ""
+    """With KV: what was written or removed."""
 
     change_id: str = ""
     """The id in the stream: `<ms>-<seq>` of the store's clock."""
@@ -280,6 +417,15 @@ class Sweep:
 
     corrupt: tuple[CorruptData, ...] = ()
     """Keys in the way of announcing the end of others."""
+
+    clock_ms: int | None = field(default=None, compare=False)
+    """The server's clock at this look."""
+
+    lease_before_ms: int | None = field(default=None, compare=False)
+    """What was left of the sweeper's own lease when it looked; None = it had none."""
+
+    lease_after_ms: int | None = field(default=None, compare=False)
+    """What is left of it now: more, when the look renewed it."""
 
 
 class MessageQueue(NamedTuple):

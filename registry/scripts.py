@@ -7,10 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ACTIVATE", "ALL", "CLAIM", "EXPIRE", "HEARTBEAT", "PUT_TOPICS", "SWEEP", "UNREGISTER", "Script"]
+__all__ = [
+    "ACTIVATE",
+    "ALL",
+    "CLAIM",
+    "DELETE_TOPIC",
+    "EXPIRE",
+    "FORGET",
+    "HEARTBEAT",
+    "KV_DELETE",
+    "KV_PUT",
+    "MEND_FIELD",
+    "MEND_KEY",
+    "MEND_LEASE",
+    "MEND_LISTING",
+    "MEND_ROWS",
+    "MEND_SCHEMA",
+    "ODD_KEYS",
+    "PUT_TOPICS",
+    "SCHEMA",
+    "SNAPSHOT",
+    "SWEEP",
+    "UNREGISTER",
+    "WRITE_PERM",
+    "Script",
+]
 
 _FOLDER: Final = Path(__file__).with_name("lua")
-_COMMON: Final = (_FOLDER / "_common.lua").read_text(encoding="utf-8")
+SCHEMA: Final = 1
+"""The form of the keys in docs/design.md; a registry with a higher number is not touched."""
+
+_COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n" + (_FOLDER / "_common.lua").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +61,39 @@ HEARTBEAT: Final = _load("heartbeat")
 UNREGISTER: Final = _load("unregister")
 SWEEP: Final = _load("sweep")
 EXPIRE: Final = _load("expire")
+WRITE_PERM: Final = _load("write_perm")
+DELETE_TOPIC: Final = _load("delete_topic")
+KV_PUT: Final = _load("kv_put")
+KV_DELETE: Final = _load("kv_delete")
+FORGET: Final = _load("forget")
+MEND_FIELD: Final = _load("mend_field")
+MEND_KEY: Final = _load("mend_key")
+MEND_LEASE: Final = _load("mend_lease")
+MEND_LISTING: Final = _load("mend_listing")
+MEND_ROWS: Final = _load("mend_rows")
+MEND_SCHEMA: Final = _load("mend_schema")
+ODD_KEYS: Final = _load("odd_keys")
+SNAPSHOT: Final = _load("snapshot")
 
-ALL: Final = (CLAIM, PUT_TOPICS, ACTIVATE, HEARTBEAT, UNREGISTER, SWEEP, EXPIRE)
+ALL: Final = (
+    CLAIM,
+    PUT_TOPICS,
+    ACTIVATE,
+    HEARTBEAT,
+    UNREGISTER,
+    SWEEP,
+    EXPIRE,
+    WRITE_PERM,
+    DELETE_TOPIC,
+    KV_PUT,
+    KV_DELETE,
+    FORGET,
+    MEND_FIELD,
+    MEND_KEY,
+    MEND_LEASE,
+    MEND_LISTING,
+    MEND_ROWS,
+    MEND_SCHEMA,
+    ODD_KEYS,
+    SNAPSHOT,
+)

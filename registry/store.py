@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
-import redis
 from redis.client import PubSub
-from redis.retry import Retry
 
 from . import plans
+from .admin import Admin
 from .config import RegistryConfig
-from .errors import InvalidInput
+from .connection.links import Link, RedisClient, ReplicaLink, open_links
+from .connection.redispy import (
+    REDIS_ERRORS,
+    check_client,
+    no_script,
+    normal,
+    report,
+    ring,
+    translate,
+)
+from .errors import InvalidInput, StaleEpoch
+from .following.follower import Follower
+from .health.report import HealthReport
 from .keys import Keys
+from .kv import KeyValues
+from .leaseevents import LeaseEvents
 from .model import (
+    MASTER_ID,
     Broker,
     BrokerData,
+    ClusterInfo,
     DataVersion,
     Group,
     LeaseStatus,
     Registration,
     Sweep,
     TopicConfig,
+    TopicKind,
     TopicRoute,
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
-from .redispy import (
-    REDIS_ERRORS,
-    check_client,
-    client_options,
-    no_script,
-    normal,
-    report,
-    retry_arguments,
-    ring,
-    translate,
-)
 
 __all__ = ["Doorbell", "RedisClient", "RouteStore"]
 
 T = TypeVar("T")
 
-RedisClient: TypeAlias = redis.Redis
-"""The client that a store can be made over."""
-
 
 class Doorbell:
     """A subscription to the channel that every change rings; for one thread."""
 
-    def __init__(self, client: RedisClient, channel: str) -> None:
-        self._client = client  # redis-py cuts a subscription off when its client is collected
-        self._pubsub: PubSub = client.pubsub()  # type: ignore[no-untyped-call]
+    def __init__(self, link: Link, channel: str) -> None:
+        self._link = link  # redis-py cuts a subscription off when its client is collected
+        self._pubsub: PubSub | None = None
         self._channel = channel
         self._subscribed = False
 
@@ -62,6 +66,8 @@ class Doorbell:
         Raises StoreUnavailable, StoreRefused.
         """
         try:
+            if self._pubsub is None:
+                self._pubsub = self._link.pubsub()
             if not self._subscribed:
                 self._pubsub.subscribe(self._channel)
                 self._subscribed = True
@@ -72,40 +78,57 @@ class Doorbell:
 
     def close(self) -> None:
         """End the subscription."""
-        self._pubsub.close()
+        if self._pubsub is not None:
+            self._pubsub.close()
 
 
 class RouteStore:
     """The shared table; thread-safe. Every method raises StoreUnavailable and StoreRefused."""
 
     def __init__(
-        self, client: RedisClient, config: RegistryConfig | None = None, *, owns_client: bool = False
+        self,
+        link: Link,
+        replica: ReplicaLink | None = None,
+        config: RegistryConfig | None = None,
+        *,
+        owns_links: bool = False,
     ) -> None:
-        check_client(client)
         self.config = config or RegistryConfig()
         self.keys = Keys(self.config.namespace)
-        self._client = client
-        self._owns_client = owns_client
+        self._link = link
+        self._replica = replica
+        self._owns_links = owns_links
+        self._schema_is_known = False
+        self.kv = KeyValues(self.config, self.run)
+        self.admin = Admin(self.config, self.run)
 
     @classmethod
     def from_url(cls, url: str, config: RegistryConfig | None = None) -> Self:
-        """Return a store with a client of its own for a redis://, rediss:// or unix:// URL.
+        """Return a store with connections of its own for a URL: one server, Sentinels or a Cluster.
 
-        Raises InvalidInput for one that is none.
+        The forms are in connect.FORMS and docs/operating.md. Nothing is connected yet. Raises InvalidInput.
         """
         config = config or RegistryConfig()
-        try:
-            pool = redis.BlockingConnectionPool.from_url(
-                url, timeout=config.call_deadline_s, retry=Retry(*retry_arguments()), **client_options(config)
-            )
-        except ValueError as error:
-            raise InvalidInput(f"Redis URL: {error}") from None
-        return cls(redis.Redis.from_pool(pool), config, owns_client=True)
+        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
 
     @classmethod
-    def from_client(cls, client: RedisClient, config: RegistryConfig | None = None) -> Self:
-        """Return a store over a client that stays the caller's; its own timeouts and retries apply."""
-        return cls(client, config)
+    def from_client(
+        cls,
+        client: RedisClient,
+        config: RegistryConfig | None = None,
+        *,
+        replica: RedisClient | None = None,
+    ) -> Self:
+        """Return a store over clients that stay the caller's; their own timeouts and retries apply.
+
+        `replica` is who may be asked what may be stale. Raises InvalidInput for a client that does not fit.
+        """
+        check_client(client)
+        config = config or RegistryConfig()
+        keys = Keys(config.namespace)
+        if replica is not None:
+            check_client(replica)
+        return cls(Link(client, keys), ReplicaLink(replica, keys) if replica is not None else None, config)
 
     def __enter__(self) -> Self:
         return self
@@ -116,9 +139,10 @@ class RouteStore:
         self.close()
 
     def close(self) -> None:
-        """Close the client if it is the store's own."""
-        if self._owns_client:
-            self._client.close()
+        """Close the connections if they are the store's own."""
+        if self._owns_links:
+            for link in filter(None, (self._link, self._replica)):
+                link.close()
 
     def register(
         self,
@@ -137,6 +161,20 @@ class RouteStore:
             )
         )
 
+    def register_topic(self, held: Registration, topic: TopicConfig) -> Registration:
+        """Add or change one topic of a broker; see plans.register_topic."""
+        return self.run(plans.register_topic(self.config, held, topic))
+
+    def owner(self, broker_name: str, broker_id: int = MASTER_ID) -> Registration | None:
+        """Return the registration that holds a broker at the moment, without its topics; see plans.owner."""
+        return self.run(plans.owner(self.keys, broker_name, broker_id))
+
+    def query_data_version(
+        self, broker_name: str, version: DataVersion, broker_id: int = MASTER_ID
+    ) -> tuple[bool, DataVersion | None]:
+        """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
+        return self.run(plans.query_data_version(self.keys, broker_name, broker_id, version))
+
     def heartbeat(self, held: Registration) -> LeaseStatus:
         """Renew a lease; see plans.heartbeat."""
         return self.run(plans.heartbeat(self.config, held))
@@ -145,27 +183,58 @@ class RouteStore:
         """End a lease at once; see plans.unregister."""
         return self.run(plans.unregister(self.config, held, reason=reason))
 
+    def unregister_many(
+        self, held: Iterable[Registration], *, reason: str = "unregistered"
+    ) -> tuple[StaleEpoch, ...]:
+        """End many leases; return why some were not; see plans.unregister_many."""
+        return self.run(plans.unregister_many(self.config, held, reason=reason))
+
     def sweep(self, holder: str) -> Sweep:
         """Announce the brokers whose lease has ended; see plans.sweep."""
         return self.run(plans.sweep(self.config, holder))
 
-    def routes(self, topics: Sequence[str]) -> dict[str, TopicRoute]:
-        """Return the routes of those topics that a live broker holds; corrupt keys are logged."""
-        found = self.lookup(topics)
+    def expire(self, broker_name: str, broker_id: int) -> bool:
+        """Announce that one lease has ended, if that was not done; see plans.expire."""
+        return self.run(plans.expire(self.config, broker_name, broker_id))
+
+    def routes(self, topics: Sequence[str], *, stale: bool = False) -> dict[str, TopicRoute]:
+        """Return the routes of those topics that a live broker holds; corrupt keys are logged; see `run`."""
+        found = self.lookup(topics, stale=stale)
         report(found.corrupt)
         return found.routes()
 
     def lookup(
-        self, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
+        self,
+        topics: Sequence[str],
+        known: Mapping[str, Group] | None = None,
+        anew: Iterable[str] = (),
+        *,
+        stale: bool = False,
     ) -> Lookup:
-        """Return all that one look at the table tells about the topics; see plans.lookup."""
-        return self.run(plans.lookup(self.keys, topics, known, anew))
+        """Return all that one look at the table tells about the topics; see plans.lookup, and `run`."""
+        return self.run(plans.lookup(self.keys, topics, known, anew), stale=stale)
 
-    def topics(self) -> list[str]:
-        """Return the topics that a live broker holds, sorted; corrupt keys are logged."""
-        listing = self.run(plans.topics(self.keys))
+    def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
+        """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
+        listing = self.run(plans.topics(self.keys, cluster, kind))
         report(listing.corrupt)
         return listing.found
+
+    def system_topics(self) -> list[str]:
+        """Return the names of all live clusters and brokers, sorted; corrupt keys are logged."""
+        listing = self.run(plans.system_topics(self.keys))
+        report(listing.corrupt)
+        return listing.found
+
+    def cluster_info(self) -> ClusterInfo:
+        """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
+        info, corrupt = self.run(plans.cluster_info(self.keys))
+        report(corrupt)
+        return info
+
+    def member_group(self, broker_name: str) -> BrokerData | None:
+        """Return the live replicas of a broker, without promotion; see plans.member_group."""
+        return self.run(plans.member_group(self.keys, broker_name))
 
     def brokers(self) -> list[BrokerData]:
         """Return the live brokers, sorted by name; corrupt keys are logged."""
@@ -177,48 +246,82 @@ class RouteStore:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return self.run(plans.changes_since(self.keys, position, limit))
 
+    def follow(
+        self,
+        position: str | None = None,
+        *,
+        table: bool = True,
+        idle_s: float | None = None,
+        tail_s: float = 1.0,
+    ) -> Follower:
+        """Tell what happens to the registry: first a Reset with the whole table, then every Change, in order.
+
+        With a `position` (of a Reset, a Change or an Idle) it goes on there; a Reset comes first only if that
+        place is gone. Whatever happens to the store, following goes on; what was missed is said by a Reset.
+        `table=False`: a Reset comes without the table. `idle_s`: after so long without an item, Idle comes.
+        `tail_s`: how often the stream is read, doorbell or not.
+        Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
+        """
+        return Follower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
+
+    def health(self) -> HealthReport:
+        """Report on the registry and its server, with advice, in about 0.1 s; see plans.health."""
+        first_us = self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
+        time.sleep(plans.CLOCK_PAUSE_S)
+        return self._run(plans.health(self.config, first_us), stale=False)
+
     def doorbell(self) -> Doorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return Doorbell(self._client, self.keys.changes)
+        return Doorbell(self._link, self.keys.changes)
 
-    def run(self, plan: Plan[T]) -> T:
-        """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises."""
+    def lease_events(self) -> LeaseEvents:
+        """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
+        return LeaseEvents(self._link, self.keys)
+
+    def run(self, plan: Plan[T], *, stale: bool = False) -> T:
+        """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.
+
+        With `stale`, what only reads is sent to a replica, if there is one that can be reached. It is behind
+        the primary by the replication lag: for so long it may serve an address that was withdrawn or whose
+        lease was ended, or miss a new one. A lease that nobody renews ends there by its TTL all the same.
+        """
+        with closing(plan):
+            if not self._schema_is_known:
+                self._run(plans.check_schema(self.keys), stale=stale)
+                self._schema_is_known = True
+            return self._run(plan, stale=stale)
+
+    def _run(self, plan: Plan[T], *, stale: bool) -> T:
         try:
             batch = next(plan)
             while True:
-                batch = plan.send(self._send(batch))
+                batch = plan.send(self._send(batch, stale=stale))
         except StopIteration as done:
             result: T = done.value
             return result
         finally:
             plan.close()
 
-    def _send(self, batch: Batch) -> list[Reply]:
+    def _send(self, batch: Batch, *, stale: bool = False) -> list[Reply]:
         try:
-            replies = [self._call(batch)] if isinstance(batch, Call) else self._read(batch)
+            replies = self._call(batch) if isinstance(batch, Call) else self._read(batch, stale=stale)
         except REDIS_ERRORS as error:
             raise translate(error) from error
         except UnicodeEncodeError as error:
             raise InvalidInput(f"a name cannot be written as UTF-8: {error}") from None
-        return [normal(reply) for reply in replies]
+        tolerant = isinstance(batch, Reads) and batch.tolerant
+        return [normal(reply, tolerant=tolerant) for reply in replies]
 
-    def _read(self, batch: Reads) -> list[Any]:
-        if len(batch.commands) == 1:
-            return [self._one(*batch.commands[0])]
-        pipeline = self._client.pipeline(transaction=False)
-        for command in batch.commands:
-            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-        return pipeline.execute(raise_on_error=False)
+    def _read(self, batch: Reads, *, stale: bool) -> list[Any]:
+        if stale and self._replica is not None:
+            replies = self._replica.attempt(batch.commands)
+            if replies is not None:
+                return replies
+        return self._link.send(batch.commands)
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: Call) -> list[Any]:
         arguments = (len(call.keys), *call.keys, *call.args)
-        reply = self._one("EVALSHA", call.script.sha, *arguments)
-        if no_script(reply):
-            reply = self._one("EVAL", call.script.source, *arguments)
-        return reply
-
-    def _one(self, *command: str | int | bytes) -> Any:
-        try:
-            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
-        except redis.ResponseError as error:
-            return error
+        replies = self._link.send([("EVALSHA", call.script.sha, *arguments)])
+        if no_script(replies[0]):
+            replies = self._link.send([("EVAL", call.script.source, *arguments)])
+        return replies

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RegistryConfig, RouteStore
+from tests.cluster.servers import ClusterServers
 
 __all__ = ["KINDS", "AsyncFromSync", "Store", "StoreMaker", "offences"]
 
@@ -25,6 +26,7 @@ _PLACEHOLDERS: Final = {
     "<topic>": r".+",
     "<broker>": r"[^:]+",
     "<id>": r"\d+",
+    "<namespace>": r".+",
 }
 
 Store: TypeAlias = AsyncRouteStore
@@ -41,26 +43,36 @@ class AsyncFromSync:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._blocking, name)
+        if name in ("admin", "kv"):
+            return AsyncFromSync(member)
         return functools.partial(asyncio.to_thread, member) if callable(member) else member
 
     def doorbell(self) -> AsyncFromSync:
         return AsyncFromSync(self._blocking.doorbell())
+
+    def lease_events(self) -> AsyncFromSync:
+        return AsyncFromSync(self._blocking.lease_events())
 
     async def aclose(self) -> None:
         self._blocking.close()
 
 
 @pytest.fixture(scope="session")
-def shared_server() -> Iterator[EmbeddedServer]:
-    """Return the one server of all tests that do not break it."""
-    with EmbeddedServer() as server:
+def shared_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer | ClusterServers]:
+    """Return the one server, or with `--topology cluster` the Cluster, of all tests that do not break it."""
+    clustered = request.config.getoption("--topology") == "cluster"
+    with ClusterServers() if clustered else EmbeddedServer() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def shared_admin(shared_server: EmbeddedServer) -> Iterator[redis.Redis]:
-    """Return the plain client of the shared server."""
-    with redis.Redis.from_url(shared_server.url) as client:
+def shared_admin(shared_server: EmbeddedServer | ClusterServers) -> Iterator[redis.Redis]:
+    """Return the plain client of the shared server, or of the default registry's node of the Cluster."""
+    if isinstance(shared_server, ClusterServers):
+        server = shared_server.owner(RegistryConfig().namespace)
+    else:
+        server = shared_server
+    with redis.Redis.from_url(server.url) as client:
         yield client
 
 
@@ -71,8 +83,12 @@ def foreign_keys() -> list[str]:
 
 
 @pytest.fixture
-def admin(shared_admin: redis.Redis, foreign_keys: list[str]) -> Iterator[redis.Redis]:
+def admin(
+    shared_server: EmbeddedServer | ClusterServers, shared_admin: redis.Redis, foreign_keys: list[str]
+) -> Iterator[redis.Redis]:
     """Return a plain client of the emptied shared server; fail a test that leaves a key of no known kind."""
+    if isinstance(shared_server, ClusterServers):
+        shared_server.flush()  # some tests have registries on other nodes too
     shared_admin.flushall()
     yield shared_admin
     found = offences(shared_admin, foreign_keys)
@@ -80,7 +96,7 @@ def admin(shared_admin: redis.Redis, foreign_keys: list[str]) -> Iterator[redis.
 
 
 @pytest.fixture
-def redis_url(shared_server: EmbeddedServer, admin: redis.Redis) -> str:
+def redis_url(shared_server: EmbeddedServer | ClusterServers, admin: redis.Redis) -> str:
     """Return the address of the emptied shared server, which is under the guard of `admin`."""
     return shared_server.url
 

@@ -32,7 +32,13 @@ EXTRAS_OF: Final = {
 """The extras that the user of a folder installs."""
 
 CLOCKLESS: Final = ("registry", "client", "broker_agent")
-USERS_OF_REDIS: Final = {"registry/store.py", "registry/aiostore.py", "registry/redispy.py"}
+USERS_OF_REDIS: Final = {
+    "registry/aiostore.py",
+    "registry/connection/aiolinks.py",
+    "registry/connection/links.py",
+    "registry/connection/redispy.py",
+    "registry/store.py",
+}
 
 MAX_FILE_LINES: Final = 500
 MAX_FUNCTION_LINES: Final = 60

@@ -24,11 +24,46 @@ local function deadline_ms(ttl_ms)
   return string.format('%.0f', math.floor(clock_us() / 1000) + ttl_ms)
 end
 
+-- Returns the reply to give when a newer sharedroutes keeps the registry, else nil.
+local function newer_schema(key)
+  local bad = foreign(key, 'string')
+  if bad then
+    return bad
+  end
+  local schema = redis.call('GET', key) or SCHEMA
+  if not string.match(schema, '^%d+$') then
+    return {'corrupt', key, 'is no schema number'}
+  end
+  if tonumber(schema) > tonumber(SCHEMA) then
+    return {'schema', key, schema}
+  end
+end
+
+-- Returns whether the decimal number `a` is greater than `b`: both are strings, of up to 19 digits.
+local function greater(a, b)
+  return #a > #b or (#a == #b and a > b)
+end
+
+-- Returns an epoch that is newer than `previous` (or nil) and than all that the store's clock has issued.
+local function newer_epoch(previous)
+  local epoch = clock_us()
+  if previous and tonumber(previous) >= tonumber(epoch) then
+    return string.format('%.0f', tonumber(previous) + 1)
+  end
+  return epoch
+end
+
 -- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short".
-local function announce(stream, max_entries, record)
+-- `bounds` is "entries, minimum age in ms": older surplus is trimmed, in whole nodes of the stream.
+local function announce(stream, bounds, record)
   local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
   local previous = last[1] and last[1][1] or '0-0'
-  local id = redis.call('XADD', stream, 'MAXLEN', '~', max_entries, '*', 'c', record)
+  local id = redis.call('XADD', stream, '*', 'c', record)
+  local entries, min_age_ms = string.match(bounds, '^(%d+) (%d+)$')
+  local surplus = redis.call('XLEN', stream) - entries
+  if surplus > 0 then
+    redis.call('XTRIM', stream, 'MINID', '~', deadline_ms(-min_age_ms), 'LIMIT', surplus)
+  end
   redis.call('PUBLISH', stream, previous .. ' ' .. id .. ' ' .. (#record <= 512 and record or ''))
   return id
 end

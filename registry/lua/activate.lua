@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version, change record, feed length in entries; reply {'ok'}, {'fenced', epoch} or {'moved', token}; may be repeated: it announces only what changed
+-- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch} or {'moved', token}; may be repeated: it announces only what changed
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -11,14 +11,48 @@ end
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'moved', token or ''}
 end
+local moves = cluster ~= ARGV[8]
+bad = moves and foreign(KEYS[6], 'hash')
+if bad then
+  return bad
+end
 local lease = redis.call('GET', KEYS[2])
+
+-- One address is one replica: what it was before it changed its role, it is no longer, and cannot become by itself.
+local FIRST_LEASE, FIRST_ARG = 7, 14
+for i = 0, #KEYS - FIRST_LEASE do
+  local key, id = KEYS[FIRST_LEASE + i], ARGV[FIRST_ARG + 3 * i]
+  local other = redis.pcall('GET', key)
+  local address = type(other) == 'string' and string.match(other, '^%d+ (.+)$')
+  if not other or address == ARGV[12] then
+    redis.call('DEL', key)
+    redis.call('ZREM', KEYS[3], ARGV[FIRST_ARG + 3 * i + 1])
+    local gone = redis.call('HDEL', KEYS[1], 'member:' .. id)
+    redis.call('HDEL', KEYS[1], 'version:' .. id)
+    local previous = redis.call('HGET', KEYS[1], 'epoch:' .. id)
+    redis.call('HSET', KEYS[1], 'epoch:' .. id, newer_epoch(is_epoch(previous or '') and previous or ARGV[2]))
+    if gone == 1 then
+      announce(KEYS[4], ARGV[11], ARGV[FIRST_ARG + 3 * i + 2])
+    end
+  end
+end
+
 redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
 redis.call('ZADD', KEYS[3], deadline_ms(ARGV[5]), ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])
-if ARGV[9] ~= '' then
-  redis.call('HSET', KEYS[1], 'version', ARGV[9])
+if moves then
+  redis.call('HSET', KEYS[6], ARGV[13], ARGV[8])
 end
-if lease ~= ARGV[4] or known ~= ARGV[7] or cluster ~= ARGV[8] then
+if ARGV[9] ~= '' then
+  redis.call('HSET', KEYS[1], 'version:' .. ARGV[1], ARGV[9])
+elseif lease ~= ARGV[4] then -- the version that is known is another owner's
+  redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])
+end
+if lease ~= ARGV[4] or known ~= ARGV[7] or moves then
   announce(KEYS[4], ARGV[11], ARGV[10])
 end
-return {'ok'}
+local master = redis.pcall('GET', KEYS[5])
+if type(master) ~= 'string' then
+  return {'ok', '', ''}
+end
+return {'ok', master, redis.call('HGET', KEYS[1], 'member:0') or ''}

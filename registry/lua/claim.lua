@@ -1,27 +1,30 @@
--- KEYS broker, lease, brokers; ARGV broker id, broker name, cluster, address, '1' = a live lease of the same address may be taken over; reply {'ok', epoch} or {'owned', address, remaining ms}; may be repeated: each claim issues a newer epoch
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
+-- KEYS broker, lease, brokers, schema, broker's topics, topics, deadlines, changes; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version; reply {'ok', epoch}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch
+local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
+-- What the registration could not complete must not fence an owner that lives.
+bad = bad or foreign(KEYS[5], 'hash') or foreign(KEYS[6], 'set') or foreign(KEYS[7], 'zset') or foreign(KEYS[8], 'stream')
 if bad then
   return bad
 end
+local field = 'epoch:' .. ARGV[1]
+local previous, version = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1]))
 local lease = redis.call('GET', KEYS[2])
-if lease then
+if lease and ARGV[5] ~= '2' then
   local address = string.match(lease, '^%d+ (.+)$')
   if not address then
     return {'corrupt', KEYS[2], 'is no lease'}
   end
-  if address ~= ARGV[4] or ARGV[5] ~= '1' then
-    return {'owned', address, redis.call('PTTL', KEYS[2])}
+  local state_version = string.match(version or '', '^%d+') or '0'
+  local restarted = address == ARGV[4] and ARGV[5] == '1'
+  local elected = address ~= ARGV[4] and greater(ARGV[6], state_version)
+  if not restarted and not elected then
+    return {'owned', address, redis.call('PTTL', KEYS[2]), state_version}
   end
 end
-local field = 'epoch:' .. ARGV[1]
-local epoch = clock_us()
-local previous = redis.call('HGET', KEYS[1], field)
 if previous and not is_epoch(previous) then
   return {'corrupt', KEYS[1], 'has a field ' .. field .. ' that is no epoch'}
 end
-if previous and tonumber(previous) >= tonumber(epoch) then
-  epoch = string.format('%.0f', tonumber(previous) + 1)
-end
+local epoch = newer_epoch(previous)
 redis.call('HSET', KEYS[1], field, epoch)
 redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
+redis.call('SET', KEYS[4], SCHEMA)
 return {'ok', epoch}

@@ -1,4 +1,4 @@
--- KEYS broker, broker's topics, topics, changes, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, feed length in entries, bytes of the index keys before the topic's name, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch} or {'moved', token}; may be repeated: the second time answers 'moved'
+-- KEYS broker, broker's topics, topics, changes, leases of the replicas before whom this one has no say, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, bounds of the feed, bytes of the index keys before the topic's name, number of those leases, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch}, {'moved', token} or {'junior', lease}; may be repeated: the second time answers 'moved'
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash') or foreign(KEYS[3], 'set') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -11,7 +11,13 @@ if (token or '') ~= ARGV[3] then
   return {'moved', token or ''}
 end
 
-local FIRST_KEY, FIRST_ARG = 5, 9
+for i = 5, 4 + ARGV[9] do
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    return {'junior', KEYS[i]}
+  end
+end
+
+local FIRST_KEY, FIRST_ARG = 5 + ARGV[9], 10
 local broker, name_from = ARGV[5], ARGV[8] + 1
 
 -- MGET answers nil for a key of another type: when fewer values came than keys exist, look which.
@@ -78,7 +84,8 @@ end
 local planned = 0
 for a = FIRST_ARG, #ARGV, 2 do
   local config = ARGV[a]
-  local row = config ~= '' and broker .. ' ' .. string.match(config, '^%d+ %d+ %d+ %d+') or nil
+  local numbers, mapping = string.match(config, '^(%d+ %d+ %d+ %d+)[^\t]*\t?(.*)$')
+  local row = numbers and broker .. ' ' .. numbers .. (mapping ~= '' and ' ' .. mapping or '')
   for i = planned + 1, planned + ARGV[a + 1] do
     plan(i, config, row)
   end

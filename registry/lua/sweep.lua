@@ -1,23 +1,27 @@
--- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', ms until its lease ends} or {'ok', ms until the next lease ends (-1 = none), deadline members that are due ...}; may be repeated
+-- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated
 local bad = foreign(KEYS[1], 'string') or foreign(KEYS[2], 'zset')
 if bad then
   return bad
 end
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then
-  return {'held', redis.call('PTTL', KEYS[1])}
+local now_ms = string.format('%.0f', math.floor(clock_us() / 1000))
+local holder, left_ms = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
+if holder and holder ~= ARGV[1] and left_ms >= 0 then -- -1: somebody took its TTL away, so it would hold for ever
+  return {'held', now_ms, left_ms}
 end
+local before_ms = math.max(left_ms, -1)
 -- Renewed in its second half only: a sweep that comes early writes nothing.
-if redis.call('PTTL', KEYS[1]) < ARGV[2] / 2 then
+if left_ms < ARGV[2] / 2 then
+  redis.call('DEL', KEYS[1]) -- a server that is full lets a script go on that has written, and SET is no exception
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  left_ms = tonumber(ARGV[2])
 end
-local now_ms = math.floor(clock_us() / 1000)
-local reply = {'ok', -1}
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now_ms, 'LIMIT', ARGV[4], ARGV[3])) do
+local reply = {'ok', now_ms, -1, before_ms, left_ms}
+-- In the millisecond of its deadline a lease still lives.
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. now_ms, 'LIMIT', ARGV[4], ARGV[3])) do
   reply[#reply + 1] = member
 end
-local nearest = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now_ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local nearest = redis.call('ZRANGEBYSCORE', KEYS[2], now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if nearest[2] then
-  reply[2] = nearest[2] - now_ms
+  reply[3] = nearest[2] - now_ms + 1
 end
 return reply

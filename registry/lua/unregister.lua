@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, feed length in entries; reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
+-- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed; reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -8,6 +8,7 @@ if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}
 end
 local was_member = redis.call('HDEL', KEYS[1], 'member:' .. ARGV[1])
+redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[3])
 local was_alive = redis.call('DEL', KEYS[2])
 if was_member + was_alive == 0 then

@@ -1,23 +1,41 @@
 """One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
 
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
-from .expiry import sweep
-from .lease import heartbeat, unregister
+from .expiry import expire, sweep
+from .forget import forget
+from .health import CLOCK_PAUSE_S, health, server_time
+from .kv import (
+    ORDER_TOPIC_CONFIG,
+    kv_delete,
+    kv_get,
+    kv_list,
+    kv_namespaces,
+    kv_put,
+    order_configs,
+)
+from .lease import heartbeat, unregister, unregister_many
+from .listing import cluster_info, member_group, owner, query_data_version, system_topics, topics
+from .operator import check_schema, delete_topic, set_write_perm
 from .read import (
     ORIGIN,
     ChangePage,
     Listing,
-    Lookup,
     brokers,
     changes_since,
     last_change_id,
     lookup,
-    route_of,
-    topics,
 )
-from .registration import register
+from .registration import register, register_topic
+from .repair.mend import rebuild
+from .repair.walk import verify
+from .stream import Page, Stream, advance
+from .transfer import export, import_broker, import_kv
+from .view import Lookup, route_of
+from .whole import whole_table
 
 __all__ = [
+    "CLOCK_PAUSE_S",
+    "ORDER_TOPIC_CONFIG",
     "ORIGIN",
     "Batch",
     "Call",
@@ -26,17 +44,46 @@ __all__ = [
     "ErrorReply",
     "Listing",
     "Lookup",
+    "Page",
     "Plan",
     "Reads",
     "Reply",
+    "Stream",
+    "advance",
     "brokers",
     "changes_since",
+    "check_schema",
+    "cluster_info",
+    "delete_topic",
+    "expire",
+    "export",
+    "forget",
+    "health",
     "heartbeat",
+    "import_broker",
+    "import_kv",
+    "kv_delete",
+    "kv_get",
+    "kv_list",
+    "kv_namespaces",
+    "kv_put",
     "last_change_id",
     "lookup",
+    "member_group",
+    "order_configs",
+    "owner",
+    "query_data_version",
+    "rebuild",
     "register",
+    "register_topic",
     "route_of",
+    "server_time",
+    "set_write_perm",
     "sweep",
+    "system_topics",
     "topics",
     "unregister",
+    "unregister_many",
+    "verify",
+    "whole_table",
 ]

@@ -11,8 +11,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ..errors import CorruptData, StoreRefused
-from ..scripts import Script
+from ..errors import CorruptData, NewerSchema, StoreRefused
+from ..scripts import SCHEMA, Script
 
 __all__ = ["Batch", "Call", "Command", "ErrorReply", "Plan", "Reads", "Reply", "checked", "script_reply"]
 
@@ -27,6 +27,8 @@ class Reads:
     """Commands that only read, sent in one round trip."""
 
     commands: Sequence[Command]
+    tolerant: bool = False
+    """Whether an error that means the whole store (no permission, busy, ...) is an ErrorReply too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def checked(key: str, reply: Reply) -> Reply:
 
 
 def script_reply(call: Call) -> Plan[list[Any]]:
-    """Run one script and return its reply as [status, ...]; raise CorruptData or StoreRefused."""
+    """Run one script and return its reply as [status, ...]; raise CorruptData, NewerSchema, StoreRefused."""
     (reply,) = yield call
     if isinstance(reply, ErrorReply):
         raise StoreRefused(f"{call.script.name}: {reply.code} {reply.message}")
@@ -75,4 +77,7 @@ def script_reply(call: Call) -> Plan[list[Any]]:
     if status == "corrupt":
         key, what = rest
         raise CorruptData(key, f"{what}: something else than the registry wrote it; move it away")
+    if status == "schema":
+        key, found = rest
+        raise NewerSchema(key, found, SCHEMA)
     return [status, *rest]

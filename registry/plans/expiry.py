@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 from .. import codec, scripts
@@ -9,11 +11,12 @@ from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, Change, ChangeKind, Sweep
-from .base import Call, Plan, Reads, checked, script_reply
+from .base import Call, Command, Plan, Reads, checked, script_reply
 
-__all__ = ["sweep"]
+__all__ = ["expire", "lease_of", "sweep"]
 
 _AT_ONCE: Final = 100
+_LEASE: Final = re.compile(r"(.*):([0-9]{1,19})", re.DOTALL)
 
 
 def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
@@ -21,54 +24,53 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
 
     Redis itself ends leases to the millisecond, but deletes what has ended, and tells of it, much later. One
     process does this at a time: whoever called first keeps the sweep as long as it calls again within
-    `sweeper_lease_s`. Nothing becomes due before `wait_s`, except by a lease with a shorter TTL.
+    `sweeper_lease_s`. Nothing becomes due before `wait_s`, except by a lease that is made, or made shorter,
+    after this look: the sweeper looks again before its own lease ends, and so is late by less than that.
     Raises CorruptData, StoreRefused, StoreUnavailable.
     """
     keys = Keys(config.namespace)
     expired: list[tuple[str, int]] = []
     corrupt: list[CorruptData] = []
     while True:
-        status, ms, *due = yield from script_reply(_look(config, keys, holder, passed_over=len(corrupt)))
+        look = _look(config, keys, holder, passed_over=len(corrupt))
+        status, clock, ms, *more = yield from script_reply(look)
         wait_s = None if ms < 0 else ms / 1000
         if status == "held":
-            return Sweep(held=True, wait_s=wait_s)
-        for member in due:
-            yield from _announce(config, keys, member, expired, corrupt)
+            return Sweep(held=True, wait_s=wait_s, clock_ms=int(clock))
+        before_ms, after_ms, *due = more
+        yield from _announce(config, due, expired, corrupt)
         if len(due) < _AT_ONCE or expired:  # else all of them stand in the way of others: look behind them
-            wait_s = 0.0 if len(due) == _AT_ONCE else wait_s
-            return Sweep(held=False, wait_s=wait_s, expired=tuple(expired), corrupt=tuple(corrupt))
+            return Sweep(
+                held=False,
+                wait_s=0.0 if len(due) == _AT_ONCE else wait_s,
+                expired=tuple(expired),
+                corrupt=tuple(corrupt),
+                clock_ms=int(clock),
+                lease_before_ms=None if before_ms < 0 else before_ms,
+                lease_after_ms=after_ms,
+            )
 
 
-def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) -> Call:
-    lease_ms = round(config.sweeper_lease_s * 1000)
-    return Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), (holder, lease_ms, _AT_ONCE, passed_over))
+def expire(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
+    """Announce that one lease has ended, and return whether it had to be.
+
+    False: the broker is alive, has another owner by now, or its end was announced before.
+    Raises CorruptData, StoreRefused, StoreUnavailable.
+    """
+    key = Keys(config.namespace).broker(name)
+    (owner,) = yield Reads((_who(key, broker_id),))
+    return (yield from _end(config, (name, broker_id), checked(key, owner)))
 
 
-def _announce(
-    config: RegistryConfig,
-    keys: Keys,
-    member: str,
-    expired: list[tuple[str, int]],
-    corrupt: list[CorruptData],
-) -> Plan[None]:
-    """Announce the end of one lease, or add to `corrupt` why that cannot be done."""
-    name, _, broker_id = member.rpartition(":")
-    if not broker_id.isdecimal():
-        what = f"the member {member[:80]!r} is no broker:id; remove it"
-        corrupt.append(CorruptData(keys.deadlines, what))
-        return
-    try:
-        if (yield from _expire(config, keys, name, int(broker_id))):
-            expired.append((name, int(broker_id)))
-    except CorruptData as error:
-        corrupt.append(error)
+def _who(broker_key: str, broker_id: int) -> Command:
+    """Return what reads whose lease has ended."""
+    return ("HMGET", broker_key, f"epoch:{broker_id}", "cluster")
 
 
-def _expire(config: RegistryConfig, keys: Keys, name: str, broker_id: int) -> Plan[bool]:
-    """Announce one death; False when the broker turns out to be alive, or to be somebody else's by now."""
-    broker_key = keys.broker(name)
-    (reply,) = yield Reads((("HMGET", broker_key, f"epoch:{broker_id}", "cluster"),))
-    epoch, cluster = (value.decode(errors="replace") if value else "" for value in checked(broker_key, reply))
+def _end(config: RegistryConfig, lease: tuple[str, int], owner: list[bytes | None]) -> Plan[bool]:
+    """Announce that the lease of that owner has ended."""
+    keys, (name, broker_id) = Keys(config.namespace), lease
+    epoch, cluster = (value.decode(errors="replace") if value else "" for value in owner)
     record = Change(
         kind=ChangeKind.DOWN,
         broker_name=name,
@@ -79,14 +81,52 @@ def _expire(config: RegistryConfig, keys: Keys, name: str, broker_id: int) -> Pl
     )
     call = Call(
         scripts.EXPIRE,
-        (broker_key, keys.lease(name, broker_id), keys.deadlines, keys.changes),
+        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.changes),
         (
             broker_id,
             epoch or "0",
             keys.lease_member(name, broker_id),
             codec.encode_change(record),
-            config.feed_max_entries,
+            config.feed_bounds,
         ),
     )
-    status, *_ = yield from script_reply(call)
-    return bool(status == "ok")
+    status, *announced = yield from script_reply(call)
+    return bool(status == "ok" and announced == ["1"])
+
+
+def lease_of(member: str) -> tuple[str, int] | None:
+    """Return broker name and id of the lease that `Keys.lease_member` so names; None = it names none."""
+    found = _LEASE.fullmatch(member)
+    return (found[1], int(found[2])) if found else None
+
+
+def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) -> Call:
+    lease_ms = round(config.sweeper_lease_s * 1000)
+    return Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), (holder, lease_ms, _AT_ONCE, passed_over))
+
+
+def _announce(
+    config: RegistryConfig,
+    due: Iterable[str],
+    expired: list[tuple[str, int]],
+    corrupt: list[CorruptData],
+) -> Plan[None]:
+    """Announce the end of leases, or add to `corrupt` why that cannot be done."""
+    keys = Keys(config.namespace)
+    leases: list[tuple[str, int]] = []
+    for member in due:
+        lease = lease_of(member)
+        if lease is None:
+            what = f"the member {member[:80]!r} is no broker:id; remove it"
+            corrupt.append(CorruptData(keys.deadlines, what))
+        else:
+            leases.append(lease)
+    if not leases:
+        return
+    owners = yield Reads([_who(keys.broker(name), broker_id) for name, broker_id in leases])
+    for lease, owner in zip(leases, owners, strict=True):
+        try:
+            if (yield from _end(config, lease, checked(keys.broker(lease[0]), owner))):
+                expired.append(lease)
+        except CorruptData as error:
+            corrupt.append(error)

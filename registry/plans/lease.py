@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import StaleEpoch
@@ -9,7 +11,7 @@ from ..keys import Keys
 from ..model import Broker, Change, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, script_reply
 
-__all__ = ["fenced", "heartbeat", "unregister"]
+__all__ = ["fenced", "heartbeat", "lease_ttl_ms", "unregister", "unregister_many"]
 
 
 def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
@@ -26,7 +28,7 @@ def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
             broker_id,
             held.epoch,
             held.table_token,
-            config.lease_ttl_ms,
+            lease_ttl_ms(config, broker),
             keys.lease_member(name, broker_id),
         ),
     )
@@ -57,13 +59,34 @@ def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unr
             held.epoch,
             keys.lease_member(name, broker_id),
             codec.encode_change(record),
-            config.feed_max_entries,
+            config.feed_bounds,
         ),
     )
     status, detail = yield from script_reply(call)
     if status == "fenced":
         raise fenced(broker, held.epoch, detail)
     return bool(int(detail))
+
+
+def unregister_many(
+    config: RegistryConfig, held: Iterable[Registration], *, reason: str = "unregistered"
+) -> Plan[tuple[StaleEpoch, ...]]:
+    """End many leases, one after another (RocketMQ: BatchUnregistrationService); return those not owned.
+
+    Raises CorruptData, StoreRefused, StoreUnavailable: then those from the one it names on are not ended.
+    """
+    refused = []
+    for registration in held:
+        try:
+            yield from unregister(config, registration, reason=reason)
+        except StaleEpoch as error:
+            refused.append(error)
+    return tuple(refused)
+
+
+def lease_ttl_ms(config: RegistryConfig, broker: Broker) -> int:
+    """Return how long a lease of the broker lives: its own heartbeat timeout, or the registry's."""
+    return config.lease_ttl_ms if broker.heartbeat_timeout_ms is None else broker.heartbeat_timeout_ms
 
 
 def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:

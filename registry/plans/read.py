@@ -4,85 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from .. import codec
 from ..checks import check_int, several
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
-from ..model import BrokerData, Change, Group, QueueData, TopicRoute
+from ..model import BrokerData, Change, Group, QueueData
 from .base import Command, Plan, Reads, checked
+from .view import Lookup, distinct, live_broker
 
 __all__ = [
     "ChangePage",
     "Listing",
-    "Lookup",
     "brokers",
     "changes_since",
+    "groups",
     "last_change_id",
     "lookup",
     "mget",
-    "topics",
 ]
 
 T = TypeVar("T")
 
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
 _MGET_KEYS: Final = 1_000
+_BROKER_NAME: Final = attrgetter("broker_name")
 _SCAN_COUNT: Final = 1_000
 _CHANGE_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
 ORIGIN: Final = "0-0"
 """The id before the first entry of a stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """What one look at the table found; all of it read after the call began."""
-
-    rows: dict[str, tuple[QueueData, ...]] = field(default_factory=dict)
-    """The queue data of every topic that was found, of live and of dead brokers."""
-
-    missing: tuple[str, ...] = ()
-    """Topics that nobody holds."""
-
-    groups: dict[str, Group] = field(default_factory=dict)
-    """Every broker that the rows name and that was ever registered."""
-
-    alive: dict[str, BrokerData] = field(default_factory=dict)
-    """The brokers with a live lease, and only the replicas that have one."""
-
-    corrupt: tuple[CorruptData, ...] = ()
-    """Keys that hold something else than they should; the rest is served."""
-
-    def routes(self) -> dict[str, TopicRoute]:
-        """Return the routes of the topics with at least one live broker."""
-        live = {id(rows): _live(rows, self.alive) for rows in _distinct(self.rows)}
-        return {
-            topic: TopicRoute(topic, *found)
-            for topic, rows in self.rows.items()
-            if (found := live[id(rows)])[0]
-        }
-
-
-def route_of(topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> TopicRoute:
-    """Join the rows of a topic with the live brokers (RocketMQ: pickupTopicRouteData)."""
-    return TopicRoute(topic, *_live(rows, alive))
-
-
-def _distinct(rows: Mapping[str, tuple[QueueData, ...]]) -> Iterable[tuple[QueueData, ...]]:
-    """Return each tuple once: the codec gives topics of one shape the same one."""
-    return {id(found): found for found in rows.values()}.values()
-
-
-def _live(
-    rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]
-) -> tuple[tuple[QueueData, ...], tuple[BrokerData, ...]]:
-    try:
-        return rows, tuple([alive[row.broker_name] for row in rows])
-    except KeyError:  # some broker is dead: rare, so the usual case pays nothing for it
-        rows = tuple([row for row in rows if row.broker_name in alive])
-        return rows, tuple([alive[row.broker_name] for row in rows])
 
 
 def lookup(
@@ -116,16 +70,16 @@ def lookup(
         if bad is not None:
             corrupt.append(bad)
     alive = _alive(keys, leases, values[len(topics) :], corrupt)
-    named = {row.broker_name for found in _distinct(rows) for row in found}
+    named = set(map(_BROKER_NAME, chain.from_iterable(distinct(rows))))
     strangers = sorted((named | {*anew}) - known.keys())
-    missing, groups = yield from _look_closer(keys, absent, strangers, corrupt)
-    more_leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
+    missing, found = yield from _look_closer(keys, absent, strangers, corrupt)
+    more_leases = [(group, broker_id) for group in found.values() for broker_id in group.broker_ids]
     if more_leases:
         values = yield from mget(
             [keys.lease(group.broker_name, broker_id) for group, broker_id in more_leases]
         )
         alive |= _alive(keys, more_leases, values, corrupt)
-    return Lookup(rows, missing, {**known, **groups}, alive, tuple(corrupt))
+    return Lookup(rows, missing, {**known, **found}, alive, tuple(corrupt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,38 +96,18 @@ def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
     Raises CorruptData when the index of brokers is foreign, StoreUnavailable, StoreRefused.
     """
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
-    names = [name.decode(errors="replace") for name in checked(keys.brokers, reply)]
+    found = yield from groups(keys, [name.decode(errors="replace") for name in checked(keys.brokers, reply)])
+    return Listing([found.alive[name] for name in sorted(found.alive)], found.corrupt)
+
+
+def groups(keys: Keys, names: Iterable[str]) -> Plan[Lookup]:
+    """Read the groups called so, and their leases. Raises StoreUnavailable, StoreRefused."""
     corrupt: list[CorruptData] = []
-    _, groups = yield from _look_closer(keys, [], names, corrupt)
-    leases = [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
+    _, found = yield from _look_closer(keys, [], names, corrupt)
+    leases = [(group, broker_id) for group in found.values() for broker_id in group.broker_ids]
     values = yield from mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
     alive = _alive(keys, leases, values, corrupt)
-    return Listing([alive[name] for name in sorted(alive)], tuple(corrupt))
-
-
-def topics(keys: Keys) -> Plan[Listing[str]]:
-    """Return the topics that a live broker holds, sorted (RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER).
-
-    Raises CorruptData when the index of topics is foreign, StoreUnavailable, StoreRefused.
-    """
-    listing = yield from brokers(keys)
-    alive = {broker.broker_name for broker in listing.found}
-    corrupt = list(listing.corrupt)
-    found: set[str] = set()
-    cursor = 0
-    while True:
-        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
-        cursor, members = checked(keys.topics, page)
-        names = [member.decode(errors="replace") for member in members]
-        values = yield from mget([keys.topic(name) for name in names])
-        for name, value in zip(names, values, strict=True):
-            if value is not None:
-                rows, bad = codec.decode_index(keys.topic(name), value)
-                corrupt += [bad] if bad else []
-                if any(row.broker_name in alive for row in rows):
-                    found.add(name)
-        if cursor == 0:
-            return Listing(sorted(found), tuple(corrupt))
+    return Lookup(groups=found, alive=alive, corrupt=tuple(corrupt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +209,7 @@ def _alive(
 ) -> dict[str, BrokerData]:
     """Return the brokers with a live lease, with the addresses that stand in the leases."""
     addresses: dict[str, dict[int, str]] = {}
-    clusters: dict[str, str] = {}
+    groups: dict[str, Group] = {}
     for (group, broker_id), value in zip(leases, values, strict=True):
         if value is None:
             continue
@@ -285,5 +219,5 @@ def _alive(
             corrupt.append(CorruptData(key, f"{value[:80]!r} is no lease"))
             continue
         addresses.setdefault(group.broker_name, {})[broker_id] = lease[1]
-        clusters[group.broker_name] = group.cluster
-    return {name: BrokerData(clusters[name], name, members) for name, members in addresses.items()}
+        groups[group.broker_name] = group
+    return {name: live_broker(groups[name], members) for name, members in addresses.items()}

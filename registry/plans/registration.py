@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from .. import codec, scripts
+from .. import codec
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, CorruptData, InvalidInput, RegistryError
+from ..errors import InvalidInput, RegistryError
 from ..keys import Keys
-from ..model import (
-    MASTER_ID,
-    Broker,
-    Change,
-    ChangeKind,
-    DataVersion,
-    Registration,
-    TopicConfig,
+from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
+from .base import Plan, Reads, checked
+from .difference import Difference, check_entry, difference, difference_to_stored
+from .table import (
+    NO_VERSION,
+    RESTARTED,
+    SUCCESSOR,
+    Write,
+    activate,
+    claim,
+    put,
+    read_table,
+    routed,
 )
-from .base import Call, Plan, Reads, checked, script_reply
-from .lease import fenced
-from .read import mget
 
-__all__ = ["register"]
+__all__ = ["register", "register_topic"]
 
-_SCAN_COUNT: Final = 2_000
-_TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
-_NO_VERSION: Final = DataVersion()
+_TRIES: Final = 5
+"""So often a table may change under a registration before it gives up."""
 
 
 def register(
@@ -38,91 +38,120 @@ def register(
     *,
     held: Registration | None = None,
     take_over: bool = True,
-    version: DataVersion = _NO_VERSION,
+    version: DataVersion = NO_VERSION,
 ) -> Plan[Registration]:
     """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
 
     Topics first, in chunks, the lease last. With the last registration in `held` only the difference is sent;
-    without one the table in the store is read and compared. Replicas that are no master bring no topics.
-    With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once.
-    Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, StoreRefused, StoreUnavailable.
+    without one the table in the store is read and compared. A slave brings topics only while no replica with
+    a lower id is alive, and only if it says whether it may stand in as master; it learns where the master is.
+    With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
+    live lease of another address yields only to a higher state version in `version`.
+    Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, NewerSchema, StoreRefused, StoreUnavailable.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
-    write = _Write(config, Keys(config.namespace), broker, version)
+    write = Write(config, Keys(config.namespace), broker, version)
     if held is None:
         for name, item in topics.items():
-            _check_entry(name, item)
-        epoch = yield from _claim(write, take_over=take_over)
+            check_entry(name, item)
+        epoch = yield from claim(write, RESTARTED if take_over else SUCCESSOR)
     else:
+        _check_held(broker, held)
         epoch = held.epoch
-        if (held.broker.broker_name, held.broker.broker_id) != (broker.broker_name, broker.broker_id):
-            raise InvalidInput(f"{broker.broker_name}: the registration in hand is of {held.broker}")
-    if broker.broker_id != MASTER_ID:
-        return _done(write, (yield from _activate(write, Registration(broker, epoch, "", {}))))
-    done = None
-    if held is not None:
-        registration = Registration(broker, epoch, held.table_token, topics)
-        done = yield from _bring_up_to_date(write, registration, _difference(_base(write, held), topics))
-    if done is None:  # the store holds another table than ours, or we do not know: look, and complete it
-        token, stored = yield from _read_table(write)
-        routed = yield from _routed(write, stored)
-        registration = Registration(broker, epoch, token, topics)
-        done = yield from _bring_up_to_date(
-            write, registration, _difference_to_stored(routed, topics), held.table_token if held else ""
-        )
-    return _done(write, done)
+    token = held.table_token if held else ""
+    registration = Registration(broker, epoch, token, topics)
+    for tries in range(_TRIES):
+        around = yield from _look_around(write, held)
+        if around.seniors is None:
+            return _done(write, (yield from _without_topics(write, registration, around)))
+        if held is not None and held.complete and not tries:
+            change = difference(_base(write, held), topics)
+        else:  # the store holds another table than ours, or we do not know: look, and complete it
+            stored_token, stored = yield from read_table(write)
+            change = difference_to_stored((yield from routed(write, stored)), topics)
+            registration = replace(registration, table_token=stored_token)
+        done = yield from _complete(write, registration, change, around, lost_token=token)
+        if done is not None:
+            return done
+    return _done(write, None)
+
+
+def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfig) -> Plan[Registration]:
+    """Add or change one topic of a broker, and nothing else (RocketMQ: REGISTER_TOPIC_IN_NAMESRV).
+
+    Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable; and RegistryError when the table is not
+    this replica's to write, or when `held` came from `owner` and the table has changed since: look again.
+    """
+    write = Write(config, Keys(config.namespace), held.broker)
+    name, topics = topic.topic_name, {**held.topics, topic.topic_name: topic}
+    around = yield from _look_around(write, held)
+    if around.seniors is not None:
+        change = yield from _one_change(write, held, topic)
+        done = yield from put(write, held, change, seniors=around.seniors)
+        if done.status == "ok":
+            corrupt = {*held.corrupt_keys} - {write.keys.topic(name)} | {*done.corrupt_keys}
+            return replace(held, table_token=done.token, topics=topics, corrupt_keys=tuple(sorted(corrupt)))
+        if done.status == "moved" and held.complete:
+            return (yield from register(config, held.broker, topics, held=held))
+        if done.status == "moved":
+            raise RegistryError(f"{write.broker_key}: the table has changed since its owner was looked up")
+    raise RegistryError(f"{write.broker_key}: a replica with a lower id is alive, and writes the table")
+
+
+def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Difference]:
+    """Return the difference that one topic makes; who looked the owner up has to ask whether it is new."""
+    known = topic.topic_name in held.topics
+    if not known and not held.complete:
+        key = write.keys.broker_topics(held.broker.broker_name)
+        (reply,) = yield Reads((("HEXISTS", key, topic.topic_name),))
+        known = bool(checked(key, reply))
+    new = {topic.topic_name: topic}
+    return Difference(changed=new) if known else Difference(added=new)
+
+
+def _check_held(broker: Broker, held: Registration) -> None:
+    if (held.broker.broker_name, held.broker.broker_id) != (broker.broker_name, broker.broker_id):
+        raise InvalidInput(f"{broker.broker_name}: the registration in hand is of {held.broker}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Write:
-    """What every step of one registration needs."""
+class _Around:
+    """What the other replicas of the group mean to this one."""
 
-    config: RegistryConfig
-    keys: Keys
-    broker: Broker
-    version: DataVersion
+    seniors: Sequence[str] | None = ()
+    """The leases of those before whom it brings no topics; None when one of them is alive.
 
-    @property
-    def broker_key(self) -> str:
-        return self.keys.broker(self.broker.broker_name)
+    A master has none. A slave writes the group's table only in the absence of all with a lower id (RocketMQ:
+    the prime slave), and not at all when it does not know of acting masters.
+    """
 
-    @property
-    def lease_key(self) -> str:
-        return self.keys.lease(self.broker.broker_name, self.broker.broker_id)
+    former_ids: Sequence[int] = ()
+    """Other ids under which the group has the same address: what this replica was before."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """Topics to write or to remove."""
-
-    added: dict[str, TopicConfig] = field(default_factory=dict)
-    changed: dict[str, TopicConfig] = field(default_factory=dict)
-    removed: list[str] = field(default_factory=list)
-
-    def chunks(self, size: int) -> Iterator[_Difference]:
-        """Cut into parts of at most `size` topics each."""
-        added, changed, removed = list(self.added.items()), list(self.changed.items()), self.removed
-        total = len(added) + len(changed) + len(removed)
-        for start in range(0, total, size):
-            end = start + size
-            from_changed, to_changed = max(0, start - len(added)), max(0, end - len(added))
-            from_removed, to_removed = max(0, from_changed - len(changed)), max(0, to_changed - len(changed))
-            yield _Difference(
-                dict(added[start:end]),
-                dict(changed[from_changed:to_changed]),
-                removed[from_removed:to_removed],
-            )
-
-
-def _done(write: _Write, registration: Registration | None) -> Registration:
-    if registration is None:
-        raise RegistryError(
-            f"{write.broker_key}: the table changes under our epoch: is the registration shared?"
-        )
-    return registration
+def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
+    """Read what the other replicas of the group mean to this one, if they can mean anything."""
+    broker, key = write.broker, write.broker_key
+    is_slave = broker.broker_id != MASTER_ID
+    may_write = not is_slave or broker.enable_acting_master is not None
+    is_known = held is not None and held.broker.address == broker.address
+    if is_known and not (is_slave and may_write):
+        return _Around(() if may_write else None)
+    (reply,) = yield Reads((("HGETALL", key),))
+    fields = checked(key, reply)
+    former_ids = () if is_known else codec.ids_of_address(fields, broker.address, broker.broker_id)
+    if not is_slave or not may_write:
+        return _Around(() if may_write else None, former_ids)
+    members = codec.decode_group(broker.broker_name, fields).broker_ids
+    lower = {MASTER_ID, *(member for member in members if member < broker.broker_id)} - {*former_ids}
+    seniors = [write.lease_key(member) for member in sorted(lower)]
+    if not seniors:
+        return _Around((), former_ids)
+    (alive,) = yield Reads((("EXISTS", *seniors),))
+    return _Around(None if checked(seniors[0], alive) else seniors, former_ids)
 
 
-def _base(write: _Write, held: Registration) -> Mapping[str, TopicConfig]:
+def _base(write: Write, held: Registration) -> Mapping[str, TopicConfig]:
     """Return the topics that are in the store: those with a foreign index are not, and are tried again."""
     if not held.corrupt_keys:
         return held.topics
@@ -131,183 +160,27 @@ def _base(write: _Write, held: Registration) -> Mapping[str, TopicConfig]:
     }
 
 
-def _check_entry(name: str, config: TopicConfig) -> None:
-    if name != config.topic_name:
-        raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
-
-
-def _difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]) -> _Difference:
-    result, known = _Difference(), 0
-    for name, config in topics.items():
-        old = base.get(name)
-        known += old is not None
-        if old is config:  # the usual case, and far cheaper than comparing
-            continue
-        _check_entry(name, config)
-        if old is None:
-            result.added[name] = config
-        elif old != config:
-            result.changed[name] = config
-    if known < len(base):
-        result.removed.extend(name for name in base if name not in topics)
-    return result
-
-
-def _difference_to_stored(stored: Mapping[str, bytes], topics: Mapping[str, TopicConfig]) -> _Difference:
-    result = _Difference(removed=[name for name in stored if name not in topics])
-    for name, config in topics.items():
-        old = stored.get(name)
-        if old is None:
-            result.added[name] = config
-        elif old != codec.encode_config(config):
-            result.changed[name] = config
-    return result
-
-
-def _claim(write: _Write, *, take_over: bool) -> Plan[int]:
-    broker = write.broker
-    call = Call(
-        scripts.CLAIM,
-        (write.broker_key, write.lease_key, write.keys.brokers),
-        (broker.broker_id, broker.broker_name, broker.cluster, broker.address, int(take_over)),
-    )
-    status, *rest = yield from script_reply(call)
-    if status == "owned":
-        address, remaining_ms = rest
-        raise BrokerOwned(broker.broker_name, broker.broker_id, address, int(remaining_ms))
-    return int(rest[0])
-
-
-def _read_table(write: _Write) -> Plan[tuple[str, dict[str, bytes]]]:
-    """Return the name of the stored table, read before any of its pages, and the table."""
-    key = write.keys.broker_topics(write.broker.broker_name)
-    tokens: list[bytes | None] = []
-    stored: dict[str, bytes] = {}
-    cursor: int = 0
-    while True:
-        token, page = yield Reads(
-            (("HGET", write.broker_key, "token"), ("HSCAN", key, cursor, "COUNT", _SCAN_COUNT))
-        )
-        cursor, fields = checked(key, page)
-        tokens.append(checked(write.broker_key, token))
-        # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
-        stored.update((name.decode(), value) for name, value in fields.items() if codec.is_text(name))
-        if cursor == 0:
-            return _token(write.broker_key, tokens[0]), stored
-
-
-def _routed(write: _Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
-    """Return the stored topics whose route index has our row; the others are written again."""
-    indexes = yield from mget([write.keys.topic(topic) for topic in stored])
-    broker = write.broker.broker_name.encode()
-    return {
-        topic: config
-        for (topic, config), index in zip(stored.items(), indexes, strict=True)
-        if index is not None and codec.encode_row(broker, config) in index.split(b"\n")
-    }
-
-
-def _token(key: str, value: bytes | None) -> str:
-    token = (value or b"").decode(errors="replace")
-    if not _TOKEN.fullmatch(token):
-        raise CorruptData(key, f"has the table token {token[:80]!r}; remove the field `token`")
-    return token
-
-
-def _bring_up_to_date(
-    write: _Write, registration: Registration, difference: _Difference, lost_token: str = ""
+def _complete(
+    write: Write, registration: Registration, change: Difference, around: _Around, *, lost_token: str
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
-    token, corrupt = registration.table_token, list[str]()
-    chunks = list(difference.chunks(write.config.chunk_topics))
-    if not chunks and not token:  # a table without one could be lost unnoticed: an empty chunk brings one
-        chunks = [_Difference()]
-    for chunk in chunks:
-        next_token = _next_token(registration.epoch, token, lost_token)
-        status, *rest = yield from script_reply(
-            _put_call(write, registration.epoch, (token, next_token), chunk)
+    seniors = around.seniors or ()
+    done = yield from put(write, registration, change, lost_token=lost_token, seniors=seniors)
+    if done.status == "moved":
+        return None
+    if done.status == "junior":  # a replica with a lower id has come meanwhile
+        return (yield from _without_topics(write, registration, around))
+    complete = replace(registration, table_token=done.token, corrupt_keys=done.corrupt_keys)
+    return (yield from activate(write, complete, around.former_ids))
+
+
+def _without_topics(write: Write, registration: Registration, around: _Around) -> Plan[Registration | None]:
+    return (yield from activate(write, replace(registration, table_token="", topics={}), around.former_ids))
+
+
+def _done(write: Write, registration: Registration | None) -> Registration:
+    if registration is None:
+        raise RegistryError(
+            f"{write.broker_key}: the table changes under our epoch: is the registration shared?"
         )
-        if status == "fenced":
-            raise fenced(write.broker, registration.epoch, rest[0])
-        if status == "moved":
-            return None
-        token = next_token
-        corrupt += rest
-    return (
-        yield from _activate(write, replace(registration, table_token=token, corrupt_keys=tuple(corrupt)))
-    )
-
-
-def _next_token(epoch: int, *used: str) -> str:
-    """Return a name, `<epoch>.<n>`, after those used, also after one that the store has forgotten."""
-    counts = [int(count) for of, _, count in (token.partition(".") for token in used) if of == str(epoch)]
-    return f"{epoch}.{max(counts, default=0) + 1}"
-
-
-def _put_call(write: _Write, epoch: int, tokens: tuple[str, str], part: _Difference) -> Call:
-    keys, broker, config = write.keys, write.broker, write.config
-    name = broker.broker_name
-    record = Change(
-        kind=ChangeKind.TOPICS,
-        broker_name=name,
-        broker_id=broker.broker_id,
-        epoch=epoch,
-        added=tuple(part.added),
-        changed=tuple(part.changed),
-        removed=tuple(part.removed),
-    )
-    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
-    shapes: dict[bytes, list[str]] = {}
-    for topic, item in (*part.added.items(), *part.changed.items()):
-        shapes.setdefault(codec.encode_config(item), []).append(topic)
-    if part.removed:
-        shapes[b""] = part.removed
-    prefix = keys.topic("")
-    index_keys = [prefix + topic for same in shapes.values() for topic in same]
-    return Call(
-        scripts.PUT_TOPICS,
-        (write.broker_key, keys.broker_topics(name), keys.topics, keys.changes, *index_keys),
-        (
-            broker.broker_id,
-            epoch,
-            *tokens,
-            name,
-            codec.encode_change(record),
-            config.feed_max_entries,
-            len(prefix),
-            *(argument for shape, same in shapes.items() for argument in (shape, len(same))),
-        ),
-    )
-
-
-def _activate(write: _Write, registration: Registration) -> Plan[Registration | None]:
-    keys, broker, config, epoch = write.keys, write.broker, write.config, registration.epoch
-    record = Change(
-        kind=ChangeKind.UP,
-        broker_name=broker.broker_name,
-        broker_id=broker.broker_id,
-        epoch=epoch,
-        cluster=broker.cluster,
-        address=broker.address,
-    )
-    call = Call(
-        scripts.ACTIVATE,
-        (write.broker_key, write.lease_key, keys.deadlines, keys.changes),
-        (
-            broker.broker_id,
-            epoch,
-            registration.table_token,
-            codec.encode_lease(epoch, broker.address),
-            config.lease_ttl_ms,
-            keys.lease_member(broker.broker_name, broker.broker_id),
-            codec.encode_member(broker),
-            broker.cluster,
-            codec.encode_data_version(write.version) if write.version != _NO_VERSION else "",
-            codec.encode_change(record),
-            config.feed_max_entries,
-        ),
-    )
-    status, *rest = yield from script_reply(call)
-    if status == "fenced":
-        raise fenced(write.broker, epoch, rest[0])
-    return None if status == "moved" else registration
+    return registration

@@ -271,7 +271,7 @@ def test_an_owned_broker_is_reported_once_for_each_owner_and_claimed_when_its_le
         expected_s = min(HEARTBEAT_S, remaining_ms / 1000)
         assert expected_s <= desk.waited_s() <= 1.1 * expected_s
         assert desk.wait() == Register(FILE, None, take_over=True)
-    assert [text.split(" for another")[0] for text in desk.said[1:]] == [
+    assert [text.split(" (state version 0)")[0] for text in desk.said[1:]] == [
         "broker-a:0: is held by 10.0.0.2:1",
         "broker-a:0: is held by 10.0.0.3:1",
     ]

@@ -15,7 +15,18 @@ from sharedroutes import __version__
 from sharedroutes.cli.commands import sharedroutes
 
 SOURCE: Final = Path(__file__).parents[2] / "src"
-NAMES: Final = ("agent", "brokers", "demo", "routes", "topics")
+NAMES: Final = (
+    "agent",
+    "brokers",
+    "demo",
+    "export",
+    "forget",
+    "import",
+    "rebuild",
+    "routes",
+    "topics",
+    "verify",
+)
 
 
 def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -34,6 +34,7 @@ class FakeTable:
         self.rows: dict[str, dict[str, QueueData]] = {}
         self.members: dict[str, set[int]] = {}
         self.leases: dict[tuple[str, int], str] = {}
+        self.wiped: set[str] = set()
         self._stamps = itertools.count(1)
 
     def register(self, name: str, *topics: str, broker_id: int = MASTER_ID) -> list[Change]:
@@ -91,16 +92,30 @@ class FakeTable:
             reason=EXPIRED,
         )
 
+    def set_wiped(self, name: str, *, wiped: bool) -> Change:
+        """Take the write permission of a broker away, or give it back."""
+        if wiped:
+            self.wiped.add(name)
+        else:
+            self.wiped.discard(name)
+        self.members.setdefault(name, set())
+        return Change(kind=ChangeKind.WIPED if wiped else ChangeKind.LIFTED, broker_name=name)
+
+    def delete(self, topic: str) -> Change:
+        """Remove a topic from all brokers."""
+        brokers = tuple(self.rows.pop(topic, {}))
+        return Change(kind=ChangeKind.DELETED, removed=(topic,), brokers=brokers)
+
     def lose_everything(self) -> None:
         """Be restarted empty."""
-        self.rows, self.members, self.leases = {}, {}, {}
+        self.rows, self.members, self.leases, self.wiped = {}, {}, {}, set()
 
     def answer(self, request: Request) -> Lookup:
         """Return what a lookup finds now."""
         rows = {topic: tuple(self.rows[topic].values()) for topic in request.topics if topic in self.rows}
         named = {row.broker_name for found in rows.values() for row in found}
         read_anew = {
-            name: Group(CLUSTER, name, tuple(sorted(self.members.get(name, ()))))
+            name: Group(CLUSTER, name, tuple(sorted(self.members.get(name, ()))), name in self.wiped)
             for name in (named | {*request.anew}) - request.known.keys()
         }
         groups = {**request.known, **read_anew}
@@ -119,6 +134,5 @@ class FakeTable:
     def _alive(self, group: Group) -> BrokerData:
         name = group.broker_name
         found = {number: self.leases.get((name, number)) for number in group.broker_ids}
-        return BrokerData(
-            group.cluster, name, {number: address for number, address in found.items() if address}
-        )
+        addresses = {number: address for number, address in found.items() if address}
+        return BrokerData(group.cluster, name, addresses, wiped=group.wiped)

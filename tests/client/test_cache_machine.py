@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sharedroutes.client import ClientConfig
 from sharedroutes.client.cache import Request, RouteCache
-from sharedroutes.registry import Change, Lookup
+from sharedroutes.registry import Change, ChangeKind, Lookup
 from tests.client.fake_table import FakeTable
 
 CONFIG: Final = ClientConfig(
@@ -83,6 +83,18 @@ class CacheUnderFaults(RuleBasedStateMachine):
         address = self.table.leases.get((name, broker_id))
         if address is not None:
             self.feed.append(Told(self.table.unregister(name, broker_id), address))
+
+    @rule(name=brokers, wiped=st.booleans())
+    def an_operator_wipes_or_lifts(self, name: str, wiped: bool) -> None:  # noqa: FBT001 - by name
+        self.feed.append(Told(self.table.set_wiped(name, wiped=wiped)))
+
+    @rule(topic=topics)
+    def an_operator_deletes_a_topic(self, topic: str) -> None:
+        self.feed.append(Told(self.table.delete(topic)))
+
+    @rule()
+    def something_happens_that_concerns_no_route(self) -> None:
+        self.feed.append(Told(Change(kind=ChangeKind.KV, namespace="ns", key="k")))
 
     @rule(name=brokers, broker_id=ids, told=st.booleans())
     def a_lease_ends(self, name: str, broker_id: int, told: bool) -> None:  # noqa: FBT001 - by name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import Registration, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
     AnyClient,
@@ -70,6 +70,44 @@ async def test_a_select_follows_the_changes(
             return await chosen() == {"broker-b"}
 
         await await_until(without_the_first, description="only broker-b is chosen")
+
+
+async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    two_brokers(agent)
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+
+        async def chosen() -> set[str]:
+            return {(await client.select_queue("t0")).broker_name for _ in range(8)}
+
+        async def without_the_wiped() -> bool:
+            return await chosen() == {"broker-b"}
+
+        async def with_both() -> bool:
+            return await chosen() == {"broker-a", "broker-b"}
+
+        assert await with_both()
+        agent.admin.wipe_write_perm("broker-a")
+        await await_until(without_the_wiped, description="only broker-b is chosen")
+        assert len(await client.subscribe_queues("t0")) == 8
+        agent.admin.add_write_perm("broker-a")
+        await await_until(with_both, description="both are chosen again")
+
+
+async def test_a_deleted_topic_is_gone_and_the_key_value_store_is_no_matter(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    two_brokers(agent)
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        agent.kv.put("ns", "k", "v")
+        agent.admin.delete_topic("t0", "another cluster")
+        agent.admin.delete_topic("t0")
+        await until_held_by(client, "t0")
+        await until_held_by(client, "t1", "broker-a", "broker-b")
 
 
 async def test_a_long_change_is_read_from_the_feed(
@@ -249,3 +287,27 @@ async def test_the_refresh_finds_what_was_changed_by_hand(
         await until_queues(client, "t0", 4)
         double_silently(admin, agent, "t0")
         await until_queues(client, "t0", 8)
+
+
+# --- a user without the right to listen --------------------------------------------------------------------
+
+
+async def test_a_client_that_may_not_listen_reads_the_changes_all_the_same(
+    make_client: ClientMaker,
+    own_server: EmbeddedServer,
+    own_agent: RouteStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with redis.Redis.from_url(own_server.url) as admin:
+        admin.acl_setuser(
+            "deaf", enabled=True, passwords="+pw", keys="*", commands=["+@all"], reset_channels=True
+        )
+    own_agent.register(broker("broker-a"), topics(1))
+    url = own_server.url.replace("redis://", "redis://deaf:pw@")
+    with caplog.at_level("INFO", "sharedroutes.client"):
+        async with make_client(url, tail_s=0.05) as client:
+            await until_held_by(client, "t0", "broker-a")
+            own_agent.register(broker("broker-b"), topics(1))
+            await until_held_by(client, "t0", "broker-a", "broker-b")
+            assert client.health().source == "live"
+    assert len([record for record in caplog.records if "no doorbell" in record.message]) == 1

@@ -98,7 +98,7 @@ async def test_closing_leaves_no_connection(
     own_agent.register(broker(), topics(1))
 
     def connections() -> int:
-        return len(own_agent._client.client_list())
+        return len(own_agent._link.client.client_list())
 
     before = connections()
     async with make_client(own_server.url) as client:

@@ -7,7 +7,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from sharedroutes.registry import Broker, QueueData, TopicConfig, topic_table
+from sharedroutes.registry import Broker, QueueData, QueueMapping, TopicConfig, topic_table
 
 __all__ = [
     "ADDRESS",
@@ -15,6 +15,7 @@ __all__ = [
     "broker",
     "broker_names",
     "names",
+    "queue_mappings",
     "row",
     "table",
     "topic_configs",
@@ -35,7 +36,7 @@ def broker(name: str = "broker-a", broker_id: int = 0, address: str = ADDRESS) -
 def row(broker_name: str, config: TopicConfig) -> QueueData:
     """Return what a route says of a topic that the broker has so configured."""
     queues = (config.read_queue_nums, config.write_queue_nums)
-    return QueueData(broker_name, *queues, config.perm, config.topic_sys_flag)
+    return QueueData(broker_name, *queues, config.perm, config.topic_sys_flag, config.queue_mapping)
 
 
 def topics(count: int, *, first: int = 0, queues: int = 4) -> list[TopicConfig]:
@@ -60,6 +61,13 @@ def broker_names() -> st.SearchStrategy[str]:
     return names().map(lambda name: name.replace(":", "-"))
 
 
+def queue_mappings() -> st.SearchStrategy[QueueMapping]:
+    """Return legal queue mappings of static topics."""
+    numbers = st.integers(0, 2**31 - 1)
+    ids = st.dictionaries(numbers, numbers, max_size=3)
+    return st.builds(QueueMapping, numbers, st.integers(0, 2**63 - 1), ids, names(), st.booleans())
+
+
 def topic_configs(topic_names: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[TopicConfig]:
     """Return legal topics, with and without what is rare."""
     queues = st.integers(0, 65_536)
@@ -74,4 +82,5 @@ def topic_configs(topic_names: st.SearchStrategy[str] | None = None) -> st.Searc
         order=st.booleans(),
         topic_filter_type=st.sampled_from(["SINGLE_TAG", "MULTI_TAG"]),
         attributes=st.dictionaries(text, text, max_size=3),
+        queue_mapping=st.none() | queue_mappings(),
     )

@@ -60,7 +60,8 @@ def deadlines_ms(store: Store, admin: redis.Redis) -> tuple[float, float]:
     """Return when the master's lease ends by the deadlines and by its key, in ms since 1970."""
     noted = admin.zscore(store.keys.deadlines, store.keys.lease_member("broker-a", 0))
     assert noted is not None
-    return noted, admin.pexpiretime(store.keys.lease("broker-a", 0))
+    end_ms = "local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 + redis.call('PTTL', KEYS[1])"
+    return noted, float(admin.eval(end_ms, 1, store.keys.lease("broker-a", 0)))
 
 
 async def test_the_deadline_of_a_lease_is_noted_by_register_and_heartbeat(

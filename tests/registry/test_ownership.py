@@ -8,7 +8,7 @@ import time
 import pytest
 import redis
 
-from sharedroutes.registry import BrokerOwned, LeaseStatus, Registration, StaleEpoch
+from sharedroutes.registry import BrokerOwned, DataVersion, LeaseStatus, Registration, StaleEpoch
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import dump
@@ -66,6 +66,57 @@ async def test_another_address_is_refused_while_the_lease_lives_and_nothing_chan
     assert 0 < owned.value.remaining_ms <= store.config.lease_ttl_ms
     assert dump(admin) == before
     assert await store.heartbeat(held) is LeaseStatus.OK
+
+
+@pytest.mark.parametrize("take_over", [True, False])
+async def test_a_higher_state_version_takes_a_live_broker_over_from_another_address(
+    store: Store, *, take_over: bool
+) -> None:
+    old = await store.register(broker(), topics(1), version=DataVersion(9))
+    new = await store.register(
+        broker(address=OTHER_ADDRESS), topics(1), take_over=take_over, version=DataVersion(10)
+    )
+    assert await address_of(store) == OTHER_ADDRESS
+    assert await store.heartbeat(old) is LeaseStatus.FENCED
+    assert await store.heartbeat(new) is LeaseStatus.OK
+
+
+@pytest.mark.parametrize("state_version", [9, 8, 0])
+async def test_an_equal_or_lower_state_version_takes_no_live_broker_over(
+    store: Store, admin: redis.Redis, state_version: int
+) -> None:
+    await store.register(broker(), topics(1), version=DataVersion(9))
+    before = dump(admin)
+    with pytest.raises(BrokerOwned, match="state version 9") as owned:
+        await store.register(
+            broker(address=OTHER_ADDRESS), topics(1), version=DataVersion(state_version, counter=99)
+        )
+    assert owned.value.owner_state_version == 9
+    assert dump(admin) == before
+
+
+async def test_a_higher_state_version_does_not_let_a_fenced_agent_take_its_own_address_back(
+    store: Store,
+) -> None:
+    await store.register(broker(), topics(1))
+    with pytest.raises(BrokerOwned):
+        await store.register(broker(), topics(1), take_over=False, version=DataVersion(5))
+
+
+async def test_a_restarted_agent_may_come_with_a_lower_state_version(store: Store) -> None:
+    await store.register(broker(), topics(1), version=DataVersion(9))
+    held = await store.register(broker(), topics(1), version=DataVersion(1))
+    assert await store.heartbeat(held) is LeaseStatus.OK
+    assert await store.query_data_version("broker-a", DataVersion(1)) == (False, DataVersion(1))
+
+
+async def test_a_dead_broker_is_taken_over_with_any_state_version(
+    short_lived: Store, admin: redis.Redis
+) -> None:
+    await short_lived.register(broker(), topics(1), version=DataVersion(9))
+    await dead(short_lived, admin)
+    held = await short_lived.register(broker(address=OTHER_ADDRESS), topics(1), version=DataVersion(1))
+    assert held.broker.address == OTHER_ADDRESS
 
 
 @pytest.mark.parametrize("take_over", [True, False])

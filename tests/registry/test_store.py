@@ -33,6 +33,8 @@ async def test_more_callers_than_connections_wait_for_a_free_one(
 async def test_a_plan_is_closed_when_the_store_fails(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:
+    store = make_store(own_server.url)
+    assert await store.topics() == []
     own_server.kill()
     closed = []
 
@@ -43,8 +45,19 @@ async def test_a_plan_is_closed_when_the_store_fails(
             closed.append(True)
 
     with pytest.raises(StoreUnavailable):
-        await make_store(own_server.url).run(plan())
+        await store.run(plan())
     assert closed == [True]
+
+
+async def test_a_plan_that_was_not_begun_is_closed_too(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
+    own_server.kill()
+    store = make_store(own_server.url)
+    plan = plans.topics(store.keys)
+    with pytest.raises(StoreUnavailable):
+        await store.run(plan)
+    assert inspect.getgeneratorstate(plan) == inspect.GEN_CLOSED
 
 
 async def test_a_plan_is_closed_when_it_is_done(store: Store) -> None:

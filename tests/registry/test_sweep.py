@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import EXPIRED, ChangeKind, Sweep
+from sharedroutes.registry import EXPIRED, ChangeKind, CorruptData, Sweep
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
 from tests.support import await_until
@@ -26,6 +26,17 @@ async def swept(store: Store, holder: str = "me") -> Sweep:
     )
 
 
+async def swept_dead(store: Store) -> Sweep:
+    """Sweep until a broker was found dead: its deadline is up to a millisecond after the end of its lease."""
+
+    async def found_dead() -> Sweep | None:
+        found: Sweep = await store.sweep("me")
+        return found if found.expired else None
+
+    dead: Sweep = await await_until(found_dead, description="a lease ends")
+    return dead
+
+
 async def _swept_something(store: Store, holder: str) -> Sweep | None:
     found = await store.sweep(holder)
     return found if found.expired or found.corrupt else None
@@ -39,7 +50,7 @@ async def test_nothing_is_due_before_the_next_lease_ends(store: Store) -> None:
     await store.register(broker(), topics(1))
     found = await store.sweep("me")
     assert found.wait_s is not None
-    assert 14 < found.wait_s <= 15
+    assert 14 < found.wait_s <= 15.001  # in the millisecond of its deadline a lease still lives
     assert found.expired == ()
 
 
@@ -74,7 +85,7 @@ async def test_a_lease_whose_deadline_is_wrong_is_not_ended(store: Store, admin:
     assert (await store.sweep("me")).expired == ()
     mended = await store.sweep("me")
     assert mended.wait_s is not None
-    assert 14 < mended.wait_s <= 15
+    assert 14 < mended.wait_s <= 15.001
 
 
 async def test_one_sweeps_at_a_time_and_another_follows_when_it_falls_silent(
@@ -88,6 +99,17 @@ async def test_one_sweeps_at_a_time_and_another_follows_when_it_falls_silent(
     assert 0 < other.wait_s <= 0.1
     assert not (await store.sweep("me")).held
     await await_until(lambda: _holds(store, "other"), description="the other one sweeps")
+    assert (await store.sweep("me")).held
+
+
+async def test_a_sweepers_lease_that_never_ends_keeps_nobody_from_sweeping(
+    store: Store, admin: redis.Redis
+) -> None:
+    await store.sweep("me")
+    admin.persist(store.keys.sweeper)
+    found = await store.sweep("other")
+    assert not found.held
+    assert (found.lease_before_ms, found.lease_after_ms) == (None, 1_000)
     assert (await store.sweep("me")).held
 
 
@@ -111,7 +133,9 @@ async def _none_alive(store: Store) -> bool:
     return not await store.brokers()
 
 
-@pytest.mark.parametrize("member", ["garbage", "broker-x:", ":", "broker-x:1x"])
+@pytest.mark.parametrize(
+    "member", ["garbage", "broker-x:", ":", "broker-x:1x", "broker-x:" + "1" * 5_000, "broker-x:\u0661"]
+)
 async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
     short_lived: Store, admin: redis.Redis, member: str
 ) -> None:
@@ -120,7 +144,7 @@ async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
     await await_until(
         lambda: not admin.exists(short_lived.keys.lease("broker-a", 0)), description="the lease ends"
     )
-    found = await short_lived.sweep("me")
+    found = await swept_dead(short_lived)
     assert found.expired == (("broker-a", 0),)
     assert [error.key for error in found.corrupt] == [short_lived.keys.deadlines]
 
@@ -140,7 +164,7 @@ async def test_a_foreign_group_keeps_no_other_broker_alive(
         ),
         description="both leases end",
     )
-    found = await short_lived.sweep("me")
+    found = await swept_dead(short_lived)
     assert found.expired == (("broker-b", 0),)
     assert [error.key for error in found.corrupt] == [key]
 
@@ -151,6 +175,85 @@ async def test_deaths_behind_many_members_that_cannot_be_swept_are_announced(
     admin.zadd(short_lived.keys.deadlines, {f"garbage-{number}": 1 for number in range(250)})
     await short_lived.register(broker(), topics(1))
     await await_until(lambda: _none_alive(short_lived), description="the lease ends")
-    found = await short_lived.sweep("me")
+    found = await swept_dead(short_lived)
     assert found.expired == (("broker-a", 0),)
     assert len(found.corrupt) == 250
+
+
+# --- one lease ---------------------------------------------------------------------------------------------
+
+
+async def test_a_live_lease_is_not_announced_as_ended(store: Store) -> None:
+    await store.register(broker(), topics(1))
+    before = (await store.changes_since()).position
+    assert not await store.expire("broker-a", 0)
+    assert (await store.changes_since(before)).changes == ()
+
+
+async def test_a_lease_that_was_deleted_is_announced_once_and_before_its_deadline(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(1))
+    before = (await store.changes_since()).position
+    admin.delete(store.keys.lease("broker-a", 0))
+    assert await store.expire("broker-a", 0)
+    assert not await store.expire("broker-a", 0)
+    (change,) = (await store.changes_since(before)).changes
+    assert (change.kind, change.reason, change.epoch) == (ChangeKind.DOWN, EXPIRED, held.epoch)
+    assert await store.sweep("me") == Sweep(held=False, wait_s=None)
+
+
+async def test_a_broker_that_nobody_knows_has_nothing_to_announce(store: Store, admin: redis.Redis) -> None:
+    assert not await store.expire("broker-x", 7)
+    assert admin.keys() == []
+
+
+async def test_a_lease_that_never_ends_is_reported(
+    store: Store, admin: redis.Redis, foreign_keys: list[str]
+) -> None:
+    await store.register(broker(), topics(1))
+    lease = store.keys.lease("broker-a", 0)
+    admin.persist(lease)
+    foreign_keys.append(lease)
+    with pytest.raises(CorruptData, match="never ends") as raised:
+        await store.expire("broker-a", 0)
+    assert raised.value.key == lease
+    assert list(await store.routes(["t0"])) == ["t0"]
+
+
+# --- the clock ---------------------------------------------------------------------------------------------
+
+
+async def test_each_look_brings_the_clock_and_the_progress_of_the_sweepers_lease(
+    make_store: StoreMaker, redis_url: str
+) -> None:
+    store = make_store(redis_url, sweeper_lease_s=10.0)
+    first = await store.sweep("me")
+    assert (first.lease_before_ms, first.lease_after_ms) == (None, 10_000)
+    assert first.clock_ms is not None
+
+    async def later() -> Sweep | None:
+        found: Sweep = await store.sweep("me")
+        return found if (found.clock_ms or 0) >= (first.clock_ms or 0) + 50 else None
+
+    second: Sweep = await await_until(later, description="50 ms go by on the server")
+    assert second.clock_ms is not None
+    assert second.lease_before_ms == second.lease_after_ms
+    assert 10_000 - (second.lease_before_ms or 0) == pytest.approx(second.clock_ms - first.clock_ms, abs=5)
+    assert ((await store.sweep("other")).clock_ms or 0) >= second.clock_ms
+
+
+async def test_the_lease_of_the_sweeper_is_renewed_in_its_second_half(
+    make_store: StoreMaker, redis_url: str
+) -> None:
+    store = make_store(redis_url, sweeper_lease_s=0.2)
+    await store.sweep("me")
+
+    async def renewed() -> Sweep | None:
+        found: Sweep = await store.sweep("me")
+        return found if found.lease_before_ms != found.lease_after_ms else None
+
+    found: Sweep = await await_until(renewed, description="the lease is renewed")
+    assert found.lease_before_ms is not None
+    assert 0 <= found.lease_before_ms < 100
+    assert found.lease_after_ms == 200

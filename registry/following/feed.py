@@ -1,12 +1,17 @@
-"""Where a client stands in the change stream; pure."""
+"""Where a follower stands in the change stream; pure."""
 
 from __future__ import annotations
 
-from ..registry.codec import decode_change
-from ..registry.errors import CorruptData
-from ..registry.model import Change
+import re
+from typing import Final
 
-__all__ = ["Feed"]
+from ..codec import decode_change
+from ..errors import CorruptData
+from ..model import Change
+
+__all__ = ["Feed", "order"]
+
+_CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 class Feed:
@@ -21,10 +26,10 @@ class Feed:
         """Take in a doorbell, "previous-id id record"; None = the stream must be read."""
         previous, _, rest = message.decode(errors="replace").partition(" ")
         change_id, _, record = rest.partition(" ")
-        order, ours = _order(change_id), _order(self.position or "")
-        if order is None or ours is None:
+        theirs, ours = order(change_id), order(self.position or "")
+        if theirs is None or ours is None:
             return None
-        if order <= ours:  # a read was quicker than the bell
+        if theirs <= ours:  # a read was quicker than the bell
             return ()
         if previous != self.position or not record:
             return None
@@ -36,9 +41,9 @@ class Feed:
         return (change,)
 
 
-def _order(change_id: str) -> tuple[int, int] | None:
-    ms, _, sequence = change_id.partition("-")
-    try:
-        return int(ms), int(sequence)
-    except ValueError:
+def order(change_id: str) -> tuple[int, int] | None:
+    """Return what ids of the stream are compared by; None for what is no id."""
+    if not _CHANGE_ID.fullmatch(change_id):
         return None
+    ms, _, sequence = change_id.partition("-")
+    return int(ms), int(sequence)

@@ -1,0 +1,65 @@
+"""`acl`: the lines that give a user of Redis what its role needs, and no more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from ..registry.acl import Role, acl_rules
+from ..registry.errors import InvalidInput
+
+__all__ = ["acl"]
+
+_SIX: Final = "6.2"
+
+
+@click.command()
+@click.argument("role", type=click.Choice([role.value for role in Role]))
+@click.option("--user", metavar="NAME", help="The user's name.  [default: <namespace>-<role>]")
+@click.option(
+    "--namespace",
+    default="sharedroutes",
+    envvar="SHAREDROUTES_NAMESPACE",
+    show_envvar=True,
+    show_default=True,
+    help="The registry in the store.",
+)
+@click.option(
+    "--server-version",
+    type=click.Choice([_SIX, "7"]),
+    default="7",
+    show_default=True,
+    help="7 is for Redis 7 and newer, and for Valkey. Redis 6.2 knows no read-only key patterns.",
+)
+@click.option("--db", "database", type=click.IntRange(0), default=0, show_default=True, help="The database.")
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="For every node of a Redis Cluster: the user may ask where keys are.",
+)
+def acl(
+    role: str, user: str | None, namespace: str, server_version: str, database: int, *, cluster: bool
+) -> None:
+    """Print the ACL SETUSER line of a user with this ROLE in one registry; asks no server.
+
+    reader: clients, which look up routes and follow the feed. agent: the process beside a broker, which
+    registers it, renews its lease and sweeps. front: a name server front, or who changes write permission,
+    topics and the key-value store. admin: also health, and everything that looks at the whole registry.
+
+    In place of #SHA256-OF-THE-PASSWORD comes # and what `printf %s "$PASSWORD" | sha256sum` prints, or > and
+    the password itself. Give the line to `redis-cli` on its standard input, for the master and for every
+    replica: Redis does not replicate users. Then ACL SAVE, or CONFIG REWRITE.
+    """
+    try:
+        line = acl_rules(
+            namespace,
+            Role(role),
+            user=user,
+            database=database,
+            read_only_patterns=server_version != _SIX,
+            cluster=cluster,
+        )
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(line)

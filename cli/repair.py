@@ -1,0 +1,128 @@
+"""`verify`, `rebuild` and `forget`: whether the registry is as it should be, and putting it right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from ..registry import BrokerOwned, Difference, NotFound, Progress, RouteStore, StaleEpoch
+from ..registry.streaming import OnProgress
+from .read import print_json, print_table, with_store
+
+__all__ = ["forget", "progress_bar", "rebuild", "verify"]
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[OnProgress | None]:
+    """Give what shows the progress on standard error; None when that is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    both = sys.stdout.isatty()  # then lines on standard output must not be printed into the bar
+    with Bar(*columns, console=console, transient=True, redirect_stdout=both, redirect_stderr=False) as bar:
+        task = bar.add_task(what)
+
+        def show(progress: Progress) -> None:
+            bar.update(task, completed=progress.done, total=progress.total)
+
+        yield show
+
+
+@click.command()
+@with_store
+def verify(store: RouteStore, output: str) -> None:
+    """Find every difference between the brokers' tables, the routes, the indexes and the design of the keys.
+
+    Runs while brokers register: what they write meanwhile is no difference. With --output json a line of JSON
+    a difference. Exit status 1 when there are differences.
+    """
+    count = 0
+    with progress_bar("verify") as progress:
+        for difference in store.admin.verify(progress):
+            count += 1
+            if output == "json":
+                _print_line(_fields(difference))
+            else:
+                mark = "" if difference.mendable else "; rebuild cannot mend it"
+                _say(f"{difference.kind}: {difference}{mark}")
+    if output == "table":
+        _say(f"{count or 'no'} difference{'' if count == 1 else 's'}")
+    sys.exit(1 if count else 0)
+
+
+@click.command()
+@with_store
+def rebuild(store: RouteStore, output: str) -> None:
+    """Mend what `verify` finds, from the brokers' own tables, while brokers and clients go on.
+
+    Keys and values that the registry did not write are left, and shown. With --output json a line of JSON a
+    difference. Exit status 1 when something is left.
+    """
+    mended, left = 0, 0
+    with progress_bar("rebuild") as progress:
+        for done in store.admin.rebuild(progress):
+            mended += done.mended
+            left += not done.mended
+            if output == "json":
+                _print_line({**_fields(done.difference), "mended": done.mended, "why": done.text})
+            elif done.mended:
+                _say(f"mended {done.difference.kind}: {done.difference}")
+            else:
+                _say(f"left {done.difference.kind}: {done.difference} ({done.text})")
+    if output == "table":
+        _say(f"{mended} mended, {left} left")
+    sys.exit(1 if left else 0)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
+@with_store
+def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
+    """Remove brokers that will not come back, with their topics.
+
+    A broker with a live replica is refused: stop it first. Exit status 1 when one was not removed.
+    """
+    done: dict[str, int] = {}
+    problems: list[str] = []
+    for name in names:
+        try:
+            done[name] = store.admin.forget(name)
+        except (BrokerOwned, NotFound, StaleEpoch) as error:
+            problems.append(str(error))
+    if output == "json":
+        print_json(done)
+    else:
+        print_table(("broker", "topics"), ((name, str(count)) for name, count in done.items()))
+    if problems:
+        raise click.ClickException("; ".join(problems))
+
+
+def _say(text: str) -> None:
+    # Left to itself, echo looks for the stream under the one that keeps lines and progress apart.
+    click.echo(text, file=sys.stdout)
+
+
+def _print_line(value: Any) -> None:
+    _say(orjson.dumps(value).decode())
+
+
+def _fields(difference: Difference) -> dict[str, Any]:
+    return {
+        "kind": difference.kind,
+        "key": difference.key,
+        "text": difference.text,
+        "mendable": difference.mendable,
+        "brokerName": difference.broker_name,
+        "brokerId": difference.broker_id,
+        "topic": difference.topic,
+    }

@@ -1,0 +1,122 @@
+"""`export` and `import`: a whole registry as a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ..registry import Counts, ImportSummary, InvalidInput, RouteStore
+from .read import print_json, print_table, with_store
+from .repair import progress_bar
+
+__all__ = ["export", "import_"]
+
+_STANDARD: Final = "-"
+
+
+@click.command()
+@click.argument("file", default=_STANDARD, metavar="[FILE]")
+@with_store
+def export(store: RouteStore, output: str, file: str) -> None:  # noqa: ARG001 - all commands have it
+    """Write the whole registry to FILE, or to standard output: a line of JSON a broker, topic and key.
+
+    FILE appears when it is complete. Leases are not exported: who is alive says so by itself.
+    """
+    with progress_bar("export") as progress:
+        lines = store.admin.export(progress)
+        if file == _STANDARD:
+            for line in lines:
+                sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            return
+        _write(Path(file), lines)
+
+
+def _write(path: Path, lines: Iterator[bytes]) -> None:
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as part:
+            try:
+                part.writelines(lines)
+            except BaseException:
+                Path(part.name).unlink()
+                raise
+        Path(part.name).replace(path)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from error
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--replace-live", is_flag=True, help="Also the tables of live brokers; their owners are fenced."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+@with_store
+def import_(store: RouteStore, output: str, file: str, *, replace_live: bool, dry_run: bool) -> None:
+    """Make the tables of the brokers in FILE, or on standard input, what they are there.
+
+    The whole of it is checked before anything is written. A broker is seen when its agent registers it, which
+    writes only the difference. Exit status 1 when something was not imported.
+    """
+    with _lines(file) as lines, progress_bar("import") as progress:
+        try:
+            summary = store.admin.import_(
+                lines, replace_live=replace_live, dry_run=dry_run, progress=progress
+            )
+        except InvalidInput as error:
+            raise click.ClickException(f"{file}: {error}; nothing was written") from error
+    _show(summary, output)
+    if summary.refused:
+        sys.exit(1)
+
+
+class _File:
+    """The lines of a file, as often as they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._path.open("rb") as lines:
+            yield from lines
+
+
+@contextmanager
+def _lines(file: str) -> Iterator[_File]:
+    """Give the lines of a file; what comes on standard input is put into one for so long."""
+    if file != _STANDARD:
+        path = Path(file)
+        if not path.is_file():
+            raise click.ClickException(f"{file}: there is no such file")
+        yield _File(path)
+        return
+    with tempfile.NamedTemporaryFile() as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield _File(Path(copy.name))
+
+
+def _show(summary: ImportSummary, output: str) -> None:
+    kinds = {"brokers": summary.brokers, "topics": summary.topics, "kv": summary.kv}
+    refused = [(str(one.line), one.what, one.reason) for one in summary.refused]
+    if output == "json":
+        counts = {kind: _counts(found) for kind, found in kinds.items()}
+        problems = [dict(zip(("line", "what", "reason"), one, strict=True)) for one in refused]
+        print_json({**counts, "notImported": problems})
+        return
+    rows = ((kind, *(str(number) for number in _counts(found).values())) for kind, found in kinds.items())
+    print_table(("", "written", "unchanged", "refused"), rows)
+    if refused:
+        click.echo()
+        print_table(("line", "not imported", "why"), refused)
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    return {"written": counts.written, "unchanged": counts.unchanged, "refused": counts.refused}

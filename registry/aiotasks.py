@@ -1,0 +1,24 @@
+"""Ending tasks for certain: what asyncio and redis-py together do not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+__all__ = ["end", "is_cancelled"]
+
+_CANCEL_AGAIN_S: Final = 0.1
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until all have ended: a cancellation that meets a timeout inside redis-py can get lost."""
+    while waiting := [task for task in tasks if not task.done()]:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
+
+
+def is_cancelled() -> bool:
+    """Whether this task was asked to end; before Python 3.12, asyncio.wait_for may swallow the exception."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,263 @@
+"""How the asyncio store reaches its servers; method for method the same as links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+import redis
+import redis.asyncio
+from redis.asyncio.client import PubSub
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.retry import Retry
+
+from ..config import RegistryConfig
+from ..keys import Keys
+from ..plans import Command
+from .connect import Address, Endpoint, Mode, parse_url
+from .locate import Whereabouts, in_step
+from .redispy import (
+    REDIS_ERRORS,
+    Rest,
+    asking_options,
+    connection_options,
+    moved_to,
+    nobody_knows,
+    of_the_whole_store,
+    pool_options,
+    retry_arguments,
+    slot_of,
+    suspicious,
+)
+
+__all__ = ["AsyncLink", "AsyncRedisClient", "AsyncReplicaLink", "open_links"]
+
+AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
+"""The client that a store can be made over."""
+
+_REDIRECTS: Final = 3
+_CHECK_AGAIN_S: Final = 1.0
+
+
+class _Directory:
+    """Finds the servers of one role; for one event loop."""
+
+    def __init__(self, where: Whereabouts, options: dict[str, Any], deadline_s: float) -> None:
+        self.where = where
+        self.options = options
+        self.deadline_s = deadline_s
+
+    async def locate(self) -> list[Address]:
+        """Ask where to connect to; raise an error of redis-py when nobody tells in time."""
+        where = self.where
+        if not where.question:
+            return where.fixed()
+        deadline = monotonic() + self.deadline_s
+        problem: Exception | None = None
+        for asked in where.to_ask():
+            try:
+                async with self.client(asked) as client:
+                    found = where.answer(await client.execute_command(*where.question), asked)  # type: ignore[no-untyped-call]
+                if found:
+                    return found
+            except REDIS_ERRORS as error:
+                problem = error
+            if monotonic() >= deadline:
+                break
+        raise nobody_knows(where, problem) from problem
+
+    def client(self, address: Address) -> redis.asyncio.Redis:
+        """Return a client of one server, for one question."""
+        return redis.asyncio.Redis(
+            host=address.host, port=address.port, retry=Retry(*retry_arguments()), **self.options
+        )
+
+
+class _Located:
+    """What makes a connection find its server whenever it connects, and leave one that is in doubt."""
+
+    def __init__(self, *, directory: _Directory, **options: Any) -> None:
+        self._directory = directory
+        self._token: object = None
+        self._check_at = 0.0
+        super().__init__(**options)
+
+    async def connect(self: Any) -> None:
+        where: Whereabouts = self._directory.where
+        if self.is_connected and self._token is where.token:
+            await self._check()
+            return
+        await self.disconnect()
+        self._token = where.token
+        problem: Exception | None = None
+        deadline = monotonic() + self._directory.deadline_s
+        for address in await self._directory.locate():
+            self.host, self.port = address
+            try:
+                await super().connect()  # type: ignore[misc]
+                if where.needs_readonly:
+                    await self.send_command("READONLY")
+                    await self.read_response()
+                self._check_at = 0.0
+                await self._check()
+            except REDIS_ERRORS as error:
+                await self.disconnect()
+                problem = error
+            else:
+                where.found(address)
+                return
+            if monotonic() >= deadline:
+                break
+        raise problem or nobody_knows(where, None)
+
+    async def _check(self: Any) -> None:
+        """Raise an error unless a replica hears its primary: else every lease on it would end."""
+        if self._directory.where.replicas and monotonic() >= self._check_at:
+            await self.send_command("ROLE")
+            if not in_step(await self.read_response()):
+                await self.disconnect()
+                raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
+            self._check_at = monotonic() + _CHECK_AGAIN_S
+
+
+class _LocatedConnection(_Located, redis.asyncio.Connection):
+    pass
+
+
+class _LocatedSSLConnection(_Located, redis.asyncio.SSLConnection):
+    pass
+
+
+class AsyncLink:
+    """Sends the commands of a store to its primary; for one event loop."""
+
+    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+        self.client = client
+        self._keys = keys
+        self._directory = directory
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands in one round trip and return their replies, or the errors of single commands.
+
+        Commands that were redirected did not run, and are sent again. Raises the errors of redis-py.
+        """
+        replies = await self._send(commands)
+        if self._directory is None:
+            return replies
+        for _ in range(_REDIRECTS):
+            owner = moved_to(replies)
+            if owner is None:
+                break
+            self._directory.where.doubt(owner if owner.host else None)
+            replies = await self._send(commands)
+        if any(suspicious(reply) for reply in replies):
+            self._directory.where.doubt()
+        return [await self._follow(command, reply) for command, reply in zip(commands, replies, strict=True)]
+
+    async def pubsub(self) -> PubSub:
+        """Return a new subscriber; its connection is one of the pool's."""
+        if isinstance(self.client, RedisCluster):
+            await self.client.initialize()
+        made: PubSub = self.client.pubsub()
+        return made
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        await self.client.aclose()
+
+    async def _send(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            # What names no key must reach the same node of a Cluster as what does.
+            options: dict[str, Any] = {}
+            if isinstance(self.client, RedisCluster):
+                await self.client.initialize()
+                options["target_nodes"] = self.client.get_node_from_key(self._keys.prefix)
+            if len(commands) == 1:
+                return [await self._one(commands[0], options)]
+            pipeline = self.client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command, **options)
+            return list(await pipeline.execute(raise_on_error=False))
+        except REDIS_ERRORS:
+            if self._directory is not None:
+                self._directory.where.doubt()
+            raise
+
+    async def _one(self, command: Command, options: dict[str, Any]) -> Any:
+        try:
+            return await self.client.execute_command(*command, **options)
+        except redis.ResponseError as error:
+            return error
+
+    async def _follow(self, command: Command, reply: Any) -> Any:
+        """Ask the node that a slot is on its way to, when it alone can know the key."""
+        ask = isinstance(reply, redis.exceptions.AskError)
+        if self._directory is None or not ask or isinstance(reply, redis.exceptions.MovedError):
+            return reply
+        async with self._directory.client(Address(reply.host, reply.port)) as client:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.execute_command("ASKING")
+            pipeline.execute_command(*command)
+            return list(await pipeline.execute(raise_on_error=False))[1]
+
+
+class AsyncReplicaLink(AsyncLink):
+    """Sends reads that may be stale to a replica, as long as there is one."""
+
+    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+        super().__init__(client, keys, directory)
+        self._rest = Rest()
+
+    async def attempt(self, commands: Sequence[Command]) -> list[Any] | None:
+        """Return the replies of a replica; None when the primary has to be asked."""
+        if not self._rest.over(monotonic()):
+            return None
+        try:
+            replies = await self.send(commands)
+        except REDIS_ERRORS as error:
+            self._rest.failed(error, monotonic())
+            return None
+        problem = next((reply for reply in replies if of_the_whole_store(reply)), None)
+        if problem is not None:
+            self._rest.failed(problem, monotonic())
+            return None
+        self._rest.answered()
+        return replies
+
+
+def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink, AsyncReplicaLink | None]:
+    """Return the link to the primary that a URL names, and the one to its replicas if it has any.
+
+    Nothing is connected yet. Raises InvalidInput.
+    """
+    endpoint = parse_url(url)
+    if endpoint.mode is not Mode.STANDALONE:
+        primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
+        return AsyncLink(*primary), AsyncReplicaLink(*replicas)
+    options = connection_options(endpoint, config) | pool_options(config, replicas=False)
+    if endpoint.path:
+        options |= {"connection_class": redis.asyncio.UnixDomainSocketConnection, "path": endpoint.path}
+    else:
+        (address,) = endpoint.nodes
+        kind = redis.asyncio.Connection if endpoint.tls is None else redis.asyncio.SSLConnection
+        options |= {"connection_class": kind, "host": address.host, "port": address.port}
+    link = AsyncLink(_pooled(options), keys)
+    if not endpoint.replicas:
+        return link, None
+    return link, AsyncReplicaLink(*_located(endpoint, config, keys, replicas=True))
+
+
+def _located(
+    endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
+) -> tuple[AsyncRedisClient, Keys, _Directory]:
+    where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
+    directory = _Directory(where, asking_options(endpoint, config), config.call_deadline_s)
+    kind = _LocatedConnection if endpoint.tls is None else _LocatedSSLConnection
+    options = connection_options(endpoint, config) | pool_options(config, replicas=replicas)
+    return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
+
+
+def _pooled(options: dict[str, Any]) -> AsyncRedisClient:
+    pool = redis.asyncio.BlockingConnectionPool(retry=Retry(*retry_arguments()), **options)
+    return redis.asyncio.Redis.from_pool(pool)

@@ -1,0 +1,260 @@
+"""How the blocking store reaches its servers: bounded pools whose connections find the right server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+import redis
+from redis.client import PubSub
+from redis.cluster import RedisCluster
+from redis.retry import Retry
+
+from ..config import RegistryConfig
+from ..keys import Keys
+from ..plans import Command
+from .connect import Address, Endpoint, Mode, parse_url
+from .locate import Whereabouts, in_step
+from .redispy import (
+    REDIS_ERRORS,
+    Rest,
+    asking_options,
+    connection_options,
+    moved_to,
+    nobody_knows,
+    of_the_whole_store,
+    pool_options,
+    retry_arguments,
+    slot_of,
+    suspicious,
+)
+
+__all__ = ["Link", "RedisClient", "ReplicaLink", "open_links"]
+
+RedisClient: TypeAlias = redis.Redis | RedisCluster
+"""The client that a store can be made over."""
+
+_REDIRECTS: Final = 3
+_CHECK_AGAIN_S: Final = 1.0
+
+
+class _Directory:
+    """Finds the servers of one role; thread-safe."""
+
+    def __init__(self, where: Whereabouts, options: dict[str, Any], deadline_s: float) -> None:
+        self.where = where
+        self.options = options
+        self.deadline_s = deadline_s
+
+    def locate(self) -> list[Address]:
+        """Ask where to connect to; raise an error of redis-py when nobody tells in time."""
+        where = self.where
+        if not where.question:
+            return where.fixed()
+        deadline = monotonic() + self.deadline_s
+        problem: Exception | None = None
+        for asked in where.to_ask():
+            try:
+                with self.client(asked) as client:
+                    found = where.answer(client.execute_command(*where.question), asked)
+                if found:
+                    return found
+            except REDIS_ERRORS as error:
+                problem = error
+            if monotonic() >= deadline:
+                break
+        raise nobody_knows(where, problem) from problem
+
+    def client(self, address: Address) -> redis.Redis:
+        """Return a client of one server, for one question."""
+        return redis.Redis(
+            host=address.host, port=address.port, retry=Retry(*retry_arguments()), **self.options
+        )
+
+
+class _Located:
+    """What makes a connection find its server whenever it connects, and leave one that is in doubt."""
+
+    def __init__(self, *, directory: _Directory, **options: Any) -> None:
+        self._directory = directory
+        self._token: object = None
+        self._check_at = 0.0
+        super().__init__(**options)
+
+    def connect(self: Any) -> None:
+        where: Whereabouts = self._directory.where
+        if self.is_connected and self._token is where.token:
+            self._check()
+            return
+        self.disconnect()
+        self._token = where.token
+        problem: Exception | None = None
+        deadline = monotonic() + self._directory.deadline_s
+        for address in self._directory.locate():
+            self.host, self.port = address
+            try:
+                super().connect()  # type: ignore[misc]
+                if where.needs_readonly:
+                    self.send_command("READONLY")
+                    self.read_response()
+                self._check_at = 0.0
+                self._check()
+            except REDIS_ERRORS as error:
+                self.disconnect()
+                problem = error
+            else:
+                where.found(address)
+                return
+            if monotonic() >= deadline:
+                break
+        raise problem or nobody_knows(where, None)
+
+    def _check(self: Any) -> None:
+        """Raise an error unless a replica hears its primary: else every lease on it would end."""
+        if self._directory.where.replicas and monotonic() >= self._check_at:
+            self.send_command("ROLE")
+            if not in_step(self.read_response()):
+                self.disconnect()
+                raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
+            self._check_at = monotonic() + _CHECK_AGAIN_S
+
+
+class _LocatedConnection(_Located, redis.Connection):
+    pass
+
+
+class _LocatedSSLConnection(_Located, redis.SSLConnection):
+    pass
+
+
+class Link:
+    """Sends the commands of a store to its primary; thread-safe."""
+
+    def __init__(self, client: RedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+        self.client = client
+        self._keys = keys
+        self._directory = directory
+
+    def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands in one round trip and return their replies, or the errors of single commands.
+
+        Commands that were redirected did not run, and are sent again. Raises the errors of redis-py.
+        """
+        replies = self._send(commands)
+        if self._directory is None:
+            return replies
+        for _ in range(_REDIRECTS):
+            owner = moved_to(replies)
+            if owner is None:
+                break
+            self._directory.where.doubt(owner if owner.host else None)
+            replies = self._send(commands)
+        if any(suspicious(reply) for reply in replies):
+            self._directory.where.doubt()
+        return [self._follow(command, reply) for command, reply in zip(commands, replies, strict=True)]
+
+    def pubsub(self) -> PubSub:
+        """Return a new subscriber; its connection is one of the pool's."""
+        made: PubSub = self.client.pubsub()  # type: ignore[no-untyped-call]
+        return made
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
+
+    def _send(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            # What names no key must reach the same node of a Cluster as what does.
+            options: dict[str, Any] = {}
+            if isinstance(self.client, RedisCluster):
+                options["target_nodes"] = self.client.get_node_from_key(self._keys.prefix)  # type: ignore[no-untyped-call]
+            if len(commands) == 1:
+                return [self._one(commands[0], options)]
+            pipeline = self.client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command, **options)
+            return list(pipeline.execute(raise_on_error=False))
+        except REDIS_ERRORS:
+            if self._directory is not None:
+                self._directory.where.doubt()
+            raise
+
+    def _one(self, command: Command, options: dict[str, Any]) -> Any:
+        try:
+            return self.client.execute_command(*command, **options)  # type: ignore[no-untyped-call]
+        except redis.ResponseError as error:
+            return error
+
+    def _follow(self, command: Command, reply: Any) -> Any:
+        """Ask the node that a slot is on its way to, when it alone can know the key."""
+        ask = isinstance(reply, redis.exceptions.AskError)
+        if self._directory is None or not ask or isinstance(reply, redis.exceptions.MovedError):
+            return reply
+        with self._directory.client(Address(reply.host, reply.port)) as client:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.execute_command("ASKING")
+            pipeline.execute_command(*command)
+            return pipeline.execute(raise_on_error=False)[1]
+
+
+class ReplicaLink(Link):
+    """Sends reads that may be stale to a replica, as long as there is one."""
+
+    def __init__(self, client: RedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+        super().__init__(client, keys, directory)
+        self._rest = Rest()
+
+    def attempt(self, commands: Sequence[Command]) -> list[Any] | None:
+        """Return the replies of a replica; None when the primary has to be asked."""
+        if not self._rest.over(monotonic()):
+            return None
+        try:
+            replies = self.send(commands)
+        except REDIS_ERRORS as error:
+            self._rest.failed(error, monotonic())
+            return None
+        problem = next((reply for reply in replies if of_the_whole_store(reply)), None)
+        if problem is not None:
+            self._rest.failed(problem, monotonic())
+            return None
+        self._rest.answered()
+        return replies
+
+
+def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, ReplicaLink | None]:
+    """Return the link to the primary that a URL names, and the one to its replicas if it has any.
+
+    Nothing is connected yet. Raises InvalidInput.
+    """
+    endpoint = parse_url(url)
+    if endpoint.mode is not Mode.STANDALONE:
+        primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
+        return Link(*primary), ReplicaLink(*replicas)
+    options = connection_options(endpoint, config) | pool_options(config, replicas=False)
+    if endpoint.path:
+        options |= {"connection_class": redis.UnixDomainSocketConnection, "path": endpoint.path}
+    else:
+        (address,) = endpoint.nodes
+        kind = redis.Connection if endpoint.tls is None else redis.SSLConnection
+        options |= {"connection_class": kind, "host": address.host, "port": address.port}
+    link = Link(_pooled(options), keys)
+    if not endpoint.replicas:
+        return link, None
+    return link, ReplicaLink(*_located(endpoint, config, keys, replicas=True))
+
+
+def _located(
+    endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
+) -> tuple[RedisClient, Keys, _Directory]:
+    where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
+    directory = _Directory(where, asking_options(endpoint, config), config.call_deadline_s)
+    kind = _LocatedConnection if endpoint.tls is None else _LocatedSSLConnection
+    options = connection_options(endpoint, config) | pool_options(config, replicas=replicas)
+    return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
+
+
+def _pooled(options: dict[str, Any]) -> RedisClient:
+    retry = Retry(*retry_arguments())
+    pool = redis.BlockingConnectionPool(retry=retry, **options)  # type: ignore[no-untyped-call]
+    return redis.Redis.from_pool(pool)

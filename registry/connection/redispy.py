@@ -1,0 +1,293 @@
+"""What both stores share of redis-py: client options, errors, the form of replies."""
+
+from __future__ import annotations
+
+import logging
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.maint_notifications import MaintNotificationsConfig
+
+from ..config import RegistryConfig
+from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
+from ..plans import ErrorReply, Reply
+from .connect import Address, Endpoint
+from .locate import Whereabouts
+
+__all__ = [
+    "REDIS_ERRORS",
+    "Rest",
+    "asking_options",
+    "check_client",
+    "connection_options",
+    "error_reply",
+    "moved_to",
+    "no_script",
+    "nobody_knows",
+    "normal",
+    "of_the_whole_store",
+    "pool_options",
+    "report",
+    "retry_arguments",
+    "ring",
+    "slot_of",
+    "suspicious",
+    "translate",
+]
+
+_log = logging.getLogger("sharedroutes.registry")
+
+REDIS_ERRORS: Final = (redis.RedisError, redis.exceptions.RedisClusterException, OSError)
+
+_NO_RETRIES: Final = 0  # redis-py's own default is 10, which outlasts any deadline
+_SHARE_OF_A_REPLICA: Final = 0.5
+"""A replica may take this part of the call deadline: time is left to ask the primary instead."""
+
+
+def connection_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
+    """Return what a connection of redis-py to a data server needs, without its address.
+
+    Raises InvalidInput for a file of TLS that is not there.
+    """
+    options: dict[str, Any] = {
+        "username": endpoint.username,
+        "password": endpoint.password,
+        "db": endpoint.database,
+        "client_name": endpoint.client_name,
+        "decode_responses": False,
+        "socket_timeout": config.call_deadline_s,
+        "socket_connect_timeout": config.connect_deadline_s,
+        **_tls_options(endpoint),
+    }
+    return options if endpoint.protocol is None else {**options, "protocol": endpoint.protocol}
+
+
+def pool_options(config: RegistryConfig, *, replicas: bool) -> dict[str, Any]:
+    """Return what a pool of redis-py needs to be bounded, and to wait for a free connection no longer."""
+    share = _SHARE_OF_A_REPLICA if replicas else 1.0
+    return {
+        "max_connections": config.max_connections,
+        "timeout": config.call_deadline_s * share,
+        "socket_timeout": config.call_deadline_s * share,
+        # A feature of Redis Enterprise; with it, redis-py does not look for replies that were left over.
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    }
+
+
+def asking_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
+    """Return what a client needs that asks a Sentinel, or a node of a Cluster, where others are."""
+    options = connection_options(endpoint, config) | {"db": 0, "socket_timeout": config.connect_deadline_s}
+    if endpoint.service:
+        options |= {"username": endpoint.sentinel_username, "password": endpoint.sentinel_password}
+    if endpoint.tls is not None:
+        options["ssl"] = True
+    return options
+
+
+def _tls_options(endpoint: Endpoint) -> Mapping[str, Any]:
+    tls = endpoint.tls or {}
+    for name, value in tls.items():
+        if name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile") and not Path(value).is_file():
+            raise InvalidInput(f"Redis URL: {name}: there is no file {value}")
+    return tls
+
+
+def slot_of(prefix: str) -> int:
+    """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
+    return key_slot(prefix.encode())
+
+
+def retry_arguments() -> tuple[NoBackoff, int]:
+    """Return the arguments of a redis-py Retry that never tries again by itself."""
+    return NoBackoff(), _NO_RETRIES
+
+
+def check_client(client: Any) -> None:
+    """Raise InvalidInput for a client that does not answer with bytes."""
+    holder = getattr(client, "connection_pool", client)  # a client of a Cluster has several pools
+    if getattr(holder, "connection_kwargs", None) is None:
+        holder = getattr(client, "nodes_manager", None)
+    if getattr(holder, "connection_kwargs", {}).get("decode_responses"):
+        raise InvalidInput(
+            "the Redis client must not be made with decode_responses=True: the registry reads bytes"
+        )
+    if getattr(client, "read_from_replicas", False) or getattr(client, "load_balancing_strategy", None):
+        raise InvalidInput(
+            "the Redis client must not read from replicas by itself: what must not be stale would be; "
+            "pass stale=True to the calls that may"
+        )
+
+
+def error_reply(error: redis.ResponseError) -> ErrorReply:
+    """Return an error answer of Redis as a value; raise StoreUnavailable for one that will pass."""
+    reply = _as_value(error)
+    if reply.code in _WILL_PASS or _IN_SCRIPT.search(str(error)):
+        raise StoreUnavailable(f"the store takes nothing at the moment: {error}")
+    return reply
+
+
+def _as_value(error: redis.ResponseError) -> ErrorReply:
+    code = str(getattr(error, "status_code", None) or str(error).partition(" ")[0])
+    return ErrorReply(code, str(error).removeprefix(code + " "))
+
+
+def moved_to(replies: Iterable[Reply]) -> Address | None:
+    """Return the server that commands were redirected to; they did not run."""
+    for reply in replies:
+        if isinstance(reply, redis.exceptions.MovedError):
+            return Address(reply.host, reply.port)
+    return None
+
+
+def suspicious(reply: Reply) -> bool:
+    """Whether an answer is one of a server that is not, or no longer, the primary."""
+    if isinstance(reply, redis.ReadOnlyError | redis.exceptions.ClusterDownError):
+        return True
+    return isinstance(reply, redis.ResponseError) and _IN_SCRIPT.search(str(reply)) is not None
+
+
+def of_the_whole_store(reply: Reply) -> bool:
+    """Whether an answer to one command is what every other command would be told by this server."""
+    return isinstance(reply, Exception) and (
+        not isinstance(reply, redis.ResponseError) or isinstance(reply, _OF_THE_WHOLE_STORE)
+    )
+
+
+def nobody_knows(where: Whereabouts, problem: Exception | None) -> Exception:
+    """Return the error of a search that found nobody; `problem` is the last one met."""
+    if problem is None:
+        return redis.ConnectionError(f"nobody knows {where}")
+    kind = next((kind for met, kind in _MET if isinstance(problem, met)), redis.ConnectionError)
+    return kind(f"nobody tells {where}: {str(problem) or type(problem).__name__}")
+
+
+class Rest:
+    """After a replica has failed, it is left alone for a while."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._failing = False
+
+    def over(self, now: float) -> bool:
+        """Whether a replica may be asked."""
+        return now >= self._until
+
+    def answered(self) -> None:
+        """Note that a replica did answer."""
+        self._failing = False
+
+    def failed(self, problem: object, now: float) -> None:
+        """Note that none did; the first of several failures is logged."""
+        if not self._failing:
+            _log.warning("no replica answers, the primary is read instead: %s", problem)
+        self._failing = True
+        self._until = now + _REST_S
+
+
+_REST_S: Final = 1.0
+
+
+def no_script(reply: Reply) -> bool:
+    """Whether the server answered that it does not know a script; then it did not run."""
+    return isinstance(reply, redis.exceptions.NoScriptError)
+
+
+def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
+    """Return the reply to one command; errors of that command alone become values, and if tolerant all."""
+    if tolerant and isinstance(reply, redis.ResponseError):
+        return _as_value(reply)
+    if isinstance(reply, redis.ResponseError) and not of_the_whole_store(reply):
+        return error_reply(reply)
+    if isinstance(reply, Exception):
+        raise translate(reply)
+    return reply
+
+
+def report(corrupt: Iterable[CorruptData]) -> None:
+    """Log the keys that an operation left out of its answer."""
+    for error in corrupt:
+        _log.error("a key of the registry is corrupt, the rest is served: %s", error)
+
+
+def ring(message: Mapping[str, Any] | None) -> bytes | None:
+    """Return what a message of redis-py's PubSub says to a follower of the doorbell.
+
+    Empty bytes stand for a subscription that has (again) begun: earlier messages may have been missed.
+    """
+    if message is None or message["type"] not in ("message", "subscribe"):
+        return None
+    data: bytes = message["data"] if message["type"] == "message" else b""
+    return data
+
+
+_UNTIL_FAILED_OVER: Final = (
+    redis.ReadOnlyError,
+    redis.exceptions.MasterDownError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.AskError,
+)
+_WILL_PASS: Final = ("BUSY", "NOREPLICAS")
+_IN_SCRIPT: Final = re.compile(r"-(READONLY|NOREPLICAS|MASTERDOWN) ")
+"""How Redis before 7 wraps these when they come up inside a script."""
+
+# What one command is told, and what every other one would be told too.
+_OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
+
+# What somebody who was asked the way answered, and what to raise for it: a ResponseError would be taken for
+# the answer to the command itself.
+_MET: Final = (
+    (redis.AuthenticationError, redis.AuthenticationError),
+    (redis.exceptions.NoPermissionError, redis.exceptions.NoPermissionError),
+    (redis.TimeoutError, redis.TimeoutError),
+    (redis.ResponseError, redis.RedisError),
+)
+
+_NOT_TRUSTED: Final = re.compile("CERTIFICATE|UNKNOWN_CA", re.IGNORECASE)
+
+
+def translate(error: BaseException) -> RegistryError:
+    """Return what an error of redis-py means to the caller."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
+        return StoreRefused(f"the store refuses these credentials: {text}")
+    if any(isinstance(cause, ssl.SSLError) and _NOT_TRUSTED.search(str(cause)) for cause in _causes(error)):
+        return StoreRefused(f"a certificate is not trusted (ssl_ca_certs, ssl_certfile): {text}")
+    if isinstance(error, redis.exceptions.RedisClusterException):
+        return _of_a_cluster(error, text)
+    return _of_the_connection(error, text)
+
+
+def _of_the_connection(error: BaseException, text: str) -> RegistryError:
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return StoreTimeout(f"the store did not answer in time: {text}")
+    if isinstance(error, _UNTIL_FAILED_OVER):
+        return StoreUnavailable(
+            f"the store takes no writes now (a read-only replica, no master, or a slot on its way): {text}"
+        )
+    if isinstance(error, redis.ConnectionError | redis.exceptions.ClusterError | OSError):
+        return StoreUnavailable(f"the store cannot be reached: {text}")
+    return StoreRefused(f"the store answered with an error: {text}")
+
+
+def _of_a_cluster(error: redis.exceptions.RedisClusterException, text: str) -> RegistryError:
+    """Translate what a RedisCluster says by itself; it hides the reason behind one kind of error."""
+    reasons = [cause for cause in _causes(error) if isinstance(cause, redis.RedisError | OSError)]
+    if reasons:
+        return type(translate(reasons[0]))(text)
+    passing = isinstance(error, redis.exceptions.SlotNotCoveredError) or "slots are not covered" in text
+    return (StoreUnavailable if passing else StoreRefused)(f"the Cluster does not serve the registry: {text}")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what an error was raised for, from the outside in."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

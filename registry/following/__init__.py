@@ -1,0 +1,1 @@
+"""Following the registry: its changes in order, without a gap that is not said."""

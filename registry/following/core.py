@@ -1,0 +1,326 @@
+"""All that a follower of the registry decides, for threads and for asyncio; the followers only do the I/O.
+
+An id of the change stream is a place to hold on to as long as its entry stands there. "0-0", the place before
+the first entry, is none: what is read after it need not be the first that was written, nor the table still be
+what it was. From an empty table on, the doorbell of the first entry is believed; else following begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final, TypeAlias
+
+from ..checks import check_seconds
+from ..errors import CorruptData, InvalidInput, StoreRefused
+from ..model import Change
+from ..plans import ORIGIN, ChangePage, Lookup
+from .feed import Feed, order
+
+__all__ = [
+    "MOST_AT_ONCE",
+    "NAP_S",
+    "Do",
+    "FollowCore",
+    "FollowHealth",
+    "FollowItem",
+    "Idle",
+    "Reset",
+    "ResetReason",
+    "Step",
+]
+
+_log = logging.getLogger("sharedroutes.registry")
+
+NAP_S: Final = 0.1
+"""Nothing is awaited for longer at a time, so that close() is prompt."""
+
+MOST_AT_ONCE: Final = 1_000
+"""So many doorbells are taken in, and so many changes read, before something else has its turn."""
+
+_MOST_AHEAD: Final = 1_000
+"""With so many items that nobody has taken, nothing more is taken in; reading goes on at half of it."""
+
+_FIRST_PAUSE_S: Final = 0.025
+_MAX_PAUSE_S: Final = 1.0
+_MAX_DOUBLINGS: Final = 16
+_REFUSED_PAUSE_S: Final = 60.0
+"""A doorbell that is refused is asked for again after so long: rights can be granted later."""
+
+_DEAF_AFTER: Final = 3
+"""When so many looks at the stream in a row found what no doorbell had told of, nothing is heard any more."""
+
+_MIN_TAIL_S: Final = 0.01
+
+
+class ResetReason(StrEnum):
+    """Why a follower begins anew."""
+
+    START = "start"
+    """It looks at the registry for the first time, or the stream had no entry to hold on to the last time."""
+
+    LOST = "lost"
+    """The entry at its position is gone (trimmed, flushed, rolled back): changes may have been missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Forget everything: what follows begins here."""
+
+    position: str
+    """The id of the newest change at that time, or "0-0"; the changes after it follow."""
+
+    table: Lookup | None
+    """The whole table, read after `position` was; None when it was not asked for.
+
+    It may hold the effect of changes that follow: to apply them again makes no difference.
+    """
+
+    reason: ResetReason
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing has happened for a while, or the store is away; see FollowHealth."""
+
+    position: str | None
+    """The id after which one can follow later on; None = there is none yet, or it was lost."""
+
+
+FollowItem: TypeAlias = Reset | Change | Idle
+"""What a follower tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowHealth:
+    """How far a follower can be trusted to know what happens."""
+
+    position: str | None
+    """The id of the last change that was taken in; None before the first contact, and after a loss."""
+
+    age_s: float | None
+    """Seconds since the store last told of the stream; None = it never did."""
+
+    last_error: str | None
+    """Why the store does not answer now; None = it does."""
+
+    polling: bool
+    """Whether there is no doorbell at the moment, so that the stream is only read every `tail_s`."""
+
+
+class Do(Enum):
+    """What is to be done."""
+
+    HEAR = auto()
+    """Wait for a doorbell, up to `wait_s`."""
+
+    READ_PLACE = auto()
+    """Read the id of the newest change."""
+
+    READ_TABLE = auto()
+    READ_TAIL = auto()
+    """Read up to MOST_AT_ONCE changes after `position`."""
+
+    AWAIT_ROOM = auto()
+    """Wait until items were taken, up to `wait_s`; take in what rings meanwhile."""
+
+    PAUSE = auto()
+    """Let `wait_s` go by: the store is in trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do, then to ask for the next."""
+
+    do: Do
+    wait_s: float = 0.0
+    position: str = ""
+
+
+class FollowCore:
+    """Place, items to hand out, and trouble of one follower; every `now` is monotonic seconds."""
+
+    def __init__(
+        self, key: str, position: str | None, *, table: bool, tail_s: float, rng: random.Random | None = None
+    ) -> None:
+        """Raise InvalidInput for a position that is no id, and for a `tail_s` that is no time."""
+        if position is not None and order(position) is None:
+            raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
+        check_seconds("tail_s", tail_s, _MIN_TAIL_S)
+        self._rng = rng or random.Random()
+        self._feed = Feed(key)
+        self._feed.position = position
+        self._with_table = table
+        self._tail_s = tail_s
+        self._items: deque[Reset | Change] = deque()
+        self._place: str | None = None
+        """The position of the Reset whose table is to be read."""
+
+        self._reason = ResetReason.START
+        self._must_read = True
+        self._tail_at = 0.0
+        self._full = False
+        self._failures = 0
+        self._resume_at = 0.0
+        self._error: str | None = None
+        self._answered_at: float | None = None
+        self._polling = False
+        self._bell_failures = 0
+        self._bell_at = 0.0
+        self._unheard = 0
+        self._begun = False
+        self._blank = False
+        """Whether the last Reset told that there is nothing."""
+
+        self.refused: StoreRefused | None = None
+        """Set when the store refused at the first contact: there is nothing to wait for."""
+
+    # --- what is handed out ---------------------------------------------------------------------------------
+
+    def take(self) -> Reset | Change | None:
+        """Return the next item, if there is one."""
+        return self._items.popleft() if self._items else None
+
+    def idle(self) -> Idle:
+        """Return what is said when nothing happens: the items have all been taken."""
+        return Idle(self._feed.position)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether reading can go on."""
+        return len(self._items) <= _MOST_AHEAD // 2
+
+    def health(self, now: float) -> FollowHealth:
+        """Return how far the follower can be trusted."""
+        age_s = None if self._answered_at is None else now - self._answered_at
+        return FollowHealth(self._feed.position, age_s, self._error, self._polling)
+
+    # --- what is to be done ---------------------------------------------------------------------------------
+
+    def next_step(self, now: float) -> Step:
+        """Return what to do now."""
+        if now < self._resume_at:
+            return Step(Do.PAUSE, wait_s=self._resume_at - now)
+        if self._is_full():
+            return Step(Do.AWAIT_ROOM, wait_s=NAP_S)
+        position = self._feed.position
+        if position is not None:
+            if self._must_read or now >= self._tail_at:
+                return Step(Do.READ_TAIL, position=position)
+            return Step(Do.HEAR, wait_s=self._tail_at - now)
+        if self._items:  # else tables of several resets could pile up
+            return Step(Do.AWAIT_ROOM, wait_s=NAP_S)
+        return Step(Do.READ_PLACE if self._place is None else Do.READ_TABLE)
+
+    def _is_full(self) -> bool:
+        self._full = len(self._items) >= _MOST_AHEAD or (self._full and not self.has_room)
+        return self._full
+
+    # --- what came of it ------------------------------------------------------------------------------------
+
+    def heard(self, message: bytes) -> None:
+        """Take in a doorbell; empty = doorbells may have been missed."""
+        self._polling = False
+        self._bell_failures = self._unheard = 0
+        # What is to be read anyway is not decoded, and not kept for a consumer that is far behind.
+        in_vain = self._must_read or self._is_full() or (self._feed.position == ORIGIN and not self._blank)
+        known = None if in_vain else self._feed.doorbell(message)
+        if known is None:
+            self._must_read = True
+        else:
+            self._items.extend(known)
+
+    def found_place(self, position: str, now: float) -> None:
+        """Take in the id of the newest change: from here on every change is told."""
+        self._place = position
+        self._answered_at = now
+        if not self._with_table:
+            self._reset(None, now)
+
+    def found_table(self, table: Lookup, now: float) -> None:
+        """Take in the table, read after the place was."""
+        for error in table.corrupt:
+            _log.error("a key of the registry is corrupt, the rest is told: %s", error)
+        self._reset(table, now)
+
+    def found_page(self, page: ChangePage, now: float) -> None:
+        """Take in a page of the change stream."""
+        self._answered_at = now
+        self._begun = True
+        ours = self._feed.position
+        if page.lost or (ours == ORIGIN and page.position != ORIGIN):
+            self._lose(ours, ResetReason.LOST if page.lost else ResetReason.START)
+        else:
+            if page.corrupt:
+                count, first = len(page.corrupt), page.corrupt[0]
+                _log.error("%d entries of the change stream are passed over, the first: %s", count, first)
+            self._items.extend(page.changes)
+            self._unheard += bool(page.changes) and not self._must_read and not self._polling
+            self._feed.position = page.position
+            self._must_read = not page.complete
+            self._in_place()
+        self._tail_at = now + self._tail_s
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the doorbell has to be renewed, although it does not fail: its connection is half open."""
+        return self._unheard >= _DEAF_AFTER
+
+    def bell_due(self, now: float) -> bool:
+        """Whether a new doorbell is to be tried, when there is none."""
+        return now >= self._bell_at
+
+    def bell_failed(self, error: Exception, now: float) -> None:
+        """There is no doorbell: until there is a new one, the stream is read every `tail_s`."""
+        self._must_read = True
+        self._unheard = 0
+        self._bell_failures += 1
+        pause_s = self._pause_s(self._bell_failures)
+        self._bell_at = now + (_REFUSED_PAUSE_S if isinstance(error, StoreRefused) else pause_s)
+        if not self._polling:
+            self._polling = True
+            _log.info("no doorbell, changes are read every %s s meanwhile: %s", self._tail_s, error)
+
+    def failed(self, error: Exception, now: float) -> None:
+        """Something went wrong: said once, until the store answers again; the next step is a pause."""
+        self._must_read = True
+        if not self._begun and isinstance(error, StoreRefused):
+            self.refused = error
+        elif self._error is None and isinstance(error, CorruptData):
+            _log.error("changes are followed on when this is put right: %s", error)
+        elif self._error is None:
+            _log.warning("changes are followed on when the store answers again: %s", error)
+        self._error = str(error)
+        self._failures += 1
+        self._resume_at = now + self._pause_s(self._failures)
+
+    def _pause_s(self, failures: int) -> float:
+        ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, _MAX_DOUBLINGS))
+        return self._rng.uniform(ceiling / 2, ceiling)
+
+    def _lose(self, position: str | None, reason: ResetReason) -> None:
+        if reason is ResetReason.LOST:
+            _log.warning("the store lost changes after %s: following begins anew", position)
+        self._feed.position = self._place = None
+        self._reason = reason
+
+    def _reset(self, table: Lookup | None, now: float) -> None:
+        if self._place is None:
+            raise RuntimeError("a table without a place")
+        self._begun = True
+        self._blank = table is None or not (table.rows or table.groups)
+        self._items.append(Reset(self._place, table, self._reason))
+        self._feed.position, self._place = self._place, None
+        self._must_read = True  # doorbells that rang meanwhile were not taken in
+        self._answered_at = now
+        self._in_place()
+
+    def _in_place(self) -> None:
+        """What is told is up to date: trouble with the store is over."""
+        self._failures = 0
+        if self._error is not None:
+            self._error = None
+            _log.info("the store answers again, changes are followed on")

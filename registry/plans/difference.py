@@ -1,0 +1,91 @@
+"""What a registration has to write: the difference of two topic tables; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from .. import codec
+from ..errors import InvalidInput
+from ..model import TopicConfig
+
+__all__ = ["Difference", "check_entry", "difference", "difference_to_stored"]
+
+_MAX_PART_BYTES: Final = 262_144
+"""Of attributes and queue mappings: so much keeps Redis busy for no longer than many plain topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Topics to write or to remove."""
+
+    added: dict[str, TopicConfig] = field(default_factory=dict)
+    changed: dict[str, TopicConfig] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+
+    def chunks(self, size: int) -> Iterator[Difference]:
+        """Cut into parts of at most `size` topics each, and of not much more than 256 KiB besides names."""
+        added, changed, removed = list(self.added.items()), list(self.changed.items()), self.removed
+        start = 0
+        for end in self._ends(size):
+            from_changed, to_changed = max(0, start - len(added)), max(0, end - len(added))
+            from_removed, to_removed = max(0, from_changed - len(changed)), max(0, to_changed - len(changed))
+            yield Difference(
+                dict(added[start:end]),
+                dict(changed[from_changed:to_changed]),
+                removed[from_removed:to_removed],
+            )
+            start = end
+
+    def _ends(self, size: int) -> Iterator[int]:
+        """Yield where the parts end, counted over what is added, changed and removed."""
+        start, end, weight = 0, 0, 0
+        for config in chain(self.added.values(), self.changed.values()):
+            end += 1
+            if config.attributes or config.queue_mapping:
+                weight += len(codec.encode_config(config))
+            if end - start == size or weight >= _MAX_PART_BYTES:
+                yield end
+                start, weight = end, 0
+        total = end + len(self.removed)
+        yield from range(start + size, total, size)
+        if total > start:
+            yield total
+
+
+def check_entry(name: str, config: TopicConfig) -> None:
+    """Raise InvalidInput when a topic stands in a table under another name than its own."""
+    if name != config.topic_name:
+        raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
+
+
+def difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]) -> Difference:
+    """Return what makes `topics` of the table that was written before; raise InvalidInput."""
+    result, known = Difference(), 0
+    for name, config in topics.items():
+        old = base.get(name)
+        known += old is not None
+        if old is config:  # the usual case, and far cheaper than comparing
+            continue
+        check_entry(name, config)
+        if old is None:
+            result.added[name] = config
+        elif old != config:
+            result.changed[name] = config
+    if known < len(base):
+        result.removed.extend(name for name in base if name not in topics)
+    return result
+
+
+def difference_to_stored(stored: Mapping[str, bytes], topics: Mapping[str, TopicConfig]) -> Difference:
+    """Return what makes `topics` of the table that was read: topics to encoded configurations."""
+    result = Difference(removed=[name for name in stored if name not in topics])
+    for name, config in topics.items():
+        old = stored.get(name)
+        if old is None:
+            result.added[name] = config
+        elif old != codec.encode_config(config):
+            result.changed[name] = config
+    return result

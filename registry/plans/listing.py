@@ -1,0 +1,144 @@
+"""The operations that list: topics by kind and cluster, clusters, groups, owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from .. import codec
+from ..errors import CorruptData
+from ..keys import Keys
+from ..model import BrokerData, ClusterInfo, DataVersion, QueueData, Registration, TopicKind
+from .base import Plan, Reads, checked
+from .read import Listing, brokers, groups, mget
+from .view import Lookup
+
+__all__ = ["cluster_info", "member_group", "owner", "query_data_version", "system_topics", "topics"]
+
+_SCAN_COUNT: Final = 1_000
+_UNIT: Final = 1
+_UNIT_SUB: Final = 2
+
+_Rows = Iterable[QueueData]
+
+
+def _unit(rows: _Rows) -> bool:
+    return any(row.topic_sys_flag & _UNIT for row in rows)
+
+
+def _unit_sub(rows: _Rows) -> bool:
+    return any(row.topic_sys_flag & _UNIT_SUB for row in rows)
+
+
+def _unit_sub_not_unit(rows: _Rows) -> bool:
+    return _unit_sub(rows) and not _unit(rows)
+
+
+_IS: Final[Mapping[TopicKind, Callable[[list[QueueData]], bool]]] = {
+    TopicKind.ALL: bool,
+    TopicKind.UNIT: _unit,
+    TopicKind.UNIT_SUB: _unit_sub,
+    TopicKind.UNIT_SUB_NOT_UNIT: _unit_sub_not_unit,
+}
+
+
+def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> Plan[Listing[str]]:
+    """Return the topics that a live broker holds, sorted: of one cluster only, of one kind only.
+
+    RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_TOPICS_BY_CLUSTER, GET_UNIT_TOPIC_LIST,
+    GET_HAS_UNIT_SUB_TOPIC_LIST, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, which look at one broker's flags only.
+    Raises CorruptData when an index is foreign, StoreUnavailable, StoreRefused.
+    """
+    listing = yield from brokers(keys)
+    alive = {broker.broker_name for broker in listing.found if cluster in (None, broker.cluster)}
+    is_kind = _IS[kind]
+    corrupt = list(listing.corrupt)
+    found: set[str] = set()
+    cursor = 0
+    while True:
+        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
+        cursor, members = checked(keys.topics, page)
+        names = [member.decode(errors="replace") for member in members]
+        values = yield from mget([keys.topic(name) for name in names])
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                rows, bad = codec.decode_index(keys.topic(name), value)
+                corrupt += [bad] if bad else []
+                if is_kind([row for row in rows if row.broker_name in alive]):
+                    found.add(name)
+        if cursor == 0:
+            return Listing(sorted(found), tuple(corrupt))
+
+
+def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]]:
+    """Return the live brokers by name and by cluster (RocketMQ: GET_BROKER_CLUSTER_INFO).
+
+    Raises as `topics`.
+    """
+    listing = yield from brokers(keys)
+    clusters: dict[str, list[str]] = {}
+    for broker in listing.found:
+        clusters.setdefault(broker.cluster, []).append(broker.broker_name)
+    return (
+        ClusterInfo(
+            {broker.broker_name: broker for broker in listing.found},
+            {cluster: tuple(names) for cluster, names in sorted(clusters.items())},
+        ),
+        listing.corrupt,
+    )
+
+
+def system_topics(keys: Keys) -> Plan[Listing[str]]:
+    """Return the names of all clusters and brokers: each broker has topics so called.
+
+    RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS. Raises as `topics`.
+    """
+    info, corrupt = yield from cluster_info(keys)
+    return Listing(sorted({*info.clusters, *info.brokers}), corrupt)
+
+
+def member_group(keys: Keys, broker_name: str) -> Plan[BrokerData | None]:
+    """Return the live replicas of a broker, without promotion (RocketMQ: GET_BROKER_MEMBER_GROUP), or None.
+
+    Raises CorruptData, StoreUnavailable, StoreRefused.
+    """
+    found: Lookup = yield from groups(keys, (broker_name,))
+    if found.corrupt:
+        raise found.corrupt[0]
+    return found.alive.get(broker_name)
+
+
+def owner(keys: Keys, broker_name: str, broker_id: int) -> Plan[Registration | None]:
+    """Return the registration that holds a (broker, id) at the moment, without its topics; None = nobody.
+
+    For who acts in the owner's name without having registered it, such as a name server front.
+    Raises CorruptData, StoreUnavailable, StoreRefused.
+    """
+    group_key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
+    fields = (f"epoch:{broker_id}", f"member:{broker_id}", "cluster", "token")
+    group, lease = yield Reads((("HMGET", group_key, *fields), ("GET", lease_key)))
+    epoch, member, cluster, token = checked(group_key, group)
+    value = checked(lease_key, lease)
+    if value is None or member is None or cluster is None:
+        return None
+    held = codec.decode_lease(value)
+    if held is None:
+        raise CorruptData(lease_key, f"{value[:80]!r} is no lease")
+    if str(held[0]).encode() != epoch:  # a lease of an owner that has been superseded, for a moment
+        return None
+    broker = codec.decode_broker(group_key, broker_name, broker_id, cluster.decode(errors="replace"), member)
+    return Registration(broker, held[0], (token or b"").decode(errors="replace"), {}, complete=False)
+
+
+def query_data_version(
+    keys: Keys, broker_name: str, broker_id: int, version: DataVersion
+) -> Plan[tuple[bool, DataVersion | None]]:
+    """Return whether a version is not the registered one, and that one (RocketMQ: QUERY_DATA_VERSION).
+
+    A broker that is not registered has changed. Raises CorruptData, StoreUnavailable, StoreRefused.
+    """
+    key = keys.broker(broker_name)
+    (reply,) = yield Reads((("HGET", key, f"version:{broker_id}"),))
+    value = checked(key, reply)
+    stored = None if value is None else codec.decode_data_version(key, value)
+    return stored != version, stored

@@ -1,0 +1,1 @@
+"""Verify and rebuild: what is not as the design says, and mending it."""

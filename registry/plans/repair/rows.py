@@ -1,0 +1,313 @@
+"""The route index against the brokers' own tables: what differs, and how a broker's rows are made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from ... import codec, scripts
+from ...checks import check_broker_name, check_name
+from ...config import RegistryConfig
+from ...differences import Difference, DifferenceKind
+from ...errors import CorruptData, InvalidInput
+from ...keys import Keys
+from ...model import Change, ChangeKind
+from ..base import Call, Command, Plan, Reply, script_reply
+from ..read import mget
+from .look import FOREIGN, Check, ask
+
+__all__ = ["check_indexes", "check_table", "fixed_index", "mend_rows"]
+
+_TRIES: Final = 10
+_NO_TABLE: Final = b""
+"""A configuration is never empty: the broker's table does not have the topic."""
+
+
+@lru_cache(maxsize=16_384)
+def _broker_of(row: bytes) -> str:
+    """Return the broker that a row names, or nothing when no broker can be called so."""
+    try:
+        name = row.partition(b" ")[0].decode()
+        check_broker_name(name)
+    except (UnicodeDecodeError, InvalidInput):
+        return ""
+    return name
+
+
+# A broker has few shapes of topics.
+@lru_cache(maxsize=65_536)
+def _config_problem(config: bytes) -> str:
+    try:
+        codec.decode_config("", "t", config)
+    except CorruptData as error:
+        return error.reason.partition(": ")[2] or error.reason
+    return ""
+
+
+def _rows(index: bytes) -> list[bytes]:
+    return index.split(b"\n") if index else []
+
+
+def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
+    """Return a route index with the one row that a broker's configuration makes, and no row of nobody.
+
+    With no configuration the broker has no row. The rows of others stay as they are, and where they are.
+    """
+    mine = codec.encode_row(broker_name.encode(), config) if config and broker_name else None
+    kept: list[bytes] = []
+    for row in _rows(index):
+        name = _broker_of(row)
+        if name != broker_name and name:
+            kept.append(row)
+        elif name and mine is not None:
+            kept.append(mine)
+            mine = None
+    return b"\n".join(kept if mine is None else [*kept, mine])
+
+
+def check_indexes(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
+    """Return what to look at again, of the route indexes of some topics."""
+    values = yield from mget([keys.topic(topic) for topic in topics])
+    named = [dict.fromkeys(filter(None, map(_broker_of, _rows(value or b"")))) for value in values]
+    wanted: dict[str, list[str]] = {}
+    for topic, names in zip(topics, named, strict=True):
+        for name in names:
+            wanted.setdefault(name, []).append(topic)
+    commands: list[Command] = [("HMGET", keys.broker_topics(name), *of) for name, of in wanted.items()]
+    listed, *tables = yield from ask([("SMISMEMBER", keys.topics, *topics), *commands])
+    configs: dict[tuple[str, str], Reply] = {}
+    for (name, of), table in zip(wanted.items(), tables, strict=True):
+        found = [FOREIGN] * len(of) if table is FOREIGN else table
+        configs.update(((name, topic), config) for topic, config in zip(of, found, strict=True))
+    memberships = [FOREIGN] * len(topics) if listed is FOREIGN else listed
+    checks = []
+    for topic, value, names, member in zip(topics, values, named, memberships, strict=True):
+        check = _index_check(keys, topic, tuple(names))
+        if check.judge([value, member, *(configs[name, topic] for name in names)]):
+            checks.append(check)
+    return checks
+
+
+def _index_check(keys: Keys, topic: str, names: Sequence[str]) -> Check:
+    """Return the check of one route index, as far as its rows are of the brokers with those names."""
+    key = keys.topic(topic)
+
+    def judge(replies: Sequence[Reply]) -> list[Difference]:
+        value, listed, *configs = replies
+        if value is None or value is FOREIGN:
+            return []
+        found = _index_differences(key, topic, value, dict(zip(names, configs, strict=True)))
+        if listed == 0:
+            text = "the topic is not in the set of topics"
+            found.append(Difference(kind=DifferenceKind.TOPIC_UNLISTED, key=key, text=text, topic=topic))
+        return found
+
+    tables: list[Command] = [("HGET", keys.broker_topics(name), topic) for name in names]
+    return Check((("GET", key), ("SISMEMBER", keys.topics, topic), *tables), judge)
+
+
+def _index_differences(key: str, topic: str, index: bytes, configs: Mapping[str, Reply]) -> list[Difference]:
+    found: list[Difference] = []
+    rows: dict[str, list[bytes]] = {}
+    for row in index.split(b"\n"):
+        rows.setdefault(_broker_of(row), []).append(row)
+    nobodys = rows.pop("", [])
+    if nobodys:
+        text = f"{len(nobodys)} rows are of no broker, the first is {nobodys[0][:80]!r}"
+        found.append(Difference(kind=DifferenceKind.ROW_CORRUPT, key=key, text=text, topic=topic))
+    for name, of_broker in rows.items():
+        config = configs.get(name, FOREIGN)  # a broker that was not in the first look
+        if config is FOREIGN or (config is not None and _config_problem(config)):
+            continue  # what the row should be, nobody knows; the table is reported
+        kind, text = _row_problem(name, of_broker, config)
+        if kind is not None:
+            found.append(Difference(kind=kind, key=key, text=text, broker_name=name, topic=topic))
+    return found
+
+
+def _row_problem(name: str, rows: Sequence[bytes], config: bytes | None) -> tuple[DifferenceKind | None, str]:
+    if config is None:
+        return DifferenceKind.ROW_WITHOUT_TABLE, f"has a row of {name}, whose table does not have the topic"
+    if len(rows) > 1:
+        return DifferenceKind.ROW_DUPLICATE, f"has {len(rows)} rows of {name}"
+    expected = codec.encode_row(name.encode(), config)
+    if rows[0] == expected:
+        return None, ""
+    if codec.decode_index("", rows[0])[1] is not None:
+        return DifferenceKind.ROW_CORRUPT, f"{rows[0][:80]!r} is no route; it should be {expected[:80]!r}"
+    return DifferenceKind.ROW_STALE, f"has the row {rows[0][:80]!r}; it should be {expected[:80]!r}"
+
+
+def check_table(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Check]]:
+    """Return what to look at again, of some entries of a broker's own table."""
+    checks: list[Check] = []
+    topics: list[str] = []
+    for name, config in entries.items():
+        problem = _name_problem(name) or _config_problem(config)
+        if problem:
+            checks.append(_config_check(keys, broker_name, name))
+        else:
+            topics.append(name.decode())
+    mark = b"\n" + broker_name.encode() + b" "
+    values = yield from mget([keys.topic(topic) for topic in topics])
+    for topic, value in zip(topics, values, strict=True):
+        if value is None or mark not in b"\n" + value:
+            checks.append(_row_check(keys, broker_name, topic))
+    return checks
+
+
+def _name_problem(name: bytes) -> str:
+    try:
+        check_name("topicName", name.decode())
+    except (UnicodeDecodeError, InvalidInput) as error:
+        return str(error)
+    return ""
+
+
+def _config_check(keys: Keys, broker_name: str, name: bytes) -> Check:
+    key = keys.broker_topics(broker_name)
+    topic = name.decode(errors="replace")
+
+    def judge(replies: Sequence[Reply]) -> list[Difference]:
+        (config,) = replies
+        if config is None or config is FOREIGN:
+            return []
+        unnamed = _name_problem(name)
+        problem = unnamed or _config_problem(config)
+        if not problem:
+            return []
+        text = f"the entry {name[:80]!r}: {problem}; " + (
+            "remove it" if unnamed else "the broker writes it anew when it starts without its registration"
+        )
+        return [
+            Difference(
+                kind=DifferenceKind.CONFIG_CORRUPT,
+                key=key,
+                text=text,
+                mendable=False,
+                broker_name=broker_name,
+                topic=topic,
+                part=name,
+            )
+        ]
+
+    return Check((("HGET", key, name),), judge)
+
+
+def _row_check(keys: Keys, broker_name: str, topic: str) -> Check:
+    table, index = keys.broker_topics(broker_name), keys.topic(topic)
+    mark = b"\n" + broker_name.encode() + b" "
+
+    def judge(replies: Sequence[Reply]) -> list[Difference]:
+        config, value = replies
+        if config in (None, FOREIGN) or value is FOREIGN or mark in b"\n" + (value or b""):
+            return []
+        if _config_problem(config):
+            return []
+        text = f"has no row of {broker_name}, whose table has the topic"
+        return [
+            Difference(
+                kind=DifferenceKind.ROW_MISSING, key=index, text=text, broker_name=broker_name, topic=topic
+            )
+        ]
+
+    return Check((("HGET", table, topic), ("GET", index)), judge)
+
+
+@dataclass(slots=True)
+class _Mend:
+    """What one script call writes."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    writes: list[tuple[str, bytes, bytes, bytes]] = field(default_factory=list)
+    """Topic, its configuration and its index as they were read, the index to write."""
+
+
+def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -> Plan[set[str]]:
+    """Make a broker's rows in some indexes as its table says; return the topics that could not be mended.
+
+    What is written meanwhile is looked at again: nothing newer is overwritten. With no broker name, the rows
+    of nobody are removed. Raises CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    """
+    keys = Keys(config.namespace)
+    left = list(dict.fromkeys(topics))
+    for _ in range(_TRIES):
+        mend, hopeless = yield from _plan_mend(keys, broker_name, left)
+        moved: list[str] = []
+        for start in range(0, len(mend.writes), config.chunk_topics):
+            part = mend.writes[start : start + config.chunk_topics]
+            moved += yield from _write(config, keys, broker_name, mend, part)
+        if not moved:
+            return hopeless
+        left = [*moved, *hopeless]
+    return set(left)
+
+
+def _plan_mend(keys: Keys, broker_name: str, topics: Sequence[str]) -> Plan[tuple[_Mend, set[str]]]:
+    """Read what there is and return what to write, and the topics whose configuration is corrupt."""
+    table: Sequence[bytes | None] = [None] * len(topics)
+    if broker_name and topics:
+        (reply,) = yield from ask([("HMGET", keys.broker_topics(broker_name), *topics)])
+        if reply is FOREIGN:
+            return _Mend(), set(topics)
+        table = reply
+    indexes = yield from mget([keys.topic(topic) for topic in topics])
+    mend, hopeless = _Mend(), set[str]()
+    mark = b"\n" + broker_name.encode() + b" "
+    for topic, found, value in zip(topics, table, indexes, strict=True):
+        config, index = found or _NO_TABLE, value or b""
+        if config and _config_problem(config):
+            hopeless.add(topic)
+            continue
+        fixed = fixed_index(index, broker_name, config)
+        if fixed == index and value != b"":
+            continue
+        mend.writes.append((topic, config, index, fixed))
+        if not config:
+            mend.removed.append(topic)
+        elif mark in b"\n" + index:
+            mend.changed.append(topic)
+        else:
+            mend.added.append(topic)
+    return mend, hopeless
+
+
+def _write(
+    config: RegistryConfig,
+    keys: Keys,
+    broker_name: str,
+    mend: _Mend,
+    part: Sequence[tuple[str, bytes, bytes, bytes]],
+) -> Plan[list[str]]:
+    """Write a part of what is to be written; return the topics that have changed meanwhile."""
+    named = {topic for topic, *_ in part}
+    record = Change(
+        kind=ChangeKind.TOPICS,
+        broker_name=broker_name,
+        added=tuple(topic for topic in mend.added if topic in named),
+        changed=tuple(topic for topic in mend.changed if topic in named),
+        removed=tuple(topic for topic in mend.removed if topic in named),
+    )
+    prefix = keys.topic("")
+    call = Call(
+        scripts.MEND_ROWS,
+        (
+            keys.broker_topics(broker_name),
+            keys.topics,
+            keys.changes,
+            keys.schema,
+            *(prefix + topic for topic, *_ in part),
+        ),
+        (
+            codec.encode_change(record) if broker_name else "",
+            config.feed_bounds,
+            len(prefix.encode()),
+            *(value for _, found, index, fixed in part for value in (found, index, fixed)),
+        ),
+    )
+    _, *numbers = yield from script_reply(call)
+    return [part[number][0] for number in numbers]

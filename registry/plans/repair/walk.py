@@ -1,0 +1,278 @@
+"""Verify: a walk through all keys of a registry that finds what is not as the design says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from ... import scripts
+from ...checks import check_broker_name, check_name
+from ...codec import is_text
+from ...config import RegistryConfig
+from ...differences import Difference, DifferenceKind, Progress
+from ...errors import InvalidInput
+from ...health.table import late_ms
+from ...keys import KeyKind, Keys
+from ..base import Call, Plan, Reads, checked, script_reply
+from ..operator import check_schema
+from ..read import mget
+from ..stream import Page, Stream
+from .checks import (
+    broker_listed,
+    deadline_check,
+    group_check,
+    lease_check,
+    member_check,
+    namespace_check,
+    schema_check,
+    table_group_check,
+    topic_listed,
+)
+from .look import FOREIGN, Check, ask, confirm, suspects
+from .rows import check_indexes, check_table
+
+__all__ = ["entry_counts", "verify"]
+
+_AT_ONCE: Final = 1_000
+_MEMBER: Final = re.compile(rb"member:([0-9]{1,19})")
+_LEASE_MEMBER: Final = re.compile(rb"([^:]+):([0-9]{1,19})")
+_GLOB: Final = re.compile(r"([\\*?\[\]^-])")
+_ENDED_MS: Final = -1
+
+_Named = tuple[KeyKind, tuple[str, ...], str]
+"""The kind of a key, the names in it, and the key."""
+
+
+def verify(config: RegistryConfig) -> Stream[Difference]:
+    """Find what is not as it should be, online: what is written meanwhile is no difference.
+
+    All keys in the registry's namespace are walked through, page by page; those of others in the same server
+    are passed over. What looks wrong is looked at again, in one atomic step.
+    Raises NewerSchema, StoreRefused, StoreUnavailable.
+    """
+    keys = Keys(config.namespace)
+    yield from check_schema(keys)
+    count = _Count((yield from _estimate(keys)))
+    schema = yield from confirm((yield from suspects([schema_check(keys)])))
+    yield count.page(schema, 0)
+    yield from _walk_keys(keys, count)
+    yield from _walk_topics(keys, count)
+    yield from _walk_brokers(keys, count)
+    yield from _walk_deadlines(keys, count, late_ms(config))
+
+
+class _Count:
+    """How far the walk has come."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+
+    def page(self, found: Iterable[Difference], done: int) -> Page[Difference]:
+        """Return a page after `done` more keys or entries."""
+        self._done += done
+        return Page(tuple(found), Progress(self._done, max(self._total, self._done)))
+
+
+def entry_counts(keys: Keys) -> Plan[dict[str, int]]:
+    """Return how many topics each listed broker has in its table; an index of another type lists nobody."""
+    (listed,) = yield from ask([("HKEYS", keys.brokers)])
+    names = [] if listed is FOREIGN else sorted(name.decode(errors="replace") for name in listed)
+    counts: dict[str, int] = {}
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        lengths = yield from ask([("HLEN", keys.broker_topics(name)) for name in some])
+        counts.update((name, 0 if n is FOREIGN else n) for name, n in zip(some, lengths, strict=True))
+    return counts
+
+
+def _estimate(keys: Keys) -> Plan[int]:
+    counts = yield from entry_counts(keys)
+    sizes = yield from ask([("SCARD", keys.topics), ("ZCARD", keys.deadlines), ("SCARD", keys.namespaces)])
+    topics, deadlines, namespaces = (0 if size is FOREIGN else size for size in sizes)
+    # Topics, brokers and deadlines are walked through twice: as keys, and as what the listings say.
+    return sum(counts.values()) + 3 * len(counts) + 2 * topics + 2 * deadlines + namespaces
+
+
+def _walk_keys(keys: Keys, count: _Count) -> Stream[Difference]:
+    """Look at every key, and by its kind at what it holds."""
+    cursor: Any = 0
+    pattern = _GLOB.sub(r"\\\1", keys.prefix) + ":*"
+    while True:
+        # TIME keeps it a pipeline, whose replies are the same for a Cluster's client and any other.
+        reply, _ = yield Reads((("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE), ("TIME",)))
+        cursor, names = checked(keys.prefix, reply)
+        found, usual = yield from _kinds(keys, names)
+        checks = yield from _checks(keys, usual)
+        yield count.page([*found, *(yield from confirm(checks))], len(names))
+        for kind, named, key in usual:
+            if kind.name == "broker:<broker>:topics":
+                yield from _walk_table(keys, count, named[0], key)
+        if int(cursor) == 0:
+            return
+
+
+def _kinds(keys: Keys, names: Sequence[bytes]) -> Plan[tuple[list[Difference], list[_Named]]]:
+    """Tell the keys of other kinds, types and lifetimes from those that are as they should be."""
+    found: list[Difference] = []
+    known: list[_Named] = []
+    for name in dict.fromkeys(names):
+        text = name.decode(errors="backslashreplace")
+        kind = keys.kind_of(text) if text.encode() == name else None
+        if kind is None or not _legal(kind):
+            what = "the registry has no such key; move it away"
+            found.append(Difference(kind=DifferenceKind.UNKNOWN_KEY, key=text, text=what, mendable=False))
+        else:
+            known.append((*kind, text))
+    if not known:
+        return found, []
+    arguments = [word for kind, *_ in known for word in (kind.type_name, "1" if kind.expires else "0")]
+    _, *odd = yield from script_reply(Call(scripts.ODD_KEYS, [key for *_, key in known], arguments))
+    foreign = set()
+    for number, type_name, left_ms in zip(odd[::3], odd[1::3], odd[2::3], strict=True):
+        difference = _odd(known[number - 1], type_name, left_ms)
+        found.append(difference)
+        if difference.kind is DifferenceKind.WRONG_TYPE:
+            foreign.add(number - 1)
+    return found, [named for number, named in enumerate(known) if number not in foreign]
+
+
+def _legal(kind: tuple[KeyKind, tuple[str, ...]]) -> bool:
+    """Whether the names in a key can be those of topics and brokers."""
+    of, names = kind
+    try:
+        if "<topic>" in of.name:
+            check_name("topicName", names[0])
+        elif "<broker>" in of.name:
+            check_broker_name(names[0])
+    except InvalidInput:
+        return False
+    return True
+
+
+def _odd(named: _Named, type_name: str, left_ms: int) -> Difference:
+    kind, _, key = named
+    if type_name != kind.type_name:
+        text = f"is a {type_name}, not a {kind.type_name}; move it away"
+        return Difference(kind=DifferenceKind.WRONG_TYPE, key=key, text=text, mendable=False)
+    if kind.expires:
+        return Difference(kind=DifferenceKind.NO_TTL, key=key, text="never ends")
+    text = f"vanishes in {left_ms} ms"
+    return Difference(kind=DifferenceKind.UNWANTED_TTL, key=key, text=text)
+
+
+def _checks(keys: Keys, named: Sequence[_Named]) -> Plan[list[Check]]:
+    """Return what to look at again, of some keys."""
+    by_kind: dict[str, list[tuple[str, ...]]] = {}
+    for kind, names, _ in named:
+        by_kind.setdefault(kind.name, []).append(names)
+    topics = [topic for (topic,) in by_kind.get("topic:<topic>", ())]
+    checks = (yield from check_indexes(keys, topics)) if topics else []
+    groups = [name for (name,) in by_kind.get("broker:<broker>", ())]
+    singles = [group_check(keys, name) for name in groups]
+    singles += yield from _member_checks(keys, groups)
+    singles += [table_group_check(keys, name) for (name,) in by_kind.get("broker:<broker>:topics", ())]
+    singles += [
+        lease_check(keys, name, int(number)) for name, number in by_kind.get("lease:<broker>:<id>", ())
+    ]
+    singles += [namespace_check(keys, name) for (name,) in by_kind.get("kv:<namespace>", ())]
+    return [*checks, *(yield from suspects(singles))]
+
+
+def _member_checks(keys: Keys, names: Sequence[str]) -> Plan[list[Check]]:
+    replies = yield from ask([("HKEYS", keys.broker(name)) for name in names])
+    return [
+        member_check(keys, name, int(match[1]))
+        for name, fields in zip(names, replies, strict=True)
+        if fields is not FOREIGN
+        for match in map(_MEMBER.fullmatch, fields)
+        if match is not None
+    ]
+
+
+def _walk_table(keys: Keys, count: _Count, broker_name: str, key: str) -> Stream[Difference]:
+    cursor = 0
+    while True:
+        (reply,) = yield from ask([("HSCAN", key, cursor, "COUNT", _AT_ONCE)])
+        if reply is FOREIGN:
+            return
+        cursor, entries = reply
+        checks = yield from check_table(keys, broker_name, entries)
+        yield count.page((yield from confirm(checks)), len(entries))
+        if cursor == 0:
+            return
+
+
+def _walk_topics(keys: Keys, count: _Count) -> Stream[Difference]:
+    cursor = 0
+    while True:
+        (reply,) = yield from ask([("SSCAN", keys.topics, cursor, "COUNT", _AT_ONCE)])
+        if reply is FOREIGN:
+            return
+        cursor, members = reply
+        names, garbage = _names(members)
+        values = yield from mget([keys.topic(name) for name in names])
+        gone = [name for name, value in zip(names, values, strict=True) if value is None]
+        found = yield from confirm([topic_listed(keys, name) for name in gone])
+        text = "the set of topics has {!r}, which is no name; remove it"
+        found += [_garbage(keys.topics, DifferenceKind.TOPIC_GONE, text, part) for part in garbage]
+        yield count.page(found, len(members))
+        if cursor == 0:
+            return
+
+
+def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
+    cursor = 0
+    while True:
+        (reply,) = yield from ask([("HSCAN", keys.brokers, cursor, "COUNT", _AT_ONCE)])
+        if reply is FOREIGN:
+            return
+        cursor, members = reply
+        names, garbage = _names(members)
+        found = yield from confirm((yield from suspects([broker_listed(keys, name) for name in names])))
+        text = "the index of brokers has {!r}, which is no name; remove it"
+        found += [_garbage(keys.brokers, DifferenceKind.BROKER_GONE, text, part) for part in garbage]
+        yield count.page(found, len(members))
+        if cursor == 0:
+            return
+
+
+def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Difference]:
+    cursor = 0
+    while True:
+        clock, reply = yield from ask([("TIME",), ("ZSCAN", keys.deadlines, cursor, "COUNT", _AT_ONCE)])
+        if reply is FOREIGN:
+            return
+        cursor, members = reply
+        late = (int(clock[0]) * 1000 + int(clock[1]) // 1000) - late_ms
+        leases, garbage = [], []
+        for member, score in members:
+            lease = _lease_of(member)
+            if lease is None:
+                garbage.append(member)
+            elif score < late:
+                leases.append(lease)
+        checks = [deadline_check(keys, *lease, late_ms) for lease in leases]
+        found = yield from confirm((yield from suspects(checks)))
+        text = "has {!r}, which is no broker:id; remove it"
+        found += [_garbage(keys.deadlines, DifferenceKind.DEADLINE_CORRUPT, text, part) for part in garbage]
+        yield count.page(found, len(members))
+        if cursor == 0:
+            return
+
+
+def _lease_of(member: bytes) -> tuple[str, int] | None:
+    """Return the broker name and id that a deadline stands for."""
+    match = _LEASE_MEMBER.fullmatch(member)
+    return (match[1].decode(), int(match[2])) if match is not None and is_text(member) else None
+
+
+def _names(members: Iterable[bytes]) -> tuple[list[str], list[bytes]]:
+    """Return the members that are text, and those that are not."""
+    members = list(dict.fromkeys(members))
+    return [m.decode() for m in members if is_text(m)], [m for m in members if not is_text(m)]
+
+
+def _garbage(key: str, kind: DifferenceKind, text: str, part: bytes) -> Difference:
+    return Difference(kind=kind, key=key, text=text.format(part[:80]), mendable=False, part=part)

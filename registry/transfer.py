@@ -1,0 +1,419 @@
+"""The form of an exported registry: a line of JSON a thing, the first says what it is, the last how much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from . import codec
+from .checks import check_name
+from .config import RegistryConfig
+from .errors import CorruptData, InvalidInput, RegistryError
+from .model import Broker, DataVersion, QueueMapping, TopicConfig
+from .plans import Plan
+from .plans.forget import NOBODY
+from .plans.transfer import (
+    BrokerRecord,
+    KvRecord,
+    Outcome,
+    Record,
+    Skipped,
+    Written,
+    check_kv,
+    import_broker,
+    import_kv,
+)
+from .scripts import SCHEMA
+
+__all__ = ["Counts", "ImportSummary", "Reader", "Refusal", "Unit", "Writer", "aunits", "check", "import_unit"]
+
+FORMAT: Final = "sharedroutes-export"
+VERSION: Final = 1
+_KV_AT_ONCE: Final = 500
+_COUNTED: Final = ("broker", "topic", "kv", "skipped")
+
+_TOPIC_FIELDS: Final = {
+    "topicName": "topic_name",
+    "readQueueNums": "read_queue_nums",
+    "writeQueueNums": "write_queue_nums",
+    "perm": "perm",
+    "topicSysFlag": "topic_sys_flag",
+    "order": "order",
+    "topicFilterType": "topic_filter_type",
+    "attributes": "attributes",
+}
+_VERSION_FIELDS: Final = {"stateVersion": "state_version", "timestamp": "timestamp", "counter": "counter"}
+_MAPPING_FIELDS: Final = {
+    "totalQueues": "total_queues",
+    "epoch": "epoch",
+    "currIdMap": "current_ids",
+    "scope": "scope",
+    "dirty": "dirty",
+}
+
+
+class Writer:
+    """Makes lines of records, each with its line feed."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._counts: Counter[str] = Counter()
+
+    def header(self) -> bytes:
+        """Return the first line."""
+        return _line({"format": FORMAT, "version": VERSION, "schema": SCHEMA, "namespace": self._namespace})
+
+    def lines(self, record: Record) -> Iterator[bytes]:
+        """Yield the lines of a record."""
+        if isinstance(record, BrokerRecord):
+            yield self._counted("broker", _broker_fields(record))
+            for config in record.topics.values():
+                yield self._counted("topic", {"brokerName": record.broker_name, **_topic_fields(config)})
+        elif isinstance(record, KvRecord):
+            fields = {"namespace": record.namespace, "key": record.key, "value": record.value}
+            yield self._counted("kv", fields)
+        else:
+            yield self._counted("skipped", {"key": record.key, "reason": record.reason})
+
+    def end(self) -> bytes:
+        """Return the last line: a file without it is truncated."""
+        return _line({"type": "end", **{kind: self._counts[kind] for kind in _COUNTED}})
+
+    def _counted(self, kind: str, fields: Mapping[str, Any]) -> bytes:
+        self._counts[kind] += 1
+        return _line({"type": kind, **fields})
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _broker_fields(record: BrokerRecord) -> dict[str, Any]:
+    return {
+        "brokerName": record.broker_name,
+        "cluster": record.cluster,
+        "wiped": record.wiped,
+        "versions": {
+            str(broker_id): {theirs: getattr(version, ours) for theirs, ours in _VERSION_FIELDS.items()}
+            for broker_id, version in sorted(record.versions.items())
+        },
+        "members": {
+            str(broker_id): orjson.Fragment(codec.encode_member(broker))
+            for broker_id, broker in sorted(record.members.items())
+        },
+    }
+
+
+def _topic_fields(config: TopicConfig) -> dict[str, Any]:
+    fields = {theirs: getattr(config, ours) for theirs, ours in _TOPIC_FIELDS.items()}
+    fields["attributes"] = dict(config.attributes)
+    if config.queue_mapping is not None:
+        fields["queueMapping"] = orjson.Fragment(codec.encode_mapping(config.queue_mapping))
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is imported in one go: a broker with its table, some key-value pairs, or what was skipped."""
+
+    line: int
+    """The number of its first line."""
+
+    broker: BrokerRecord | None = None
+    pairs: tuple[KvRecord, ...] = ()
+    skipped: Skipped | None = None
+
+
+class Reader:
+    """Reads the lines of an export; every problem is an InvalidInput that names the line.
+
+    It is fed line by line and gives units as they are complete; `finish` ends it.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        """How many lines it was fed."""
+
+        self._started = False
+        self._ended = False
+        self._counts: Counter[str] = Counter()
+        self._seen: set[str] = set()
+        self._broker: Unit | None = None
+        self._topics: dict[str, TopicConfig] = {}
+        self._pairs: list[KvRecord] = []
+        self._kinds: Mapping[str, Callable[[dict[str, Any]], Iterator[Unit]]] = {
+            "broker": self._take_broker,
+            "topic": self._take_topic,
+            "kv": self._take_pair,
+            "skipped": self._take_skipped,
+            "end": self._take_end,
+        }
+
+    def units(self, lines: Iterable[bytes | str]) -> Iterator[Unit]:
+        """Yield the units of all lines; raise InvalidInput."""
+        for line in lines:
+            yield from self.feed(line)
+        self.finish()
+
+    def feed(self, line: bytes | str) -> Iterator[Unit]:
+        """Yield the units that are complete with this line; raise InvalidInput."""
+        self.lines += 1
+        if not line.strip():
+            raise self._problem("is empty")
+        fields = self._object(line)
+        if not self._started:
+            self._start(fields)
+            return
+        if self._ended:
+            raise self._problem("stands after the last line")
+        kind = fields.pop("type", None)
+        take = self._kinds.get(kind) if isinstance(kind, str) else None
+        if take is None:
+            raise self._problem(f"type: {kind!r:.80} is none of {', '.join(self._kinds)}")
+        try:
+            yield from take(fields)
+        except (KeyError, TypeError, AttributeError, ValueError, CorruptData) as error:
+            if isinstance(error, _Problem):
+                raise
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise self._problem(f"{kind}: {what}") from None
+        self._counts[str(kind)] += 1
+
+    def finish(self) -> None:
+        """Raise InvalidInput unless the last line was there."""
+        if not self._ended:
+            raise InvalidInput(
+                f"line {self.lines}: the export is truncated: its last line, with the counts, is missing"
+            )
+
+    def _problem(self, text: str) -> InvalidInput:
+        return _Problem(f"line {self.lines}: {text}")
+
+    def _object(self, line: bytes | str) -> dict[str, Any]:
+        try:
+            fields = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise self._problem(f"is no JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise self._problem(f"expected an object, got {fields!r:.80}")
+        return fields
+
+    def _start(self, fields: dict[str, Any]) -> None:
+        if fields.get("format") != FORMAT:
+            raise self._problem(f"is no export: format is {fields.get('format')!r:.80}, not {FORMAT!r}")
+        for name, known in (("version", VERSION), ("schema", SCHEMA)):
+            found = fields.get(name)
+            if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+                raise self._problem(f"{name}: expected a number, got {found!r:.80}")
+            if found > known:
+                raise self._problem(
+                    f"{name} {found} is newer than {known}, which this sharedroutes knows: upgrade it"
+                )
+        self._started = True
+
+    def _take_broker(self, fields: dict[str, Any]) -> Iterator[Unit]:
+        name, cluster, wiped = fields.pop("brokerName"), fields.pop("cluster"), fields.pop("wiped")
+        if name in self._seen:
+            raise self._problem(f"broker {name!r} stands twice")
+        if not isinstance(wiped, bool):
+            raise self._problem(f"wiped: expected true or false, got {wiped!r:.80}")
+        Broker(name, NOBODY)  # checks the name
+        if cluster != "":
+            check_name("cluster", cluster)
+        versions = {_id(key): _version(value) for key, value in fields.pop("versions").items()}
+        members = fields.pop("members")
+        for key, value in members.items():
+            codec.decode_broker("members", name, _id(key), cluster or "unknown", orjson.dumps(value))
+        _nothing_else(fields)
+        yield from self._flush()
+        self._seen.add(name)
+        self._topics = {}
+        record = BrokerRecord(name, cluster, wiped, versions, {}, self._topics)
+        self._broker = Unit(self.lines, broker=record)
+
+    def _take_topic(self, fields: dict[str, Any]) -> Iterator[Unit]:
+        name = fields.pop("brokerName")
+        record = self._broker.broker if self._broker is not None else None
+        if record is None or record.broker_name != name:
+            raise self._problem(f"topic of broker {name!r:.80}, whose line is not the last one before")
+        mapping = fields.pop("queueMapping", None)
+        values = {ours: fields.pop(theirs) for theirs, ours in _TOPIC_FIELDS.items()}
+        _nothing_else(fields)
+        config = TopicConfig(**values, queue_mapping=None if mapping is None else _mapping(mapping))
+        if config.topic_name in self._topics:
+            raise self._problem(f"topic {config.topic_name!r} of broker {name!r} stands twice")
+        self._topics[config.topic_name] = config
+        yield from ()
+
+    def _take_pair(self, fields: dict[str, Any]) -> Iterator[Unit]:
+        record = KvRecord(fields.pop("namespace"), fields.pop("key"), fields.pop("value"))
+        _nothing_else(fields)
+        check_kv(record)
+        if self._broker is not None or len(self._pairs) == _KV_AT_ONCE:
+            yield from self._flush()
+        self._pairs.append(record)
+
+    def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Unit]:
+        skipped = Skipped(str(fields.pop("key")), str(fields.pop("reason")))
+        _nothing_else(fields)
+        yield Unit(self.lines, skipped=skipped)
+
+    def _take_end(self, fields: dict[str, Any]) -> Iterator[Unit]:
+        for kind in _COUNTED:
+            told = fields.pop(kind)
+            if told != self._counts[kind]:
+                raise self._problem(
+                    f"{told!r:.20} lines of type {kind} were exported, {self._counts[kind]} are here: "
+                    "some are lost"
+                )
+        _nothing_else(fields)
+        yield from self._flush()
+        self._ended = True
+
+    def _flush(self) -> Iterator[Unit]:
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            yield broker
+        if self._pairs:
+            pairs, self._pairs = tuple(self._pairs), []
+            yield Unit(self.lines - len(pairs), pairs=pairs)
+
+
+class _Problem(InvalidInput):
+    """What is wrong with a line, and which one it is."""
+
+
+def _nothing_else(fields: Mapping[str, Any]) -> None:
+    if fields:
+        raise InvalidInput(f"the field {next(iter(fields))!r:.80} is unknown")
+
+
+def _id(key: str) -> int:
+    if not key.isascii() or not key.isdecimal():
+        raise InvalidInput(f"{key!r:.80} is no number")
+    return int(key)
+
+
+def _version(value: dict[str, Any]) -> DataVersion:
+    fields = dict(value)
+    version = DataVersion(**{ours: fields.pop(theirs) for theirs, ours in _VERSION_FIELDS.items()})
+    _nothing_else(fields)
+    return version
+
+
+def _mapping(value: dict[str, Any]) -> QueueMapping:
+    fields = dict(value)
+    values = {ours: fields.pop(theirs) for theirs, ours in _MAPPING_FIELDS.items()}
+    _nothing_else(fields)
+    values["current_ids"] = {_id(logical): physical for logical, physical in values["current_ids"].items()}
+    if not isinstance(values["dirty"], bool):
+        raise InvalidInput(f"dirty: expected true or false, got {values['dirty']!r:.80}")
+    return QueueMapping(**values)
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many of a kind an import wrote, found as they are, or refused; in a dry run: would have."""
+
+    written: int = 0
+    unchanged: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something that was not imported, or not in full."""
+
+    line: int
+    what: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What an import did."""
+
+    brokers: Counts = field(default_factory=Counts)
+    topics: Counts = field(default_factory=Counts)
+    """Of the topics written some may have been removed."""
+
+    kv: Counts = field(default_factory=Counts)
+    refused: list[Refusal] = field(default_factory=list)
+    """All that is not in the registry now; what the export had to skip among it."""
+
+    def add_broker(self, line: int, record: BrokerRecord, outcome: Outcome) -> None:
+        """Count what was done with a broker."""
+        count = len(record.topics)
+        setattr(self.brokers, outcome.status, getattr(self.brokers, outcome.status) + 1)
+        if outcome.status is Written.REFUSED:
+            self.topics.refused += count
+        else:
+            self.topics.written += outcome.topics_written
+            self.topics.unchanged += max(0, count - outcome.topics_written)
+        if outcome.reason:
+            self.refused.append(Refusal(line, f"broker {record.broker_name}", outcome.reason))
+
+    def add_pairs(self, pairs: int, written: int) -> None:
+        """Count what was done with pairs of the key-value store."""
+        self.kv.written += written
+        self.kv.unchanged += pairs - written
+
+    def add_problem(self, unit: Unit, error: RegistryError) -> None:
+        """Count what could not be written because of a key."""
+        if unit.broker is not None:
+            self.add_broker(unit.line, unit.broker, Outcome(Written.REFUSED, reason=str(error)))
+        else:
+            self.kv.refused += len(unit.pairs)
+            self.refused.append(Refusal(unit.line, f"{len(unit.pairs)} key-value pairs", str(error)))
+
+    def add_skipped(self, line: int, skipped: Skipped) -> None:
+        """Note what is not in the export."""
+        self.refused.append(Refusal(line, skipped.key, skipped.reason))
+
+
+def check(lines: Iterable[bytes | str]) -> int:
+    """Return how many lines there are; raise InvalidInput unless they are an export."""
+    reader = Reader()
+    for _ in reader.units(lines):
+        pass
+    return reader.lines
+
+
+async def aunits(
+    reader: Reader, lines: AsyncIterable[bytes | str] | Iterable[bytes | str]
+) -> AsyncIterator[Unit]:
+    """Yield the units of lines that come one way or the other; raise InvalidInput."""
+    if isinstance(lines, Iterable):
+        for unit in reader.units(lines):
+            yield unit
+        return
+    async for line in lines:
+        for unit in reader.feed(line):
+            yield unit
+    reader.finish()
+
+
+def import_unit(
+    config: RegistryConfig, unit: Unit, summary: ImportSummary, *, replace_live: bool, dry_run: bool
+) -> Plan[None]:
+    """Import a unit and count it in the summary, also if a key of another type is in its way.
+
+    Raises NewerSchema, StoreRefused, StoreUnavailable.
+    """
+    try:
+        if unit.broker is not None:
+            outcome = yield from import_broker(
+                config, unit.broker, replace_live=replace_live, dry_run=dry_run
+            )
+            summary.add_broker(unit.line, unit.broker, outcome)
+        elif unit.skipped is not None:
+            summary.add_skipped(unit.line, unit.skipped)
+        else:
+            written = yield from import_kv(config, unit.pairs, dry_run=dry_run)
+            summary.add_pairs(len(unit.pairs), written)
+    except CorruptData as error:
+        summary.add_problem(unit, error)

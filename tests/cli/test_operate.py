@@ -1,0 +1,110 @@
+"""`wipe`, `lift`, `delete-topic`, `kv` and `changes` on a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.registry import Broker, RouteStore, TopicConfig
+
+Run: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[RouteStore]:
+    """Return a store with two brokers."""
+    with RouteStore.from_url(redis_url) as store:
+        for name, port in (("broker-a", 1), ("broker-b", 2)):
+            store.register(
+                Broker(name, f"h:{port}", cluster=name), [TopicConfig("orders"), TopicConfig("audit")]
+            )
+        yield store
+
+
+@pytest.fixture
+def run(redis_url: str) -> Run:
+    """Return a function that runs a command on the store."""
+    return lambda *arguments: CliRunner().invoke(sharedroutes, [*arguments, "--redis", redis_url])
+
+
+def perm(store: RouteStore, broker_name: str) -> int:
+    rows = store.routes(["orders"])["orders"].queue_datas
+    return next(row.perm for row in rows if row.broker_name == broker_name)
+
+
+def test_a_broker_is_wiped_and_lifted(store: RouteStore, run: Run) -> None:
+    done = run("wipe", "broker-a", "--output", "json")
+    assert json.loads(done.stdout) == {"broker-a": 2}
+    assert (perm(store, "broker-a"), perm(store, "broker-b")) == (4, 6)
+    assert "wiped" in run("brokers").stdout
+    assert run("lift", "broker-a").exit_code == 0
+    assert perm(store, "broker-a") == 6
+
+
+def test_an_unknown_broker_is_named_and_the_others_are_wiped(store: RouteStore, run: Run) -> None:
+    done = run("wipe", "unknown", "broker-a")
+    assert done.exit_code == 1
+    assert "unknown: no broker" in done.stderr
+    assert perm(store, "broker-a") == 4
+
+
+def test_a_topic_is_deleted_from_one_cluster_and_then_everywhere(store: RouteStore, run: Run) -> None:
+    assert json.loads(run("delete-topic", "audit", "--cluster", "broker-a", "--output", "json").stdout) == [
+        "broker-a"
+    ]
+    assert store.topics() == ["audit", "orders"]
+    assert run("delete-topic", "audit").exit_code == 0
+    assert store.topics() == ["orders"]
+    done = run("delete-topic", "audit")
+    assert done.exit_code == 1
+    assert "no broker has 'audit'" in done.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_keys_and_values(run: Run) -> None:
+    assert run("kv", "put", "ns", "k", "v").stdout == "set\n"
+    assert run("kv", "put", "ns", "k", "v").stdout == "as it was\n"
+    assert run("kv", "get", "ns", "k").stdout == "v\n"
+    assert json.loads(run("kv", "list", "--output", "json").stdout) == ["ns"]
+    assert json.loads(run("kv", "list", "ns", "--output", "json").stdout) == {"k": "v"}
+    assert run("kv", "delete", "ns", "k").stdout == "removed\n"
+    assert run("kv", "delete", "ns", "k").stdout == "no such key\n"
+    for arguments in (("get", "ns", "k"), ("list", "unknown")):
+        assert run("kv", *arguments).exit_code == 1
+
+
+def test_topics_of_a_cluster(store: RouteStore, run: Run) -> None:
+    store.register(Broker("broker-c", "h:3", cluster="c"), [TopicConfig("own", topic_sys_flag=1)])
+    assert json.loads(run("topics", "--cluster", "c", "--output", "json").stdout) == ["own"]
+    assert json.loads(run("topics", "--kind", "unit", "--output", "json").stdout) == ["own"]
+
+
+@pytest.mark.usefixtures("store")
+def test_what_happened_is_listed_in_order(run: Run) -> None:
+    run("wipe", "broker-a")
+    run("kv", "put", "ns", "k", "v")
+    run("delete-topic", "audit")
+    lines = [line.split("\t")[1:] for line in run("changes").stdout.splitlines()]
+    assert lines[:2] == [["topics", "broker-a:0", "2 added"], ["up", "broker-a:0", "h:1"]]
+    assert lines[-3:] == [
+        ["wiped", "broker-a:0", ""],
+        ["kv", "ns/k", "put"],
+        ["deleted", "audit", "broker-a broker-b"],
+    ]
+    records = [json.loads(line) for line in run("changes", "--output", "json").stdout.splitlines()]
+    assert [record["kind"] for record in records[-3:]] == ["wiped", "kv", "deleted"]
+    after = run("changes", "--after", records[-2]["changeId"]).stdout.splitlines()
+    assert [line.split("\t")[1] for line in after] == ["deleted"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_place_that_is_gone_is_said(run: Run) -> None:
+    done = run("changes", "--after", "1-1")
+    assert done.exit_code == 1
+    assert "missing" in done.stderr
+    assert len(done.stdout.splitlines()) == 4

