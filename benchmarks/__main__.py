@@ -9,7 +9,7 @@ import click
 
 from sharedroutes.registry import RegistryError
 
-from . import heartbeat, lookup, propagate, register, select
+from . import expiry, fanout, heartbeat, lookup, memory, propagate, register, scale, select
 from .harness import Benchmark, Outcome
 from .machine import this_machine
 from .report import render, to_json
@@ -20,8 +20,12 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "lookup": lookup.BENCHMARK,
     "register": register.BENCHMARK,
     "heartbeat": heartbeat.BENCHMARK,
+    "memory": memory.BENCHMARK,
+    "scale": scale.BENCHMARK,
     "select": select.BENCHMARK,
     "propagate": propagate.BENCHMARK,
+    "fanout": fanout.BENCHMARK,
+    "expiry": expiry.BENCHMARK,
 }
 
 _ALL: Final = "all"

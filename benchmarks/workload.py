@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
 
-__all__ = ["Table", "broker", "fill", "tables", "topic_names"]
+__all__ = ["Table", "broker", "fill", "long_topic_names", "spread", "tables", "topic_names"]
 
 Table: TypeAlias = dict[str, TopicConfig]
 
@@ -25,6 +25,11 @@ def topic_names(count: int) -> list[str]:
     return [f"topic-{number:06d}" for number in range(count)]
 
 
+def long_topic_names(count: int) -> list[str]:
+    """Return the names of that many topics, 26 bytes each: about as long as those of real clusters."""
+    return [f"benchmark-topic-{number:010d}" for number in range(count)]
+
+
 def tables(topics: Sequence[str], brokers: int) -> list[Table]:
     """Return one table for each of so many brokers, all of them with all the topics."""
     rng = random.Random(_SEED)
@@ -36,6 +41,19 @@ def tables(topics: Sequence[str], brokers: int) -> list[Table]:
         }
         for _ in range(brokers)
     ]
+
+
+def spread(topics: Sequence[str], brokers_per_topic: int, brokers: int) -> list[Table]:
+    """Return one table for each of so many brokers; each topic is on a few neighbours, all have as many."""
+    rng = random.Random(_SEED)
+    of_brokers: list[Table] = [{} for _ in range(brokers)]
+    for number, topic in enumerate(topics):
+        usual = TopicConfig(topic, *rng.choice(_SHAPES))
+        for neighbour in range(brokers_per_topic):
+            deviates = rng.random() < _DEVIATION
+            config = TopicConfig(topic, *rng.choice(_SHAPES)) if deviates else usual
+            of_brokers[(number * brokers_per_topic + neighbour) % brokers][topic] = config
+    return of_brokers
 
 
 def broker(number: int) -> Broker:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from benchmarks import heartbeat, lookup, propagate, register, select
+from benchmarks import expiry, fanout, heartbeat, lookup, memory, propagate, register, scale, select
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.harness import Outcome
 
@@ -32,16 +32,58 @@ CASES = (
         ),
         2 if shutil.which("redis-benchmark") else 1,
     ),
-    Case("register", lambda: register.run(register.Size(rounds=1, topics=20, brokers=2)), 3),
+    Case(
+        "register",
+        lambda: register.run(register.Size(rounds=1, topics=20, brokers=2, many_rounds=1, many_topics=40)),
+        7,
+    ),
     Case(
         "heartbeat",
         lambda: heartbeat.run(heartbeat.Size(rounds=1, beats=5, few_topics=1, many_topics=20)),
         1,
     ),
     Case(
+        "memory",
+        lambda: memory.run(memory.Size(entries=2_000, brokers=4, brokers_per_topic=(2,))),
+        2,
+    ),
+    Case(
+        "scale",
+        lambda: scale.run(
+            scale.Size(
+                rounds=1,
+                few_entries=40,
+                many_entries=80,
+                brokers=4,
+                brokers_per_topic=2,
+                topics=(1, 5),
+                lookups=2,
+                busy_lookups=1,
+                ballast_bytes=1_024,
+            )
+        ),
+        2,
+    ),
+    Case(
         "select", lambda: select.run(select.Size(rounds=1, selections=80, brokers=3, queues=2, isolated=1)), 2
     ),
     Case("propagate", lambda: propagate.run(propagate.Size(changes=2, topics=3)), 1),
+    Case("fanout", lambda: fanout.run(fanout.Size(rounds=1, changes=2, followers=3)), 1),
+    Case(
+        "expiry",
+        lambda: expiry.run(
+            expiry.Size(
+                trials=2,
+                few_leases=2,
+                many_leases=3,
+                other_keys=10,
+                first_s=0.7,
+                event_wait_s=0.5,
+                idle_s=1.3,
+            )
+        ),
+        3,
+    ),
 )
 
 
