@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, Final
 
-__all__ = ["end", "is_cancelled"]
+__all__ = ["end", "finish", "is_cancelled"]
 
 _CANCEL_AGAIN_S: Final = 0.1
 
@@ -16,6 +17,20 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
         for task in waiting:
             task.cancel()
         await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
+
+
+async def finish(closing: Coroutine[Any, Any, None]) -> None:
+    """Await what closes something to its end, also when cancelled meanwhile; then be cancelled."""
+    task = asyncio.ensure_future(closing)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 def is_cancelled() -> bool:

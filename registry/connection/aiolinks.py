@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +13,7 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 
+from ..aiotasks import finish
 from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
@@ -67,11 +69,16 @@ class _Directory:
                 break
         raise nobody_knows(where, problem) from problem
 
-    def client(self, address: Address) -> redis.asyncio.Redis:
-        """Return a client of one server, for one question."""
-        return redis.asyncio.Redis(
+    @asynccontextmanager
+    async def client(self, address: Address) -> AsyncIterator[redis.asyncio.Redis]:
+        """Give a client of one server, for one question, and close it for certain."""
+        client = redis.asyncio.Redis(
             host=address.host, port=address.port, retry=Retry(*retry_arguments()), **self.options
         )
+        try:
+            yield client
+        finally:
+            await finish(client.aclose())
 
 
 class _Located:

@@ -1,0 +1,50 @@
+"""Tasks that have to come to their end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sharedroutes.registry.aiotasks import end, finish
+
+
+async def test_what_closes_is_finished_although_it_is_cancelled_again_and_again() -> None:
+    may_end, ended = asyncio.Event(), asyncio.Event()
+
+    async def close() -> None:
+        await may_end.wait()
+        ended.set()
+
+    task = asyncio.create_task(finish(close()))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_a_failure_to_close_is_told() -> None:
+    async def close() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - its own
+        await finish(close())
+
+
+async def test_tasks_end_although_one_swallows_a_cancellation() -> None:
+    async def stubborn() -> None:
+        for _ in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end(task)
+    assert task.done()
