@@ -48,10 +48,12 @@ __all__ = [
     "encode_row",
     "ids_of_address",
     "is_text",
+    "number",
 ]
 
 _MEMBER_FIELD = b"member:"
 _ID = re.compile(rb"[0-9]{1,19}")
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})(?: (\{.*))?")
 _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
 
@@ -60,6 +62,11 @@ _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
 @lru_cache(maxsize=65_536)
 def _encode_numbers(read: int, write: int, perm: int, sys_flag: int) -> bytes:
     return b"%d %d %d %d" % (read, write, perm, sys_flag)
+
+
+def number(text: str) -> int | None:
+    """Return a whole number of up to 19 digits; None for anything else that somebody wrote."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def is_text(value: bytes) -> bool:

@@ -10,7 +10,7 @@ end
 
 -- Returns whether `text` is an epoch, and so exact as a Lua number.
 local function is_epoch(text)
-  return #text <= 16 and string.match(text, '^%d+$') ~= nil
+  return #text <= 16 and string.match(text, '^%d+$') ~= nil and tonumber(text) < 9007199254740992
 end
 
 -- Returns the store's clock as microseconds since 1970: a string of 16 digits, exact as a Lua number.
@@ -31,7 +31,7 @@ local function newer_schema(key)
     return bad
   end
   local schema = redis.call('GET', key) or SCHEMA
-  if not string.match(schema, '^%d+$') then
+  if #schema > 19 or not string.match(schema, '^%d+$') then
     return {'corrupt', key, 'is no schema number'}
   end
   if tonumber(schema) > tonumber(SCHEMA) then

@@ -14,6 +14,9 @@ if lease and ARGV[5] ~= '2' then
     return {'corrupt', KEYS[2], 'is no lease'}
   end
   local state_version = string.match(version or '', '^%d+') or '0'
+  if #state_version > 19 then -- nobody's
+    state_version = '0'
+  end
   local restarted = address == ARGV[4] and ARGV[5] == '1'
   local elected = address ~= ARGV[4] and greater(ARGV[6], state_version)
   if not restarted and not elected then

@@ -1,4 +1,4 @@
--- KEYS route index, topics, changes, schema, and of each broker that loses the topic: broker, broker's topics; ARGV topic, index as it was read, index to write ('' = remove), change record, bounds of the feed; reply {'ok', number of brokers that had it}, {'moved'} or {'schema', key, number}; may be repeated: the second time answers 'moved'
+-- KEYS route index, topics, changes, schema, and of each broker that loses the topic: broker, broker's topics; ARGV topic, index as it was read, index to write ('' = remove), change record, bounds of the feed; reply {'ok', number of brokers that had it}, {'moved'} or {'schema', key, number}; may be repeated: the second time answers 'moved' or 0
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'string') or foreign(KEYS[2], 'set') or foreign(KEYS[3], 'stream')
 if bad then
   return bad
@@ -19,8 +19,8 @@ for i = FIRST_BROKER, #KEYS, 2 do
     deleted = deleted + 1
     -- The owner's next heartbeat finds another table than its own and looks: a topic that is still there comes back.
     local epoch, count = string.match(redis.call('HGET', KEYS[i], 'token') or '', '^(%d+)%.(%d+)$')
-    if epoch then
-      redis.call('HSET', KEYS[i], 'token', epoch .. '.' .. string.format('%.0f', count + 1))
+    if epoch then -- the name of the table is one that no owner gives, not even one whose last writes were lost
+      redis.call('HSET', KEYS[i], 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
     end
   end
 end

@@ -70,7 +70,8 @@ local function plan(i, config, row)
   else
     gone[#gone + 1] = topic
   end
-  local index = indexes[i] and with_row(indexes[i], row) or row or ''
+  local known = indexes[i] and indexes[i] ~= ''
+  local index = known and with_row(indexes[i], row) or row or ''
   if index == '' then
     emptied[#emptied + 1] = key
     unlisted[#unlisted + 1] = topic

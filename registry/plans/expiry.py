@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +17,7 @@ from .base import Call, Command, Plan, Reads, checked, script_reply
 __all__ = ["expire", "lease_of", "sweep"]
 
 _AT_ONCE: Final = 100
-_LEASE: Final = re.compile(r"(.*):([0-9]{1,19})", re.DOTALL)
+_LEASE: Final = re.compile("([^:\ufffd]+):(0|[1-9][0-9]{0,18})")  # U+FFFD: it was no UTF-8
 
 
 def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
@@ -31,8 +32,10 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     keys = Keys(config.namespace)
     expired: list[tuple[str, int]] = []
     corrupt: list[CorruptData] = []
-    while True:
-        look = _look(config, keys, holder, passed_over=len(corrupt))
+    for passed_over in itertools.count(
+        0, _AT_ONCE
+    ):  # past what it has just seen, should that stay where it is
+        look = _look(config, keys, holder, passed_over=passed_over)
         status, clock, ms, *more = yield from script_reply(look)
         wait_s = None if ms < 0 else ms / 1000
         if status == "held":
@@ -75,7 +78,7 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: list[bytes | Non
         kind=ChangeKind.DOWN,
         broker_name=name,
         broker_id=broker_id,
-        epoch=int(epoch) if epoch.isdecimal() else 0,
+        epoch=codec.number(epoch) or 0,
         cluster=cluster,
         reason=EXPIRED,
     )

@@ -91,5 +91,5 @@ def lease_ttl_ms(config: RegistryConfig, broker: Broker) -> int:
 
 def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
     """Return the error of an owner whose epoch is not the current one."""
-    known = int(current) if current.isdecimal() else 0  # garbage: whoever claims the broker is told
+    known = codec.number(current) or 0  # garbage: whoever claims the broker is told
     return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)

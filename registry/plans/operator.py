@@ -22,9 +22,10 @@ def check_schema(keys: Keys) -> Plan[None]:
     (reply,) = yield Reads((("GET", keys.schema),))
     if reply is None or isinstance(reply, ErrorReply):
         return
-    found = reply.decode(errors="replace")
-    if found.isdecimal() and int(found) > scripts.SCHEMA:
-        raise NewerSchema(keys.schema, found, scripts.SCHEMA)
+    text = reply.decode(errors="replace")
+    found = codec.number(text)
+    if found is not None and found > scripts.SCHEMA:
+        raise NewerSchema(keys.schema, text, scripts.SCHEMA)
 
 
 def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) -> Plan[int]:
@@ -54,7 +55,7 @@ def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) 
 
 
 def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None) -> Plan[tuple[str, ...]]:
-    """Remove a topic from all brokers, or from those of one cluster, in one step; return which had it.
+    """Remove a topic from all brokers, or from those of one cluster, in one step; return these brokers.
 
     The tables are the brokers' own: a live broker that still has the topic brings it back with its next
     heartbeat, so delete it there first, as mqadmin does. RocketMQ: DELETE_TOPIC_IN_NAMESRV.

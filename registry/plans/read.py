@@ -33,8 +33,7 @@ T = TypeVar("T")
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
 _MGET_KEYS: Final = 1_000
 _BROKER_NAME: Final = attrgetter("broker_name")
-_SCAN_COUNT: Final = 1_000
-_CHANGE_ID: Final = re.compile(r"\d{1,20}-\d{1,20}")
+_CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 ORIGIN: Final = "0-0"
 """The id before the first entry of a stream."""
 

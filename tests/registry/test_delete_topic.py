@@ -92,3 +92,14 @@ async def test_a_foreign_index_is_named_and_left_alone(
 async def test_a_name_that_can_be_no_topic_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput, match="topic"):
         await store.admin.delete_topic("")
+
+
+async def test_an_owner_whose_last_write_was_lost_is_told_too(store: Store, admin: redis.Redis) -> None:
+    held = await store.register(broker(), topics(2))
+    before = admin.hget(store.keys.broker("broker-a"), "token")
+    held = await store.register(broker(), topics(3), held=held)
+    assert before is not None
+    admin.hset(store.keys.broker("broker-a"), "token", before)  # what a failover does
+    admin.hdel(store.keys.broker_topics("broker-a"), "t2")
+    await store.admin.delete_topic("t0")
+    assert await store.heartbeat(held) is LeaseStatus.TABLE_LOST

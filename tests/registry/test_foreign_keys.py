@@ -9,7 +9,14 @@ from typing import Any, TypeAlias
 import pytest
 import redis
 
-from sharedroutes.registry import CorruptData, LeaseStatus, Registration, RegistryError
+from sharedroutes.registry import (
+    BrokerOwned,
+    CorruptData,
+    LeaseStatus,
+    Registration,
+    RegistryError,
+    StaleEpoch,
+)
 from sharedroutes.registry.keys import Keys
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -286,3 +293,41 @@ async def test_an_index_that_was_deleted_is_written_again_by_the_next_start(
     await store.register(broker(), topics(2))
     assert await addresses(store, "t0") == {ADDRESS}
     assert await addresses(store, "t1") == {ADDRESS, OTHER_ADDRESS}
+
+
+# --- numbers that nobody wrote -----------------------------------------------------------------------------
+
+ENDLESS = "9" * 5_000
+"""More digits than Python is willing to read."""
+
+
+async def test_an_endless_epoch_breaks_its_broker_alone(store: Store, admin: redis.Redis) -> None:
+    held, other = await two_brokers(store)
+    admin.hset(BROKER, "epoch:0", ENDLESS)
+    admin.delete(LEASE, store.keys.lease(other.broker.broker_name, 0))
+    admin.zadd(store.keys.deadlines, dict.fromkeys(admin.zrange(store.keys.deadlines, 0, -1), 1))
+    assert (other.broker.broker_name, 0) in (await store.sweep("me")).expired
+    with pytest.raises(StaleEpoch):
+        await store.unregister(held)
+
+
+async def test_an_endless_state_version_is_none(store: Store, admin: redis.Redis) -> None:
+    await two_brokers(store)
+    admin.hset(BROKER, "version:0", ENDLESS)
+    with pytest.raises(BrokerOwned, match="state version 0"):
+        await store.register(broker(address=OTHER_ADDRESS), topics(1))
+
+
+async def test_an_endless_schema_stops_no_reader_and_is_named_to_writers(
+    store: Store, admin: redis.Redis, foreign_keys: list[str]
+) -> None:
+    await two_brokers(store)
+    admin.set(store.keys.schema, ENDLESS)
+    assert await store.topics()
+    assert await named_by(store.register(broker(), topics(1))) == store.keys.schema
+
+
+async def test_an_empty_route_index_is_none(store: Store, admin: redis.Redis) -> None:
+    admin.set(TOPIC, "")
+    await store.register(broker(), topics(1))
+    assert admin.get(TOPIC) == b"broker-a 4 4 6 0"

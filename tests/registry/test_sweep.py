@@ -134,10 +134,21 @@ async def _none_alive(store: Store) -> bool:
 
 
 @pytest.mark.parametrize(
-    "member", ["garbage", "broker-x:", ":", "broker-x:1x", "broker-x:" + "1" * 5_000, "broker-x:\u0661"]
+    "member",
+    [
+        "garbage",
+        "broker-x:",
+        ":",
+        "broker-x:1x",
+        "broker-x:" + "1" * 5_000,
+        "broker-x:\u0661",
+        "broker-x:00",
+        b"broker-\xff:0",
+    ],
+    ids=lambda member: ascii(member)[:20],
 )
 async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
-    short_lived: Store, admin: redis.Redis, member: str
+    short_lived: Store, admin: redis.Redis, member: str | bytes
 ) -> None:
     await short_lived.register(broker(), topics(1))
     admin.zadd(short_lived.keys.deadlines, {member: 1})
@@ -169,10 +180,12 @@ async def test_a_foreign_group_keeps_no_other_broker_alive(
     assert [error.key for error in found.corrupt] == [key]
 
 
+@pytest.mark.parametrize("form", ["garbage-{}", "x:00{}", "\udcff{}:0"], ids=ascii)
 async def test_deaths_behind_many_members_that_cannot_be_swept_are_announced(
-    short_lived: Store, admin: redis.Redis
+    short_lived: Store, admin: redis.Redis, form: str
 ) -> None:
-    admin.zadd(short_lived.keys.deadlines, {f"garbage-{number}": 1 for number in range(250)})
+    members = [form.format(number).encode(errors="surrogateescape") for number in range(250)]
+    admin.zadd(short_lived.keys.deadlines, dict.fromkeys(members, 1))
     await short_lived.register(broker(), topics(1))
     await await_until(lambda: _none_alive(short_lived), description="the lease ends")
     found = await swept_dead(short_lived)
