@@ -142,6 +142,8 @@ def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> N
     while True:
         page = store.changes_since(position, _PAGE)
         lost = lost or page.lost
+        for error in page.corrupt:
+            click.echo(f"cannot be read: {error}", err=True)
         for change in page.changes:
             _print_change(change, output)
         position = page.position

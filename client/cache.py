@@ -162,6 +162,11 @@ class RouteCache:
             self.guard.arm(now)
         self._refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
+    def doubt(self, now: float) -> None:
+        """A change could not be read: it may concern anything, so read everything again soon, with jitter."""
+        self.begin()
+        self._refresh_at = min(self._refresh_at, now + self._rng.uniform(0, self._config.jitter_s))
+
     def restore(self, rows: Mapping[str, tuple[QueueData, ...]], alive: Mapping[str, BrokerData]) -> None:
         """Begin with what an earlier process knew, to be confirmed."""
         self.rows.update(rows)

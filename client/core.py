@@ -208,6 +208,8 @@ class ClientCore:
             else:
                 self._feed.position = page.position
                 self._take(page.changes)
+                if page.corrupt:
+                    self._cache.doubt(now)
             self._must_read = page.lost or not page.complete
             self._tail_at = now + self.config.tail_s
             self._answered(now)

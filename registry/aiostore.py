@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-from redis.asyncio.client import PubSub
+from typing import Any, Self, TypeAlias, TypeVar
 
 from . import plans
 from .admin import AsyncAdmin
@@ -23,12 +21,13 @@ from .connection.redispy import (
     ring,
     translate,
 )
+from .connection.subscription import AsyncSubscription
 from .errors import InvalidInput, StaleEpoch
 from .following.aiofollower import AsyncFollower
 from .health.report import HealthReport
 from .keys import Keys
 from .kv import AsyncKeyValues
-from .leaseevents import AsyncLeaseEvents
+from .leaseevents import AsyncLeaseEvents, async_lease_events
 from .model import (
     MASTER_ID,
     Broker,
@@ -50,36 +49,11 @@ __all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
 
 T = TypeVar("T")
 
+AsyncDoorbell: TypeAlias = AsyncSubscription[bytes]
+"""A subscription to the channel that every change rings; for one task.
 
-class AsyncDoorbell:
-    """A subscription to the channel that every change rings; for one task."""
-
-    def __init__(self, link: AsyncLink, channel: str) -> None:
-        self._link = link  # redis-py cuts a subscription off when its client is collected
-        self._pubsub: PubSub | None = None
-        self._channel = channel
-        self._subscribed = False
-
-    async def wait(self, timeout_s: float) -> bytes | None:
-        """Return the next message, empty bytes when earlier ones may have been missed, None when none came.
-
-        Raises StoreUnavailable, StoreRefused.
-        """
-        try:
-            if self._pubsub is None:
-                self._pubsub = await self._link.pubsub()
-            if not self._subscribed:
-                await self._pubsub.subscribe(self._channel)
-                self._subscribed = True
-            message = await self._pubsub.get_message(timeout=timeout_s)
-        except REDIS_ERRORS as error:
-            raise translate(error) from error
-        return ring(message)
-
-    async def aclose(self) -> None:
-        """End the subscription."""
-        if self._pubsub is not None:
-            await self._pubsub.aclose()  # type: ignore[no-untyped-call]
+`wait` returns empty bytes when earlier messages may have been missed.
+"""
 
 
 class AsyncRouteStore:
@@ -259,7 +233,8 @@ class AsyncRouteStore:
         """Tell what happens to the registry: first a Reset with the whole table, then every Change, in order.
 
         With a `position` (of a Reset, a Change or an Idle) it goes on there; a Reset comes first only if that
-        place is gone. Whatever happens to the store, following goes on; what was missed is said by a Reset.
+        place is gone. Whatever happens to the store, following goes on; what was missed, or could not be
+        read, is said by a Reset.
         `table=False`: a Reset comes without the table. `idle_s`: after so long without an item, Idle comes.
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
@@ -274,11 +249,11 @@ class AsyncRouteStore:
 
     def doorbell(self) -> AsyncDoorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return AsyncDoorbell(self._link, self.keys.changes)
+        return AsyncSubscription(self._link, ring, channel=self.keys.changes)
 
     def lease_events(self) -> AsyncLeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
-        return AsyncLeaseEvents(self._link, self.keys)
+        return async_lease_events(self._link, self.keys)
 
     async def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -32,6 +32,8 @@ from .model import (
 )
 
 __all__ = [
+    "ID",
+    "broker_id_of",
     "decode_broker",
     "decode_change",
     "decode_config",
@@ -49,10 +51,16 @@ __all__ = [
     "ids_of_address",
     "is_text",
     "number",
+    "replica_field",
 ]
 
 _MEMBER_FIELD = b"member:"
-_ID = re.compile(rb"[0-9]{1,19}")
+ID: Final = "0|[1-9][0-9]{0,18}"
+"""What the id of a replica looks like in keys and fields: one id has one form."""
+
+_ID = re.compile(ID)
+_MAX_ID = 2**63 - 1
+_OF_REPLICA = ("member", "epoch", "version")
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})(?: (\{.*))?")
 _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
@@ -67,6 +75,18 @@ def _encode_numbers(read: int, write: int, perm: int, sys_flag: int) -> bytes:
 def number(text: str) -> int | None:
     """Return a whole number of up to 19 digits; None for anything else that somebody wrote."""
     return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def broker_id_of(text: str) -> int | None:
+    """Return the id that a part of a key or a field stands for; None for anything else, 007 among it."""
+    return int(text) if _ID.fullmatch(text) and int(text) <= _MAX_ID else None
+
+
+def replica_field(name: bytes) -> tuple[str, int] | None:
+    """Return which a field of a group is, "member", "epoch" or "version", and of which id; None = none."""
+    what, _, text = name.decode(errors="replace").partition(":")
+    broker_id = broker_id_of(text)
+    return (what, broker_id) if broker_id is not None and what in _OF_REPLICA else None
 
 
 def is_text(value: bytes) -> bool:
@@ -260,9 +280,9 @@ _NO_TRAITS = MemberTraits()
 
 def _members(fields: Mapping[bytes, bytes]) -> dict[int, bytes]:
     return {
-        int(broker_id): value
+        found[1]: value
         for name, value in fields.items()
-        if name.startswith(_MEMBER_FIELD) and _ID.fullmatch(broker_id := name.removeprefix(_MEMBER_FIELD))
+        if name.startswith(_MEMBER_FIELD) and (found := replica_field(name)) is not None
     }
 
 

@@ -13,6 +13,8 @@ __all__ = ["RegistryConfig"]
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_CHUNK_TOPICS: Final = 2_000
+_MIN_CONNECTIONS: Final = 3
+"""A doorbell, the events of leases, and one for calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,10 @@ class RegistryConfig:
     """The longest wait for a connection to the store."""
 
     max_connections: int = 16
-    """Connections of one store object; a caller waits for a free one up to the call deadline."""
+    """Connections of one store object, at least 3; a caller waits for a free one up to the call deadline.
+
+    Every subscription holds one: a client or a follower has a doorbell, an elected sweeper hears of leases.
+    """
 
     chunk_topics: int = 300
     """Topics in one script call: so many keep Redis busy for 1 ms, and for 3 ms when its tables grow."""
@@ -53,7 +58,7 @@ class RegistryConfig:
         for name in ("lease_ttl_s", "sweeper_lease_s", "call_deadline_s", "connect_deadline_s"):
             check_seconds(name, getattr(self, name), 0.05)
         check_seconds("feed_min_age_s", self.feed_min_age_s, 0)
-        check_int("max_connections", self.max_connections, 1, 10_000)
+        check_int("max_connections", self.max_connections, _MIN_CONNECTIONS, 10_000)
         check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)
         check_int("chunk_topics", self.chunk_topics, 1, _MAX_CHUNK_TOPICS)  # Lua cannot unpack many more
 

@@ -96,7 +96,7 @@ class StaleEpoch(RegistryError):
 
 
 class BrokerOwned(RegistryError):
-    """A live owner holds this (broker, id); nothing was changed."""
+    """A live owner holds this (broker, id); nothing was changed. `advice` is what the caller may do now."""
 
     def __init__(
         self,
@@ -105,12 +105,14 @@ class BrokerOwned(RegistryError):
         owner_address: str,
         remaining_ms: int,
         owner_state_version: int = 0,
+        *,
+        advice: str = "",
     ) -> None:
-        super().__init__(
+        fact = (
             f"{broker_name}:{broker_id} is held by {owner_address} (state version {owner_state_version}) "
-            f"for another {remaining_ms} ms unless it is renewed; give this broker another name or id, "
-            "wait until the lease ends, or register with a higher state version"
+            f"for another {remaining_ms} ms unless it is renewed"
         )
+        super().__init__(f"{fact}; {advice}" if advice else fact)
         self.broker_name = broker_name
         self.broker_id = broker_id
         self.owner_address = owner_address

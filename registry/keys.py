@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from .codec import ID
+
 __all__ = ["KEY_KINDS", "KeyKind", "Keys"]
 
 _PLACEHOLDERS: Final = {
     "<topic>": "(.+)",
     "<broker>": "([^:]+)",
-    "<id>": "([0-9]+)",
+    "<id>": f"({ID})",
     "<namespace>": "(.+)",
 }
 

@@ -6,87 +6,45 @@ They are never needed: off by default, lost without a trace, and late for what e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from .connection.aiolinks import AsyncLink
 from .connection.links import Link
-from .connection.redispy import REDIS_ERRORS, translate
+from .connection.subscription import AsyncSubscription, Subscription
 from .keys import Keys
 from .plans.expiry import lease_of
 
-__all__ = ["AsyncLeaseEvents", "LeaseEvents"]
+__all__ = ["AsyncLeaseEvents", "LeaseEvents", "async_lease_events", "lease_events"]
 
 _GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", b"move_from"))
 """Events of a key that is there no more; UNLINK says `del` too. Those of renewals are passed over."""
 
 
-class LeaseEvents:
-    """A subscription to the keyspace events of all leases (notify-keyspace-events Kgxe); for one thread.
+LeaseEvents: TypeAlias = Subscription[tuple[str, int]]
+"""A subscription to the keyspace events of all leases (notify-keyspace-events Kgxe); for one thread.
+
+`wait` returns broker name and id of the next lease that went away.
+"""
+
+AsyncLeaseEvents: TypeAlias = AsyncSubscription[tuple[str, int]]
+"""A subscription to the keyspace events of all leases; for one task. See LeaseEvents."""
+
+
+def lease_events(link: Link, keys: Keys) -> LeaseEvents:
+    """Return a new subscriber of the events of a registry's leases; nothing is subscribed yet.
 
     In a Redis Cluster the node that holds a key tells of it. The pattern has the hash tag of the registry, so
     that node is the one that is subscribed to.
     """
-
-    def __init__(self, link: Link, keys: Keys) -> None:
-        self._link = link  # redis-py cuts a subscription off when its client is collected
-        self._prefix = _channel_prefix(link.client, keys)
-        self._pubsub: Any = None
-
-    def wait(self, timeout_s: float) -> tuple[str, int] | None:
-        """Return broker name and id of the next lease that went away, None when none did.
-
-        Raises StoreUnavailable, and StoreRefused for a user who may not listen to this.
-        """
-        until_s = monotonic() + timeout_s
-        try:
-            if self._pubsub is None:
-                self._pubsub = self._link.pubsub()
-                self._pubsub.psubscribe(self._prefix + "*")
-            while True:
-                lease = _lease_in(self._pubsub.get_message(timeout=timeout_s), self._prefix)
-                timeout_s = until_s - monotonic()
-                if lease is not None or timeout_s <= 0:
-                    return lease
-        except REDIS_ERRORS as error:
-            raise translate(error) from error
-
-    def close(self) -> None:
-        """End the subscription."""
-        if self._pubsub is not None:
-            self._pubsub.close()
+    prefix = _channel_prefix(link.client, keys)
+    return Subscription(link, partial(_lease_in, prefix), prefix=prefix)
 
 
-class AsyncLeaseEvents:
-    """A subscription to the keyspace events of all leases; for one task. See LeaseEvents."""
-
-    def __init__(self, link: AsyncLink, keys: Keys) -> None:
-        self._link = link  # redis-py cuts a subscription off when its client is collected
-        self._prefix = _channel_prefix(link.client, keys)
-        self._pubsub: Any = None
-
-    async def wait(self, timeout_s: float) -> tuple[str, int] | None:
-        """Return broker name and id of the next lease that went away, None when none did.
-
-        Raises StoreUnavailable, and StoreRefused for a user who may not listen to this.
-        """
-        until_s = monotonic() + timeout_s
-        try:
-            if self._pubsub is None:
-                self._pubsub = await self._link.pubsub()
-                await self._pubsub.psubscribe(self._prefix + "*")
-            while True:
-                lease = _lease_in(await self._pubsub.get_message(timeout=timeout_s), self._prefix)
-                timeout_s = until_s - monotonic()
-                if lease is not None or timeout_s <= 0:
-                    return lease
-        except REDIS_ERRORS as error:
-            raise translate(error) from error
-
-    async def aclose(self) -> None:
-        """End the subscription."""
-        if self._pubsub is not None:
-            await self._pubsub.aclose()
+def async_lease_events(link: AsyncLink, keys: Keys) -> AsyncLeaseEvents:
+    """Return a new subscriber of the events of a registry's leases; see lease_events."""
+    prefix = _channel_prefix(link.client, keys)
+    return AsyncSubscription(link, partial(_lease_in, prefix), prefix=prefix)
 
 
 def _channel_prefix(client: Any, keys: Keys) -> str:
@@ -96,7 +54,7 @@ def _channel_prefix(client: Any, keys: Keys) -> str:
     return f"__keyspace@{database or 0}__:{keys.prefix}:lease:"
 
 
-def _lease_in(message: Mapping[str, Any] | None, prefix: str) -> tuple[str, int] | None:
+def _lease_in(prefix: str, message: Mapping[str, Any] | None) -> tuple[str, int] | None:
     """Return the lease that a message of redis-py's PubSub says is gone."""
     if message is None or message["type"] != "pmessage" or message["data"] not in _GONE:
         return None

@@ -6,9 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-from redis.client import PubSub
+from typing import Any, Self, TypeAlias, TypeVar
 
 from . import plans
 from .admin import Admin
@@ -23,12 +21,13 @@ from .connection.redispy import (
     ring,
     translate,
 )
+from .connection.subscription import Subscription
 from .errors import InvalidInput, StaleEpoch
 from .following.follower import Follower
 from .health.report import HealthReport
 from .keys import Keys
 from .kv import KeyValues
-from .leaseevents import LeaseEvents
+from .leaseevents import LeaseEvents, lease_events
 from .model import (
     MASTER_ID,
     Broker,
@@ -50,36 +49,11 @@ __all__ = ["Doorbell", "RedisClient", "RouteStore"]
 
 T = TypeVar("T")
 
+Doorbell: TypeAlias = Subscription[bytes]
+"""A subscription to the channel that every change rings; for one thread.
 
-class Doorbell:
-    """A subscription to the channel that every change rings; for one thread."""
-
-    def __init__(self, link: Link, channel: str) -> None:
-        self._link = link  # redis-py cuts a subscription off when its client is collected
-        self._pubsub: PubSub | None = None
-        self._channel = channel
-        self._subscribed = False
-
-    def wait(self, timeout_s: float) -> bytes | None:
-        """Return the next message, empty bytes when earlier ones may have been missed, None when none came.
-
-        Raises StoreUnavailable, StoreRefused.
-        """
-        try:
-            if self._pubsub is None:
-                self._pubsub = self._link.pubsub()
-            if not self._subscribed:
-                self._pubsub.subscribe(self._channel)
-                self._subscribed = True
-            message = self._pubsub.get_message(timeout=timeout_s)
-        except REDIS_ERRORS as error:
-            raise translate(error) from error
-        return ring(message)
-
-    def close(self) -> None:
-        """End the subscription."""
-        if self._pubsub is not None:
-            self._pubsub.close()
+`wait` returns empty bytes when earlier messages may have been missed.
+"""
 
 
 class RouteStore:
@@ -257,7 +231,8 @@ class RouteStore:
         """Tell what happens to the registry: first a Reset with the whole table, then every Change, in order.
 
         With a `position` (of a Reset, a Change or an Idle) it goes on there; a Reset comes first only if that
-        place is gone. Whatever happens to the store, following goes on; what was missed is said by a Reset.
+        place is gone. Whatever happens to the store, following goes on; what was missed, or could not be
+        read, is said by a Reset.
         `table=False`: a Reset comes without the table. `idle_s`: after so long without an item, Idle comes.
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
@@ -272,11 +247,11 @@ class RouteStore:
 
     def doorbell(self) -> Doorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return Doorbell(self._link, self.keys.changes)
+        return Subscription(self._link, ring, channel=self.keys.changes)
 
     def lease_events(self) -> LeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
-        return LeaseEvents(self._link, self.keys)
+        return lease_events(self._link, self.keys)
 
     def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.

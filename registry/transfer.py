@@ -145,6 +145,7 @@ class Reader:
         self._broker: Unit | None = None
         self._topics: dict[str, TopicConfig] = {}
         self._pairs: list[KvRecord] = []
+        self._pairs_line = 0
         self._kinds: Mapping[str, Callable[[dict[str, Any]], Iterator[Unit]]] = {
             "broker": self._take_broker,
             "topic": self._take_topic,
@@ -255,6 +256,8 @@ class Reader:
         check_kv(record)
         if self._broker is not None or len(self._pairs) == _KV_AT_ONCE:
             yield from self._flush()
+        if not self._pairs:
+            self._pairs_line = self.lines
         self._pairs.append(record)
 
     def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Unit]:
@@ -280,7 +283,7 @@ class Reader:
             yield broker
         if self._pairs:
             pairs, self._pairs = tuple(self._pairs), []
-            yield Unit(self.lines - len(pairs), pairs=pairs)
+            yield Unit(self._pairs_line, pairs=pairs)
 
 
 class _Problem(InvalidInput):
@@ -293,9 +296,10 @@ def _nothing_else(fields: Mapping[str, Any]) -> None:
 
 
 def _id(key: str) -> int:
-    if not key.isascii() or not key.isdecimal():
+    number = codec.broker_id_of(key)
+    if number is None:
         raise InvalidInput(f"{key!r:.80} is no number")
-    return int(key)
+    return number
 
 
 def _version(value: dict[str, Any]) -> DataVersion:

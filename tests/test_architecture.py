@@ -33,11 +33,10 @@ EXTRAS_OF: Final = {
 
 CLOCKLESS: Final = ("registry", "client", "broker_agent")
 USERS_OF_REDIS: Final = {
-    "registry/aiostore.py",
     "registry/connection/aiolinks.py",
     "registry/connection/links.py",
+    "registry/connection/options.py",
     "registry/connection/redispy.py",
-    "registry/store.py",
 }
 
 MAX_FILE_LINES: Final = 500

@@ -103,4 +103,4 @@ def test_the_first_line_of_a_script_is_its_contract(name: str) -> None:
     stated = re.fullmatch(contract, first_line)
     assert stated, first_line
     assert "KEYS[" in body
-    assert "ARGV[" in body
+    assert ("ARGV[" in body) is (stated["argv"] != "none")

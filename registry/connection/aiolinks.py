@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import redis
 import redis.asyncio
@@ -18,17 +18,15 @@ from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
 from .connect import Address, Endpoint, Mode, parse_url
-from .locate import Whereabouts, in_step
+from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts, in_step
+from .options import asking_options, pool_options, retry_arguments, server_options
 from .redispy import (
     REDIS_ERRORS,
     Rest,
-    asking_options,
-    connection_options,
+    asked_of,
     moved_to,
     nobody_knows,
-    of_the_whole_store,
-    pool_options,
-    retry_arguments,
+    of_the_pool,
     slot_of,
     suspicious,
 )
@@ -37,9 +35,6 @@ __all__ = ["AsyncLink", "AsyncRedisClient", "AsyncReplicaLink", "open_links"]
 
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The client that a store can be made over."""
-
-_REDIRECTS: Final = 3
-_CHECK_AGAIN_S: Final = 1.0
 
 
 class _Directory:
@@ -92,8 +87,7 @@ class _Located:
 
     async def connect(self: Any) -> None:
         where: Whereabouts = self._directory.where
-        if self.is_connected and self._token is where.token:
-            await self._check()
+        if self.is_connected and self._token is where.token and await self._is_good():
             return
         await self.disconnect()
         self._token = where.token
@@ -118,6 +112,16 @@ class _Located:
                 break
         raise problem or nobody_knows(where, None)
 
+    async def _is_good(self: Any) -> bool:
+        """Check a connection that was idle; the server may have closed it meanwhile."""
+        try:
+            await self._check()
+        except (redis.TimeoutError, TimeoutError):
+            raise  # who hangs would take as long again for a new connection
+        except REDIS_ERRORS:
+            return False
+        return True
+
     async def _check(self: Any) -> None:
         """Raise an error unless a replica hears its primary: else every lease on it would end."""
         if self._directory.where.replicas and monotonic() >= self._check_at:
@@ -125,7 +129,7 @@ class _Located:
             if not in_step(await self.read_response()):
                 await self.disconnect()
                 raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
-            self._check_at = monotonic() + _CHECK_AGAIN_S
+            self._check_at = monotonic() + CHECK_AGAIN_S
 
 
 class _LocatedConnection(_Located, redis.asyncio.Connection):
@@ -152,7 +156,7 @@ class AsyncLink:
         replies = await self._send(commands)
         if self._directory is None:
             return replies
-        for _ in range(_REDIRECTS):
+        for _ in range(REDIRECTS):
             owner = moved_to(replies)
             if owner is None:
                 break
@@ -186,8 +190,8 @@ class AsyncLink:
             for command in commands:
                 pipeline.execute_command(*command, **options)
             return list(await pipeline.execute(raise_on_error=False))
-        except REDIS_ERRORS:
-            if self._directory is not None:
+        except REDIS_ERRORS as error:
+            if self._directory is not None and not of_the_pool(error):
                 self._directory.where.doubt()
             raise
 
@@ -199,10 +203,10 @@ class AsyncLink:
 
     async def _follow(self, command: Command, reply: Any) -> Any:
         """Ask the node that a slot is on its way to, when it alone can know the key."""
-        ask = isinstance(reply, redis.exceptions.AskError)
-        if self._directory is None or not ask or isinstance(reply, redis.exceptions.MovedError):
+        owner = asked_of(reply)
+        if self._directory is None or owner is None:
             return reply
-        async with self._directory.client(Address(reply.host, reply.port)) as client:
+        async with self._directory.client(owner) as client:
             pipeline = client.pipeline(transaction=False)
             pipeline.execute_command("ASKING")
             pipeline.execute_command(*command)
@@ -225,12 +229,7 @@ class AsyncReplicaLink(AsyncLink):
         except REDIS_ERRORS as error:
             self._rest.failed(error, monotonic())
             return None
-        problem = next((reply for reply in replies if of_the_whole_store(reply)), None)
-        if problem is not None:
-            self._rest.failed(problem, monotonic())
-            return None
-        self._rest.answered()
-        return replies
+        return replies if self._rest.trusts(replies, monotonic()) else None
 
 
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink, AsyncReplicaLink | None]:
@@ -242,14 +241,7 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink,
     if endpoint.mode is not Mode.STANDALONE:
         primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
         return AsyncLink(*primary), AsyncReplicaLink(*replicas)
-    options = connection_options(endpoint, config) | pool_options(config, replicas=False)
-    if endpoint.path:
-        options |= {"connection_class": redis.asyncio.UnixDomainSocketConnection, "path": endpoint.path}
-    else:
-        (address,) = endpoint.nodes
-        kind = redis.asyncio.Connection if endpoint.tls is None else redis.asyncio.SSLConnection
-        options |= {"connection_class": kind, "host": address.host, "port": address.port}
-    link = AsyncLink(_pooled(options), keys)
+    link = AsyncLink(_pooled(server_options(endpoint, config, redis.asyncio)), keys)
     if not endpoint.replicas:
         return link, None
     return link, AsyncReplicaLink(*_located(endpoint, config, keys, replicas=True))
@@ -261,7 +253,7 @@ def _located(
     where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
     directory = _Directory(where, asking_options(endpoint, config), config.call_deadline_s)
     kind = _LocatedConnection if endpoint.tls is None else _LocatedSSLConnection
-    options = connection_options(endpoint, config) | pool_options(config, replicas=replicas)
+    options = pool_options(endpoint, config, replicas=replicas)
     return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import redis
 from redis.client import PubSub
@@ -15,17 +15,15 @@ from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
 from .connect import Address, Endpoint, Mode, parse_url
-from .locate import Whereabouts, in_step
+from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts, in_step
+from .options import asking_options, pool_options, retry_arguments, server_options
 from .redispy import (
     REDIS_ERRORS,
     Rest,
-    asking_options,
-    connection_options,
+    asked_of,
     moved_to,
     nobody_knows,
-    of_the_whole_store,
-    pool_options,
-    retry_arguments,
+    of_the_pool,
     slot_of,
     suspicious,
 )
@@ -34,9 +32,6 @@ __all__ = ["Link", "RedisClient", "ReplicaLink", "open_links"]
 
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 """The client that a store can be made over."""
-
-_REDIRECTS: Final = 3
-_CHECK_AGAIN_S: Final = 1.0
 
 
 class _Directory:
@@ -84,8 +79,7 @@ class _Located:
 
     def connect(self: Any) -> None:
         where: Whereabouts = self._directory.where
-        if self.is_connected and self._token is where.token:
-            self._check()
+        if self.is_connected and self._token is where.token and self._is_good():
             return
         self.disconnect()
         self._token = where.token
@@ -110,6 +104,16 @@ class _Located:
                 break
         raise problem or nobody_knows(where, None)
 
+    def _is_good(self: Any) -> bool:
+        """Check a connection that was idle; the server may have closed it meanwhile."""
+        try:
+            self._check()
+        except (redis.TimeoutError, TimeoutError):
+            raise  # who hangs would take as long again for a new connection
+        except REDIS_ERRORS:
+            return False
+        return True
+
     def _check(self: Any) -> None:
         """Raise an error unless a replica hears its primary: else every lease on it would end."""
         if self._directory.where.replicas and monotonic() >= self._check_at:
@@ -117,7 +121,7 @@ class _Located:
             if not in_step(self.read_response()):
                 self.disconnect()
                 raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
-            self._check_at = monotonic() + _CHECK_AGAIN_S
+            self._check_at = monotonic() + CHECK_AGAIN_S
 
 
 class _LocatedConnection(_Located, redis.Connection):
@@ -144,7 +148,7 @@ class Link:
         replies = self._send(commands)
         if self._directory is None:
             return replies
-        for _ in range(_REDIRECTS):
+        for _ in range(REDIRECTS):
             owner = moved_to(replies)
             if owner is None:
                 break
@@ -175,8 +179,8 @@ class Link:
             for command in commands:
                 pipeline.execute_command(*command, **options)
             return list(pipeline.execute(raise_on_error=False))
-        except REDIS_ERRORS:
-            if self._directory is not None:
+        except REDIS_ERRORS as error:
+            if self._directory is not None and not of_the_pool(error):
                 self._directory.where.doubt()
             raise
 
@@ -188,10 +192,10 @@ class Link:
 
     def _follow(self, command: Command, reply: Any) -> Any:
         """Ask the node that a slot is on its way to, when it alone can know the key."""
-        ask = isinstance(reply, redis.exceptions.AskError)
-        if self._directory is None or not ask or isinstance(reply, redis.exceptions.MovedError):
+        owner = asked_of(reply)
+        if self._directory is None or owner is None:
             return reply
-        with self._directory.client(Address(reply.host, reply.port)) as client:
+        with self._directory.client(owner) as client:
             pipeline = client.pipeline(transaction=False)
             pipeline.execute_command("ASKING")
             pipeline.execute_command(*command)
@@ -214,12 +218,7 @@ class ReplicaLink(Link):
         except REDIS_ERRORS as error:
             self._rest.failed(error, monotonic())
             return None
-        problem = next((reply for reply in replies if of_the_whole_store(reply)), None)
-        if problem is not None:
-            self._rest.failed(problem, monotonic())
-            return None
-        self._rest.answered()
-        return replies
+        return replies if self._rest.trusts(replies, monotonic()) else None
 
 
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, ReplicaLink | None]:
@@ -231,14 +230,7 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, Repl
     if endpoint.mode is not Mode.STANDALONE:
         primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
         return Link(*primary), ReplicaLink(*replicas)
-    options = connection_options(endpoint, config) | pool_options(config, replicas=False)
-    if endpoint.path:
-        options |= {"connection_class": redis.UnixDomainSocketConnection, "path": endpoint.path}
-    else:
-        (address,) = endpoint.nodes
-        kind = redis.Connection if endpoint.tls is None else redis.SSLConnection
-        options |= {"connection_class": kind, "host": address.host, "port": address.port}
-    link = Link(_pooled(options), keys)
+    link = Link(_pooled(server_options(endpoint, config, redis)), keys)
     if not endpoint.replicas:
         return link, None
     return link, ReplicaLink(*_located(endpoint, config, keys, replicas=True))
@@ -250,7 +242,7 @@ def _located(
     where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
     directory = _Directory(where, asking_options(endpoint, config), config.call_deadline_s)
     kind = _LocatedConnection if endpoint.tls is None else _LocatedSSLConnection
-    options = connection_options(endpoint, config) | pool_options(config, replicas=replicas)
+    options = pool_options(endpoint, config, replicas=replicas)
     return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
 
 

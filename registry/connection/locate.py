@@ -8,7 +8,13 @@ from typing import Any, Final
 
 from .connect import Address, Endpoint, Mode
 
-__all__ = ["Whereabouts", "in_step"]
+__all__ = ["CHECK_AGAIN_S", "REDIRECTS", "Whereabouts", "in_step"]
+
+REDIRECTS: Final = 3
+"""So often commands are sent on to the server that they were redirected to."""
+
+CHECK_AGAIN_S: Final = 1.0
+"""So long a replica is trusted to hear its primary."""
 
 _OUT_OF_ORDER: Final = frozenset(("s_down", "o_down", "disconnected"))
 _UNKNOWN_HOST: Final = "?"

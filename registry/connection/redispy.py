@@ -1,4 +1,4 @@
-"""What both stores share of redis-py: client options, errors, the form of replies."""
+"""What both stores share of redis-py: its errors, the form of replies."""
 
 from __future__ import annotations
 
@@ -6,35 +6,28 @@ import logging
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import redis
-from redis.backoff import NoBackoff
 from redis.crc import key_slot
-from redis.maint_notifications import MaintNotificationsConfig
 
-from ..config import RegistryConfig
 from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from ..plans import ErrorReply, Reply
-from .connect import Address, Endpoint
+from .connect import Address
 from .locate import Whereabouts
 
 __all__ = [
     "REDIS_ERRORS",
     "Rest",
-    "asking_options",
+    "asked_of",
     "check_client",
-    "connection_options",
     "error_reply",
     "moved_to",
     "no_script",
     "nobody_knows",
     "normal",
-    "of_the_whole_store",
-    "pool_options",
+    "of_the_pool",
     "report",
-    "retry_arguments",
     "ring",
     "slot_of",
     "suspicious",
@@ -45,67 +38,13 @@ _log = logging.getLogger("sharedroutes.registry")
 
 REDIS_ERRORS: Final = (redis.RedisError, redis.exceptions.RedisClusterException, OSError)
 
-_NO_RETRIES: Final = 0  # redis-py's own default is 10, which outlasts any deadline
-_SHARE_OF_A_REPLICA: Final = 0.5
-"""A replica may take this part of the call deadline: time is left to ask the primary instead."""
-
-
-def connection_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
-    """Return what a connection of redis-py to a data server needs, without its address.
-
-    Raises InvalidInput for a file of TLS that is not there.
-    """
-    options: dict[str, Any] = {
-        "username": endpoint.username,
-        "password": endpoint.password,
-        "db": endpoint.database,
-        "client_name": endpoint.client_name,
-        "decode_responses": False,
-        "socket_timeout": config.call_deadline_s,
-        "socket_connect_timeout": config.connect_deadline_s,
-        **_tls_options(endpoint),
-    }
-    return options if endpoint.protocol is None else {**options, "protocol": endpoint.protocol}
-
-
-def pool_options(config: RegistryConfig, *, replicas: bool) -> dict[str, Any]:
-    """Return what a pool of redis-py needs to be bounded, and to wait for a free connection no longer."""
-    share = _SHARE_OF_A_REPLICA if replicas else 1.0
-    return {
-        "max_connections": config.max_connections,
-        "timeout": config.call_deadline_s * share,
-        "socket_timeout": config.call_deadline_s * share,
-        # A feature of Redis Enterprise; with it, redis-py does not look for replies that were left over.
-        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-    }
-
-
-def asking_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
-    """Return what a client needs that asks a Sentinel, or a node of a Cluster, where others are."""
-    options = connection_options(endpoint, config) | {"db": 0, "socket_timeout": config.connect_deadline_s}
-    if endpoint.service:
-        options |= {"username": endpoint.sentinel_username, "password": endpoint.sentinel_password}
-    if endpoint.tls is not None:
-        options["ssl"] = True
-    return options
-
-
-def _tls_options(endpoint: Endpoint) -> Mapping[str, Any]:
-    tls = endpoint.tls or {}
-    for name, value in tls.items():
-        if name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile") and not Path(value).is_file():
-            raise InvalidInput(f"Redis URL: {name}: there is no file {value}")
-    return tls
+_NONE_FREE: Final = "No connection available."
+"""What a BlockingConnectionPool says, with an error that is also a server's."""
 
 
 def slot_of(prefix: str) -> int:
     """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
     return key_slot(prefix.encode())
-
-
-def retry_arguments() -> tuple[NoBackoff, int]:
-    """Return the arguments of a redis-py Retry that never tries again by itself."""
-    return NoBackoff(), _NO_RETRIES
 
 
 def check_client(client: Any) -> None:
@@ -145,6 +84,18 @@ def moved_to(replies: Iterable[Reply]) -> Address | None:
     return None
 
 
+def asked_of(reply: Reply) -> Address | None:
+    """Return the server that a slot is on its way to, when it alone can know the key of a command."""
+    if isinstance(reply, redis.exceptions.AskError) and not isinstance(reply, redis.exceptions.MovedError):
+        return Address(reply.host, reply.port)
+    return None
+
+
+def of_the_pool(error: BaseException) -> bool:
+    """Whether no connection was free in time, which says nothing about the server."""
+    return isinstance(error, redis.exceptions.MaxConnectionsError) or str(error) == _NONE_FREE
+
+
 def suspicious(reply: Reply) -> bool:
     """Whether an answer is one of a server that is not, or no longer, the primary."""
     if isinstance(reply, redis.ReadOnlyError | redis.exceptions.ClusterDownError):
@@ -152,7 +103,7 @@ def suspicious(reply: Reply) -> bool:
     return isinstance(reply, redis.ResponseError) and _IN_SCRIPT.search(str(reply)) is not None
 
 
-def of_the_whole_store(reply: Reply) -> bool:
+def _of_the_whole_store(reply: Reply) -> bool:
     """Whether an answer to one command is what every other command would be told by this server."""
     return isinstance(reply, Exception) and (
         not isinstance(reply, redis.ResponseError) or isinstance(reply, _OF_THE_WHOLE_STORE)
@@ -178,9 +129,14 @@ class Rest:
         """Whether a replica may be asked."""
         return now >= self._until
 
-    def answered(self) -> None:
-        """Note that a replica did answer."""
+    def trusts(self, replies: Iterable[Reply], now: float) -> bool:
+        """Note what a replica answered; return whether that is the answer, and the primary is not needed."""
+        problem = next((reply for reply in replies if _of_the_whole_store(reply)), None)
+        if problem is not None:
+            self.failed(problem, now)
+            return False
         self._failing = False
+        return True
 
     def failed(self, problem: object, now: float) -> None:
         """Note that none did; the first of several failures is logged."""
@@ -202,7 +158,7 @@ def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
     """Return the reply to one command; errors of that command alone become values, and if tolerant all."""
     if tolerant and isinstance(reply, redis.ResponseError):
         return _as_value(reply)
-    if isinstance(reply, redis.ResponseError) and not of_the_whole_store(reply):
+    if isinstance(reply, redis.ResponseError) and not _of_the_whole_store(reply):
         return error_reply(reply)
     if isinstance(reply, Exception):
         raise translate(reply)

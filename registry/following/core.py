@@ -55,6 +55,9 @@ _DEAF_AFTER: Final = 3
 
 _MIN_TAIL_S: Final = 0.01
 
+_UNREADABLE_PAUSE_S: Final = 1.0
+"""So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
+
 
 class ResetReason(StrEnum):
     """Why a follower begins anew."""
@@ -64,6 +67,9 @@ class ResetReason(StrEnum):
 
     LOST = "lost"
     """The entry at its position is gone (trimmed, flushed, rolled back): changes may have been missed."""
+
+    UNREADABLE = "unreadable"
+    """A change could not be read (it is none, or of a newer release): what it changed is in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,7 @@ class Do(Enum):
     """Read up to MOST_AT_ONCE changes after `position`."""
 
     AWAIT_ROOM = auto()
-    """Wait until items were taken, up to `wait_s`; take in what rings meanwhile."""
+    """Wait until items were taken, or the table may be read again, up to `wait_s`; hear what rings then."""
 
     PAUSE = auto()
     """Let `wait_s` go by: the store is in trouble."""
@@ -160,6 +166,7 @@ class FollowCore:
         """The position of the Reset whose table is to be read."""
 
         self._reason = ResetReason.START
+        self._anew_at = 0.0
         self._must_read = True
         self._tail_at = 0.0
         self._full = False
@@ -211,7 +218,8 @@ class FollowCore:
             if self._must_read or now >= self._tail_at:
                 return Step(Do.READ_TAIL, position=position)
             return Step(Do.HEAR, wait_s=self._tail_at - now)
-        if self._items:  # else tables of several resets could pile up
+        too_soon = self._reason is ResetReason.UNREADABLE and now < self._anew_at and self._place is None
+        if self._items or too_soon:  # else tables of several resets could pile up
             return Step(Do.AWAIT_ROOM, wait_s=NAP_S)
         return Step(Do.READ_PLACE if self._place is None else Do.READ_TABLE)
 
@@ -251,12 +259,16 @@ class FollowCore:
         self._answered_at = now
         self._begun = True
         ours = self._feed.position
-        if page.lost or (ours == ORIGIN and page.position != ORIGIN):
-            self._lose(ours, ResetReason.LOST if page.lost else ResetReason.START)
+        if page.corrupt:
+            count, first = len(page.corrupt), page.corrupt[0]
+            _log.error("%d entries of the change stream cannot be read, the first: %s", count, first)
+        if page.lost:
+            self._lose(ours, ResetReason.LOST)
+        elif ours == ORIGIN and page.position != ORIGIN:
+            self._lose(ours, ResetReason.START)
+        elif page.corrupt:
+            self._pass_over(page, now)
         else:
-            if page.corrupt:
-                count, first = len(page.corrupt), page.corrupt[0]
-                _log.error("%d entries of the change stream are passed over, the first: %s", count, first)
             self._items.extend(page.changes)
             self._unheard += bool(page.changes) and not self._must_read and not self._polling
             self._feed.position = page.position
@@ -307,6 +319,13 @@ class FollowCore:
         self._feed.position = self._place = None
         self._reason = reason
 
+    def _pass_over(self, page: ChangePage, now: float) -> None:
+        """Begin anew after what cannot be read: changes of the same page, if told, would hide the gap."""
+        self._lose(self._feed.position, ResetReason.UNREADABLE)
+        if not self._with_table:  # nothing is to be read, so the next page can be told
+            self._place = page.position
+            self._reset(None, now)
+
     def _reset(self, table: Lookup | None, now: float) -> None:
         if self._place is None:
             raise RuntimeError("a table without a place")
@@ -314,6 +333,8 @@ class FollowCore:
         self._blank = table is None or not (table.rows or table.groups)
         self._items.append(Reset(self._place, table, self._reason))
         self._feed.position, self._place = self._place, None
+        if self._reason is ResetReason.UNREADABLE:
+            self._anew_at = now + _UNREADABLE_PAUSE_S
         self._must_read = True  # doorbells that rang meanwhile were not taken in
         self._answered_at = now
         self._in_place()

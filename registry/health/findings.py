@@ -21,9 +21,9 @@ from .report import (
     told_or_none,
 )
 from .server import SERVER, SETTINGS, kind_and_version, mode, persistence, role
-from .table import TABLE, late_ms, memory_bytes
+from .table import TABLE, memory_bytes
 
-__all__ = ["SETTINGS", "examine", "late_ms"]
+__all__ = ["SETTINGS", "examine"]
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch} or {'moved', token}; may be repeated: it announces only what changed
+-- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch}, {'moved', token} or {'elsewhere', id, epoch} when the address stands under an id that was not named; may be repeated: it announces only what changed
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -20,6 +20,20 @@ local lease = redis.call('GET', KEYS[2])
 
 -- One address is one replica: what it was before it changed its role, it is no longer, and cannot become by itself.
 local FIRST_LEASE, FIRST_ARG = 7, 14
+if not lease then
+  local named = {[ARGV[1]] = true}
+  for a = FIRST_ARG, #ARGV, 3 do
+    named[ARGV[a]] = true
+  end
+  local group = redis.call('HGETALL', KEYS[1])
+  for i = 1, #group, 2 do
+    local id = string.match(group[i], '^member:([1-9]%d*)$') or string.match(group[i], '^member:(0)$')
+    local readable, other = pcall(cjson.decode, group[i + 1])
+    if id and not named[id] and readable and type(other) == 'table' and other.address == ARGV[12] then
+      return {'elsewhere', id, redis.call('HGET', KEYS[1], 'epoch:' .. id) or '0'}
+    end
+  end
+end
 for i = 0, #KEYS - FIRST_LEASE do
   local key, id = KEYS[FIRST_LEASE + i], ARGV[FIRST_ARG + 3 * i]
   local other = redis.pcall('GET', key)

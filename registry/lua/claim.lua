@@ -6,7 +6,7 @@ if bad then
   return bad
 end
 local field = 'epoch:' .. ARGV[1]
-local previous, version = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1]))
+local previous, version, cluster = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1], 'cluster'))
 local lease = redis.call('GET', KEYS[2])
 if lease and ARGV[5] ~= '2' then
   local address = string.match(lease, '^%d+ (.+)$')
@@ -28,6 +28,6 @@ if previous and not is_epoch(previous) then
 end
 local epoch = newer_epoch(previous)
 redis.call('HSET', KEYS[1], field, epoch)
-redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
+redis.call('HSET', KEYS[3], ARGV[2], cluster and cluster ~= '' and cluster or ARGV[3]) -- a group moves when its replica is activated
 redis.call('SET', KEYS[4], SCHEMA)
 return {'ok', epoch}

@@ -6,6 +6,7 @@ end
 -- Looking at a lease that has ended makes Redis delete it, and so send its `expired` event, at once.
 local left_ms = redis.call('PTTL', KEYS[2])
 if left_ms >= 0 then -- 0: its last millisecond
+  redis.call('ZREM', KEYS[3], ARGV[3]) -- a server that is full lets a script go on that has written
   redis.call('ZADD', KEYS[3], deadline_ms(left_ms), ARGV[3])
   return {'alive'}
 elseif left_ms == -1 and not foreign(KEYS[2], 'string') then -- what is no string is no lease: lookups pass it over

@@ -17,7 +17,9 @@ for i = 0, #KEYS - FIRST_LEASE do
 end
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   local id = string.match(field, '^epoch:(%d+)$') or string.match(field, '^member:(%d+)$')
-  if id and not known[id] then
+  -- Anything else than an id in its one form is somebody else's, and goes with the group.
+  local is_id = id and (id == '0' or string.match(id, '^[1-9]')) and not greater(id, '9223372036854775807')
+  if is_id and not known[id] then
     return {'moved'}
   end
 end

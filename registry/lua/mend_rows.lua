@@ -1,9 +1,9 @@
--- KEYS broker's topics, topics, changes, schema, route index of each topic; ARGV change record ('' = none), bounds of the feed, bytes of the index keys before the topic's name, and of each topic: its configuration and its index as they were read, the index to write ('' = none, in each); reply {'ok', numbers of the topics that have changed since they were read ...} or {'schema', key, number}; may be repeated: then all have changed
+-- KEYS broker's topics, topics, changes, schema, broker, route index of each topic; ARGV change record ('' = none), bounds of the feed, bytes of the index keys before the topic's name, '1' = rows are removed that the broker's table lacks, and of each topic: its configuration and its index as they were read, the index to write ('' = none, in each); reply {'ok', numbers of the topics that have changed since they were read ...} or {'schema', key, number}; may be repeated: then all have changed
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set') or foreign(KEYS[3], 'stream')
 if bad then
   return bad
 end
-local FIRST_KEY, FIRST_ARG = 5, 4
+local FIRST_KEY, FIRST_ARG = 6, 5
 local name_from = ARGV[3] + 1
 local topics = {}
 for i = FIRST_KEY, #KEYS do
@@ -32,6 +32,13 @@ if #changed > 0 then redis.call('MSET', unpack(changed)) end
 if #listed > 0 then redis.call('SADD', KEYS[2], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
 if #unlisted > 0 then redis.call('SREM', KEYS[2], unpack(unlisted)) end
+if ARGV[4] == '1' and redis.call('TYPE', KEYS[5]).ok == 'hash' then
+  -- The table may be what is damaged: its owner finds another name than its own with the next heartbeat, and looks.
+  local epoch, count = string.match(redis.call('HGET', KEYS[5], 'token') or '', '^(%d+)%.(%d+)$')
+  if epoch then
+    redis.call('HSET', KEYS[5], 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
+  end
+end
 if #listed + #unlisted > 0 and ARGV[1] ~= '' then
   announce(KEYS[3], ARGV[2], ARGV[1])
 end

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from .. import codec
 from ..health.report import Sampled, Unknown
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply
@@ -17,8 +18,6 @@ _TOPICS: Final = 200
 _NAMESPACES: Final = 50
 _FIELDS: Final = 100
 """How many brokers, topics, namespaces of the key-value store, and fields of one key are looked at."""
-
-_MEMBER: Final = b"member:"
 
 Member: TypeAlias = tuple[str, int]
 """Broker name and id."""
@@ -81,10 +80,10 @@ def census(keys: Keys) -> Plan[Census]:
 
 def _members(brokers: Sequence[str], replies: Sequence[Reply]) -> list[Member]:
     return [
-        (name, int(field.removeprefix(_MEMBER)))
+        (name, found[1])
         for name, reply in zip(brokers, replies, strict=False)
-        for field in _items(reply)
-        if field.startswith(_MEMBER) and field.removeprefix(_MEMBER).isdigit()
+        for found in map(codec.replica_field, _items(reply))
+        if found is not None and found[0] == "member"
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -32,9 +31,8 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     keys = Keys(config.namespace)
     expired: list[tuple[str, int]] = []
     corrupt: list[CorruptData] = []
-    for passed_over in itertools.count(
-        0, _AT_ONCE
-    ):  # past what it has just seen, should that stay where it is
+    passed_over = 0
+    while True:
         look = _look(config, keys, holder, passed_over=passed_over)
         status, clock, ms, *more = yield from script_reply(look)
         wait_s = None if ms < 0 else ms / 1000
@@ -52,6 +50,7 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
                 lease_before_ms=None if before_ms < 0 else before_ms,
                 lease_after_ms=after_ms,
             )
+        passed_over += _AT_ONCE  # what cannot be swept stays where it is
 
 
 def expire(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from .. import codec, scripts
@@ -14,15 +13,16 @@ from ..model import MASTER_ID, Broker, Change, ChangeKind, Registration
 from .base import Call, Plan, Reads, checked, script_reply
 from .difference import Difference
 from .operator import check_schema
+from .repair.checks import field_problem
 from .table import SUCCESSOR, Write, claim, put, read_table
 
-__all__ = ["NOBODY", "forget", "live_replicas", "replica_ids"]
+__all__ = ["NOBODY", "forget", "live_replicas", "replica_ids", "stored_cluster"]
 
 NOBODY: Final = "nobody.invalid:1"
 """The address of who writes a table without being its broker (RFC 2606: no host is called so)."""
 
 _TRIES: Final = 10
-_REPLICA: Final = re.compile(r"(?:member|epoch|version):([0-9]{1,19})")
+_ADVICE: Final = "wait until it is unregistered, or its lease ends"
 
 
 def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
@@ -30,22 +30,26 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
 
     The routes go first, in chunks, the group last: after a crash between them, forget it again. An owner that
     was thought dead is fenced by it. RocketMQ forgets a broker as soon as it is silent.
+    Rows of topics that its own table does not have are found in no other way than by looking at all topics:
+    they stay, and `rebuild` removes them.
     Raises NotFound, BrokerOwned while a replica is alive, StaleEpoch when it registers meanwhile, CorruptData
     (`rebuild` mends most of it), InvalidInput, NewerSchema, StoreRefused, StoreUnavailable.
     """
     check_broker_name(broker_name)
     keys = Keys(config.namespace)
     yield from check_schema(keys)
-    write = Write(config, keys, Broker(broker_name, NOBODY))
     topics = 0
     for _ in range(_TRIES):
         ids = yield from replica_ids(keys, broker_name)
         if ids is None:
             raise NotFound(f"{broker_name}: no broker of this name was ever registered")
-        for broker_id, address, left_ms in (yield from live_replicas(keys, broker_name, ids)):
-            raise BrokerOwned(broker_name, broker_id, address, left_ms)
+        live = yield from live_replicas(keys, broker_name, ids)
+        if live:
+            raise BrokerOwned(broker_name, *live[0], advice=_ADVICE)
         ids = tuple(sorted({*ids, MASTER_ID}))
-        epoch = yield from claim(write, SUCCESSOR)
+        cluster = yield from stored_cluster(keys, broker_name)
+        write = Write(config, keys, Broker(broker_name, NOBODY, cluster=cluster))
+        epoch = yield from claim(write, SUCCESSOR, _ADVICE)
         token, stored = yield from read_table(write)
         topics = max(topics, len(stored))
         nothing = Registration(write.broker, epoch, token, {})
@@ -53,7 +57,7 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
         done = yield from put(write, nothing, Difference(removed=sorted(stored)), seniors=leases)
         if done.status == "ok" and (yield from _end(write, epoch, done.token, ids)):
             return topics
-    raise StoreUnavailable(f"{write.broker_key}: changes faster than it can be forgotten; try again")
+    raise StoreUnavailable(f"{keys.broker(broker_name)}: changes faster than it can be forgotten; try again")
 
 
 def replica_ids(keys: Keys, broker_name: str) -> Plan[tuple[int, ...] | None]:
@@ -65,8 +69,18 @@ def replica_ids(keys: Keys, broker_name: str) -> Plan[tuple[int, ...] | None]:
     fields = checked(group_key, group)
     if not fields and not checked(table_key, table) and not checked(keys.brokers, listed):
         return None
-    found = (_REPLICA.fullmatch(name.decode(errors="replace")) for name in fields)
-    return tuple(sorted({int(match[1]) for match in found if match is not None}))
+    return tuple(sorted({found[1] for found in map(codec.replica_field, fields) if found is not None}))
+
+
+def stored_cluster(keys: Keys, broker_name: str) -> Plan[str]:
+    """Return the cluster that a broker's group names, or else the index of brokers, or else "unknown"."""
+    group_key = keys.broker(broker_name)
+    replies = yield Reads((("HGET", group_key, "cluster"), ("HGET", keys.brokers, broker_name)))
+    for key, reply in zip((group_key, keys.brokers), replies, strict=True):
+        cluster = checked(key, reply)
+        if cluster and not field_problem(broker_name, b"cluster", cluster):
+            return str(cluster.decode())
+    return "unknown"
 
 
 def live_replicas(keys: Keys, broker_name: str, ids: tuple[int, ...]) -> Plan[list[tuple[int, str, int]]]:
@@ -104,5 +118,5 @@ def _end(write: Write, epoch: int, token: str, ids: tuple[int, ...]) -> Plan[boo
     )
     status, *rest = yield from script_reply(call)
     if status == "fenced":
-        raise StaleEpoch(name, MASTER_ID, epoch, int(rest[0]) if rest[0].isdecimal() else 0)
+        raise StaleEpoch(name, MASTER_ID, epoch, codec.number(rest[0]) or 0)
     return bool(status == "ok")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..config import RegistryConfig
-from ..health.findings import SETTINGS, examine, late_ms
+from ..health.findings import SETTINGS, examine
 from ..health.report import HealthReport, Readings, Unknown
+from ..health.table import late_ms
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply
 from .census import census, unknown

@@ -135,10 +135,11 @@ def query_data_version(
 ) -> Plan[tuple[bool, DataVersion | None]]:
     """Return whether a version is not the registered one, and that one (RocketMQ: QUERY_DATA_VERSION).
 
-    A broker that is not registered has changed. Raises CorruptData, StoreUnavailable, StoreRefused.
+    A broker that is not registered, or is not alive, has changed: it is to register. RocketMQ takes this for
+    a heartbeat too; here `heartbeat` is one. Raises CorruptData, StoreUnavailable, StoreRefused.
     """
-    key = keys.broker(broker_name)
-    (reply,) = yield Reads((("HGET", key, f"version:{broker_id}"),))
-    value = checked(key, reply)
+    key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
+    known, lease = yield Reads((("HGET", key, f"version:{broker_id}"), ("GET", lease_key)))
+    value = checked(key, known) if isinstance(lease, bytes) else None  # what is no string is no lease
     stored = None if value is None else codec.decode_data_version(key, value)
     return stored != version, stored

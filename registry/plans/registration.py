@@ -8,7 +8,7 @@ from typing import Final
 
 from .. import codec
 from ..config import RegistryConfig
-from ..errors import InvalidInput, RegistryError
+from ..errors import BrokerOwned, InvalidInput, RegistryError
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Plan, Reads, checked
@@ -62,8 +62,13 @@ def register(
     registration = Registration(broker, epoch, token, topics)
     for tries in range(_TRIES):
         around = yield from _look_around(write, held)
+        if held is None and not take_over:
+            yield from _refuse_to_end(write, around.former_ids)
         if around.seniors is None:
-            return _done(write, (yield from _without_topics(write, registration, around)))
+            done = yield from _without_topics(write, registration, around)
+            if done is not None:
+                return done
+            continue
         if held is not None and held.complete and not tries:
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
@@ -128,6 +133,9 @@ class _Around:
     former_ids: Sequence[int] = ()
     """Other ids under which the group has the same address: what this replica was before."""
 
+    is_new: bool = True
+    """Whether it may end them: it was claimed just now, or has moved to this address."""
+
 
 def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
     """Read what the other replicas of the group mean to this one, if they can mean anything."""
@@ -136,19 +144,31 @@ def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
     may_write = not is_slave or broker.enable_acting_master is not None
     is_known = held is not None and held.broker.address == broker.address
     if is_known and not (is_slave and may_write):
-        return _Around(() if may_write else None)
+        return _Around(() if may_write else None, is_new=False)
     (reply,) = yield Reads((("HGETALL", key),))
     fields = checked(key, reply)
     former_ids = () if is_known else codec.ids_of_address(fields, broker.address, broker.broker_id)
+    is_new = not is_known
     if not is_slave or not may_write:
-        return _Around(() if may_write else None, former_ids)
+        return _Around(() if may_write else None, former_ids, is_new)
     members = codec.decode_group(broker.broker_name, fields).broker_ids
     lower = {MASTER_ID, *(member for member in members if member < broker.broker_id)} - {*former_ids}
     seniors = [write.lease_key(member) for member in sorted(lower)]
     if not seniors:
-        return _Around((), former_ids)
+        return _Around((), former_ids, is_new)
     (alive,) = yield Reads((("EXISTS", *seniors),))
-    return _Around(None if checked(seniors[0], alive) else seniors, former_ids)
+    return _Around(None if checked(seniors[0], alive) else seniors, former_ids, is_new)
+
+
+def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:
+    """Raise BrokerOwned when the address is alive under another id: who was fenced does not take it back."""
+    for broker_id in former_ids:
+        key = write.lease_key(broker_id)
+        lease, left_ms = yield Reads((("GET", key), ("PTTL", key)))
+        owner = codec.decode_lease(lease) if isinstance(lease, bytes) else None
+        if owner is not None and owner[1] == write.broker.address:
+            advice = "the same address is another replica of the group now: run one of the two"
+            raise BrokerOwned(write.broker.broker_name, broker_id, owner[1], left_ms, advice=advice)
 
 
 def _base(write: Write, held: Registration) -> Mapping[str, TopicConfig]:
@@ -171,11 +191,12 @@ def _complete(
     if done.status == "junior":  # a replica with a lower id has come meanwhile
         return (yield from _without_topics(write, registration, around))
     complete = replace(registration, table_token=done.token, corrupt_keys=done.corrupt_keys)
-    return (yield from activate(write, complete, around.former_ids))
+    return (yield from activate(write, complete, around.former_ids, is_new=around.is_new))
 
 
 def _without_topics(write: Write, registration: Registration, around: _Around) -> Plan[Registration | None]:
-    return (yield from activate(write, replace(registration, table_token="", topics={}), around.former_ids))
+    bare = replace(registration, table_token="", topics={}, complete=False)
+    return (yield from activate(write, bare, around.former_ids, is_new=around.is_new))
 
 
 def _done(write: Write, registration: Registration | None) -> Registration:

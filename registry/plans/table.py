@@ -44,6 +44,10 @@ RESTARTED: Final = "1"
 ANYBODY: Final = "2"
 """Of a live lease: an operator insists."""
 
+_TO_A_BROKER: Final = (
+    "give this broker another name or id, wait until the lease ends, or register with a higher state version"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -75,8 +79,8 @@ class Put:
     corrupt_keys: tuple[str, ...] = ()
 
 
-def claim(write: Write, take_over: str) -> Plan[int]:
-    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned."""
+def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER) -> Plan[int]:
+    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice."""
     broker, keys = write.broker, write.keys
     call = Call(
         scripts.CLAIM,
@@ -103,7 +107,12 @@ def claim(write: Write, take_over: str) -> Plan[int]:
     if status == "owned":
         address, remaining_ms, state_version = rest
         raise BrokerOwned(
-            broker.broker_name, broker.broker_id, address, int(remaining_ms), int(state_version)
+            broker.broker_name,
+            broker.broker_id,
+            address,
+            int(remaining_ms),
+            int(state_version),
+            advice=advice,
         )
     return int(rest[0])
 
@@ -222,11 +231,12 @@ def _put_call(
 
 
 def activate(
-    write: Write, registration: Registration, former_ids: Sequence[int] = ()
+    write: Write, registration: Registration, former_ids: Sequence[int], *, is_new: bool
 ) -> Plan[Registration | None]:
-    """Give the replica its lease; None when the store holds another table than the registration names.
+    """Give the replica its lease; None when the group is not as it was when the registration looked at it.
 
-    What the same address was under `former_ids` ends in the same step. Raises StaleEpoch.
+    What the same address was under `former_ids` ends in the same step. Raises StaleEpoch, also for a replica
+    that is not new, had lost its lease, and whose address has been registered under another id meanwhile.
     """
     broker = write.broker
     former = [write.lease_key(broker_id) for broker_id in former_ids]
@@ -246,7 +256,9 @@ def activate(
     status, *rest = yield from script_reply(call)
     if status == "fenced":
         raise fenced(broker, registration.epoch, rest[0])
-    if status == "moved":
+    if status == "elsewhere" and not is_new:
+        raise fenced(broker, registration.epoch, rest[1])
+    if status in ("moved", "elsewhere"):
         return None
     return registration if broker.broker_id == MASTER_ID else _with_master(write, registration, *rest)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +16,7 @@ from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Call, Command, Plan, Reads, checked, script_reply
 from .difference import Difference, difference_to_stored
-from .forget import NOBODY, live_replicas, replica_ids
+from .forget import NOBODY, live_replicas, replica_ids, stored_cluster
 from .kv import MAX_NAME_BYTES, MAX_VALUE_BYTES, kv_put
 from .operator import check_schema, set_write_perm
 from .repair.checks import field_problem
@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _TRIES: Final = 10
+_ADVICE: Final = "wait until it is unregistered or its lease ends, or import with --replace-live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,8 @@ def import_broker(
     Raises CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
     """
     keys = Keys(config.namespace)
-    write = Write(config, keys, Broker(record.broker_name, NOBODY, cluster=record.cluster or "unknown"))
+    cluster = record.cluster or (yield from stored_cluster(keys, record.broker_name))
+    write = Write(config, keys, Broker(record.broker_name, NOBODY, cluster=cluster))
     try:
         for _ in range(_TRIES):
             outcome = yield from _import_once(write, record, replace_live=replace_live, dry_run=dry_run)
@@ -233,34 +235,43 @@ def _import_once(
     keys, name = write.keys, record.broker_name
     ids = (yield from replica_ids(keys, name)) or ()
     token, stored = yield from read_table(write)
+    removed = sorted(stored.keys() - record.topics.keys())  # those without a row among them
     change = difference_to_stored((yield from routed(write, stored)), record.topics)
-    change.removed[:] = sorted(stored.keys() - record.topics.keys())  # those without a row among them
+    change = replace(change, removed=removed)
     fields = yield from _missing_fields(write, record)
     size = len(change.added) + len(change.changed) + len(change.removed)
     if not size and not fields and ids:
         return Outcome(Written.UNCHANGED)
     live = yield from live_replicas(keys, name, ids)
     if live and not replace_live:
-        raise BrokerOwned(name, *live[0])
+        raise BrokerOwned(name, *live[0], advice=_ADVICE)
     if dry_run:
         return Outcome(Written.WRITTEN, size)
-    done = yield from _write_table(write, token, change, [of for of, *_ in live])
-    if done.status != "ok":
+    epoch, done = yield from _write_table(write, token, change, [of for of, *_ in live])
+    if done.status != "ok":  # junior: a replica has come since we looked; look again
         return None
-    yield from _write_fields(write, record, fields)
+    yield from _write_fields(write, record, fields, epoch)
     reason = f"{', '.join(done.corrupt_keys)}: holds another type; move it away" if done.corrupt_keys else ""
     return Outcome(Written.WRITTEN, size - len(done.corrupt_keys), reason)
 
 
-def _write_table(write: Write, token: str, change: Difference, live_ids: Sequence[int]) -> Plan[Put]:
-    """Fence all owners, and write the difference."""
+def _write_table(
+    write: Write, token: str, change: Difference, live_ids: Sequence[int]
+) -> Plan[tuple[int, Put]]:
+    """Fence all owners, and write the difference unless a replica lives that was not alive before.
+
+    Return the epoch of it.
+    """
     take_over = ANYBODY if live_ids else SUCCESSOR
     for broker_id in live_ids:
         if broker_id != MASTER_ID:
             slave = Broker(write.broker.broker_name, NOBODY, broker_id, write.broker.cluster)
-            yield from claim(Write(write.config, write.keys, slave), take_over)
-    epoch = yield from claim(write, take_over)
-    return (yield from put(write, Registration(write.broker, epoch, token, {}), change))
+            yield from claim(Write(write.config, write.keys, slave), take_over, _ADVICE)
+    epoch = yield from claim(write, take_over, _ADVICE)
+    ids = (yield from replica_ids(write.keys, write.broker.broker_name)) or ()
+    others = [write.lease_key(broker_id) for broker_id in ids if broker_id not in live_ids]
+    nothing = Registration(write.broker, epoch, token, {})
+    return epoch, (yield from put(write, nothing, change, seniors=others))
 
 
 def _missing_fields(write: Write, record: BrokerRecord) -> Plan[dict[str, tuple[bytes, bytes]]]:
@@ -283,16 +294,17 @@ def _missing_fields(write: Write, record: BrokerRecord) -> Plan[dict[str, tuple[
 
 
 def _write_fields(
-    write: Write, record: BrokerRecord, fields: Mapping[str, tuple[bytes, bytes]]
+    write: Write, record: BrokerRecord, fields: Mapping[str, tuple[bytes, bytes]], epoch: int
 ) -> Plan[None]:
+    keys = write.keys
     for name, (old, new) in fields.items():
         if name == "wiped":
             yield from set_write_perm(write.config, record.broker_name, writable=not record.wiped)
             continue
         call = Call(
             scripts.MEND_FIELD,
-            (write.broker_key, write.keys.changes, write.keys.schema),
-            (name, old, new, "", write.config.feed_bounds),
+            (write.broker_key, keys.changes, keys.schema, write.lease_key(MASTER_ID), keys.brokers),
+            (name, old, new, "", write.config.feed_bounds, "", MASTER_ID, epoch, record.broker_name),
         )
         yield from script_reply(call)  # one that has changed meanwhile is its new owner's
 

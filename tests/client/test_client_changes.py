@@ -16,6 +16,7 @@ from tests.client.clients import (
     until_position,
 )
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
+from tests.registry.followers import tell
 from tests.support import await_until
 
 
@@ -262,6 +263,35 @@ async def test_an_entry_that_is_no_change_is_said_and_passed_over(
         agent.register(broker(), topics(1))
         await until_held_by(client, "t0", "broker-a")
         await await_until(lambda: agent.keys.changes in caplog.text, description="the entry is reported")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"something": "else"}, {"c": '{"kind":"of a newer release"}'}], ids=["garbage", "newer"]
+)
+async def test_what_a_change_that_cannot_be_read_has_changed_is_seen_at_the_next_look(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis, fields: dict[str, str]
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url) as client:
+        for count in (8, 12):
+            await until_queues(client, "t0", count - 4)
+            await until_in_place(client)
+            admin.set(agent.keys.topic("t0"), f"broker-a {count} {count} 6 0")
+            admin.xadd(agent.keys.changes, fields)  # type: ignore[arg-type]
+            await until_queues(client, "t0", count)
+        assert client.health().held == ()
+
+
+async def test_a_doorbell_that_cannot_be_read_makes_everything_read_again(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    agent.register(broker(), topics(1))
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_queues(client, "t0", 4)
+        await until_in_place(client)
+        double_silently(admin, agent, "t0")
+        tell(admin, agent.keys.changes, record=b'{"kind":"of a newer release"}')
+        await until_queues(client, "t0", 8)
 
 
 # --- without any change in the feed ------------------------------------------------------------------------

@@ -213,6 +213,62 @@ def test_a_lost_position_is_said_and_looked_for_at_once(
     assert request.full
 
 
+def unreadable(*changes: Change) -> ChangePage:
+    error = CorruptData("{sharedroutes}:changes", "entry 1-1 is no change")
+    return ChangePage(changes, PLACE, lost=False, complete=True, corrupt=(error, error))
+
+
+def test_after_a_page_that_cannot_be_read_everything_is_read_again_once_and_soon(
+    core: ClientCore, table: FakeTable
+) -> None:
+    table.register("a", "t")
+    view(core, table)
+    look(core, table)
+    for now in (2.0, 4.0):
+        look(core, table, now)
+        core.offer_page(unreadable(), now)
+        core.offer_page(unreadable(), now + 0.4)  # another one does not put it off
+        assert core.wait_s(now) <= CONFIG.jitter_s
+        soon = now + CONFIG.jitter_s
+        request = core.due(soon)
+        assert request is not None
+        assert (request.full, request.topics) == (True, ("t",))
+        core.offer(request, table.answer(request), soon)
+        core.offer_page(page(), soon)
+        assert core.due(soon) is None
+
+
+def test_a_change_that_cannot_be_read_is_no_reason_to_hold_back_a_single_loss(
+    core: ClientCore, table: FakeTable
+) -> None:
+    for name in ("a", "b", "c"):
+        table.register(name, "t")
+    view(core, table)
+    look(core, table)
+    table.expire("a")
+    core.offer_page(unreadable(), 0.0)
+    look(core, table, CONFIG.jitter_s)
+    assert core.health(CONFIG.jitter_s).held == ()
+    assert pick(core, table, CONFIG.jitter_s) == {"b", "c"}
+
+
+def test_what_was_asked_before_a_change_that_cannot_be_read_is_asked_again(
+    core: ClientCore, table: FakeTable
+) -> None:
+    look(core, table)
+    asked, under_way = core.question(["t"], 0.0), core.question(["u"], 0.0)
+    assert asked is not None
+    assert under_way is not None
+    core.offer(asked, table.answer(asked), 0.0)
+    answer = table.answer(under_way)
+    table.register("a", "t", "u")
+    core.offer_page(unreadable(), 0.0)
+    core.offer(under_way, answer, 0.0)
+    again = core.question(["t", "u"], 0.0)
+    assert again is not None
+    assert again.topics == ("t", "u")
+
+
 def test_the_tries_come_at_growing_random_intervals_up_to_a_second(core: ClientCore) -> None:
     pauses_s = [core.failed(ConnectionError("down")) for _ in range(30)]
     assert all(0 < pause_s <= 1 for pause_s in pauses_s)

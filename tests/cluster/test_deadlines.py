@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
@@ -89,14 +91,48 @@ async def test_a_store_opens_no_more_connections_than_it_may(
     assert 1 <= await store.run(clients()) <= 3
 
 
+@asynccontextmanager
+async def one_free_connection(store: Store) -> AsyncIterator[None]:
+    """Hold all connections of a store that may have three but one: each doorbell that listens has its own."""
+    assert store.config.max_connections == 3
+    async with aclosing(store.doorbell()) as first, aclosing(store.doorbell()) as second:
+        for bell in (first, second):
+            await bell.wait(0.05)
+        yield
+
+
 async def test_a_caller_waits_for_a_free_connection_no_longer_than_for_an_answer(
     make_store: StoreMaker, own_group: Group
 ) -> None:
-    store = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S, max_connections=1)
+    store = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S, max_connections=3)
     await store.topics()
-    primary_of(own_group, store).pause()
-    begin = time.monotonic()
-    outcomes = await asyncio.gather(*(store.topics() for _ in range(4)), return_exceptions=True)
-    # The first waits for its answer, the second has what is left; who comes last had no connection in time.
-    assert time.monotonic() - begin < 2 * (CALL_S + CONNECT_S) + MARGIN_S
-    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+    async with one_free_connection(store):
+        primary_of(own_group, store).pause()
+        begin = time.monotonic()
+        outcomes = await asyncio.gather(*(store.topics() for _ in range(4)), return_exceptions=True)
+        # The first waits for its answer, the second has what is left; who comes last had no connection.
+        assert time.monotonic() - begin < 2 * (CALL_S + CONNECT_S) + MARGIN_S
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+
+
+def connection_ids() -> Plan[list[int]]:
+    (reply,) = yield Reads([("CLIENT", "LIST", "TYPE", "NORMAL")])
+    return [int(line.split()[0][3:]) for line in reply.splitlines() if b"name=bounded" in line]
+
+
+def slow(key: str, seconds: float) -> Plan[None]:
+    yield Reads([("BLPOP", key, str(seconds))])
+
+
+async def test_a_connection_survives_that_others_wait_for_it_in_vain(
+    make_store: StoreMaker, group: Group, namespace: str
+) -> None:
+    url = f"{group.url}?client_name=bounded"
+    store = make_store(url, namespace=namespace, call_deadline_s=CALL_S, max_connections=3)
+    async with one_free_connection(store):
+        before = await store.run(connection_ids())
+        calls = (store.run(slow(f"{store.keys.prefix}:none", CALL_S / 2)) for _ in range(6))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        # Some had no connection in time, which says nothing about the server that the connection leads to.
+        assert any(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+        assert await store.run(connection_ids()) == before

@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, plans
+from sharedroutes.registry.connection import aiolinks, links
 from sharedroutes.registry.plans import Plan, Reads
 from tests.cluster.conftest import Group
 from tests.cluster.servers import ClusterServers, SentinelServers
@@ -125,6 +126,19 @@ async def test_a_replica_that_lost_its_primary_is_not_read(make_store: StoreMake
         return bool(await store.run(who_answers(), stale=True) == pair.primary.port)
 
     await await_until(primary_answers, description="the primary is asked instead")
+
+
+async def test_a_connection_that_the_replica_closed_meanwhile_is_replaced(
+    make_store: StoreMaker, pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in (links, aiolinks):
+        monkeypatch.setattr(module, "CHECK_AGAIN_S", 0.0)  # as if it had been idle for so long
+    store = make_store(pair.url)
+    assert await store.run(who_answers(), stale=True) == pair.replica.port
+    with redis.Redis(port=pair.replica.port) as admin:
+        assert admin.client_kill_filter(_type="normal", skipme=True) > 0
+    assert await store.run(who_answers(), stale=True) == pair.replica.port
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any, Final, Self, TypeAlias, cast
 
 import redis
@@ -141,14 +141,13 @@ async def watching(follower: AnyFollower) -> AsyncIterator[Told]:
             await asyncio.wait_for(asyncio.shield(task), 5)
 
 
-def tell(admin: redis.Redis, key: str, count: int = 1) -> str:
+def tell(admin: redis.Redis, key: str, count: int = 1, *, record: bytes = _RECORD) -> str:
     """Write so many changes and ring the doorbell for each; return the id of the last."""
-    change_id: Any = admin.eval(_ANNOUNCE, 1, key, _RECORD, count)
+    change_id: Any = admin.eval(_ANNOUNCE, 1, key, record, count)
     return str(change_id.decode())
 
 
-def tell_silently(admin: redis.Redis, key: str, records: Iterable[bytes] = (_RECORD,)) -> str:
-    """Write changes without ringing the doorbell; return the id of the last."""
-    ids = [admin.xadd(key, {"c": record}) for record in records]
-    last: Any = ids[-1]
-    return str(last.decode())
+def tell_silently(admin: redis.Redis, key: str, *, record: bytes = _RECORD) -> str:
+    """Write a change without ringing the doorbell; return its id."""
+    change_id: Any = admin.xadd(key, {"c": record})
+    return str(change_id.decode())

@@ -26,7 +26,7 @@ def test_times_lie_between_50_ms_and_a_day(name: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_connections", 0),
+        ("max_connections", 2),
         ("max_connections", 10_001),
         ("feed_max_entries", 0),
         ("feed_max_entries", 10**9 + 1),

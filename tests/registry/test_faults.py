@@ -131,7 +131,7 @@ async def test_a_call_that_fails_is_not_tried_again_behind_the_callers_back(make
 async def test_a_late_answer_is_not_taken_for_the_answer_to_the_next_question(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:
-    store = make_store(own_server.url, call_deadline_s=0.1, max_connections=1)
+    store = make_store(own_server.url, call_deadline_s=0.1, max_connections=3)
     await store.register(broker(), topics(1))
     own_server.pause()
     with pytest.raises(StoreTimeout):
@@ -142,7 +142,7 @@ async def test_a_late_answer_is_not_taken_for_the_answer_to_the_next_question(
 
 
 async def test_a_cancelled_call_leaves_no_answer_for_the_next_one(own_server: EmbeddedServer) -> None:
-    config = RegistryConfig(max_connections=1)
+    config = RegistryConfig(max_connections=3)
     async with AsyncRouteStore.from_url(own_server.url, config) as store:
         await store.register(broker(), topics(1))
         own_server.pause()

@@ -24,7 +24,7 @@ from sharedroutes.registry import (
 from sharedroutes.registry.following.core import Do, FollowCore, FollowHealth, Step
 from sharedroutes.registry.plans import ORIGIN, ChangePage
 
-HERE, NEXT = "1700000000000-1", "1700000000000-2"
+HERE, NEXT, AFTER = "1700000000000-1", "1700000000000-2", "1700000000000-3"
 AWAY = StoreUnavailable("away")
 REFUSED = StoreRefused("no such user")
 CORRUPT = CorruptData("changes", "is no stream")
@@ -129,8 +129,63 @@ def test_the_first_entry_of_a_stream_that_was_missing_is_a_reset() -> None:
 def test_idle_tells_the_position_of_what_was_handed_out() -> None:
     core = in_place()
     assert core.idle() == Idle(HERE)
-    core.found_page(ChangePage((), NEXT, lost=False, complete=True, corrupt=(CORRUPT,)), 0.0)
+    core.found_page(page(UP), 0.0)
+    assert core.take() == UP
     assert core.idle() == Idle(NEXT)
+
+
+def unreadable(*changes: Change, position: str = NEXT) -> ChangePage:
+    return ChangePage(changes, position, lost=False, complete=True, corrupt=(CORRUPT,))
+
+
+def test_a_change_that_cannot_be_read_is_told_by_a_reset_with_the_table_read_after_it() -> None:
+    core = in_place()
+    core.found_page(unreadable(UP), 0.0)
+    assert core.next_step(0.0) == Step(Do.READ_PLACE)
+    core.found_place(NEXT, 0.0)
+    assert core.next_step(0.0) == Step(Do.READ_TABLE)
+    core.found_table(FILLED, 0.0)
+    assert core.take() == Reset(NEXT, FILLED, ResetReason.UNREADABLE)
+    assert core.take() is None
+    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=NEXT)
+
+
+def test_a_doorbell_that_cannot_be_read_is_not_told_but_looked_for() -> None:
+    core = in_place()
+    core.heard(f"{HERE} {NEXT} ".encode() + b'{"kind":"of a newer release"}')
+    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=HERE)
+
+
+def test_the_table_is_not_read_more_than_once_a_second_for_what_cannot_be_read() -> None:
+    core = in_place()
+    core.found_page(unreadable(), 10.0)
+    core.found_place(NEXT, 10.0)
+    core.found_table(FILLED, 12.0)
+    assert core.take() is not None
+    core.found_page(unreadable(position=AFTER), 12.1)
+    assert core.next_step(12.1).do is Do.AWAIT_ROOM
+    assert core.next_step(13.0) == Step(Do.READ_PLACE)
+    core.found_place(AFTER, 13.0)
+    core.found_table(FILLED, 13.0)
+    assert core.take() == Reset(AFTER, FILLED, ResetReason.UNREADABLE)
+
+
+def test_a_loss_is_looked_after_at_once_although_there_was_something_unreadable() -> None:
+    core = in_place()
+    core.found_page(unreadable(), 10.0)
+    core.found_place(NEXT, 10.0)
+    core.found_table(FILLED, 10.0)
+    core.take()
+    core.found_page(page(lost=True), 10.1)
+    assert core.next_step(10.1) == Step(Do.READ_PLACE)
+
+
+def test_without_the_table_what_cannot_be_read_is_a_reset_at_once_each_time() -> None:
+    core = new_core(HERE, table=False)
+    for position in (NEXT, AFTER):
+        core.found_page(unreadable(position=position), 0.0)
+        assert core.take() == Reset(position, None, ResetReason.UNREADABLE)
+        assert core.next_step(0.0) == Step(Do.READ_TAIL, position=position)
 
 
 def test_pauses_grow_to_a_second_and_are_spread() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, ResetReason, StoreRefused
+from sharedroutes.registry import EmbeddedServer, Reset, ResetReason, StoreRefused
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.followers import Told, follow, listening, tell, tell_silently
@@ -19,6 +19,7 @@ from tests.registry.servers import answers, client, quick
 from tests.support import await_until
 
 PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for one test
+NEWER = b'{"kind":"of a newer release","broker":"broker-a","id":0,"epoch":1}'
 QUICK: dict[str, Any] = {"tail_s": 0.05}
 IMPATIENT: dict[str, Any] = {"call_deadline_s": 0.2, "connect_deadline_s": 0.2}
 READER = ("--user", "reader", "on", f">{PASSWORD}", "~*", "+@read", "+ping", "+client", "+subscribe")
@@ -219,17 +220,53 @@ async def test_a_flushed_registry_is_an_empty_reset_and_is_followed_on(
         await told.until((await store.changes_since()).changes[-1].change_id)
 
 
-async def test_an_entry_that_is_no_change_is_said_and_passed_over(
-    store: Store, admin: redis.Redis, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("record", [b"\xff", NEWER], ids=["garbage", "of a newer release"])
+@pytest.mark.parametrize("tell_it", [tell, tell_silently], ids=["with a doorbell", "silently"])
+async def test_a_change_that_cannot_be_read_is_a_reset_with_what_it_changed_and_is_said_once(
+    store: Store,
+    admin: redis.Redis,
+    caplog: pytest.LogCaptureFixture,
+    tell_it: Callable[..., str],
+    record: bytes,
 ) -> None:
-    tell(admin, store.keys.changes)
+    await store.register(broker(), topics(1))
     async with listening(store, **QUICK) as told:
-        bad = tell_silently(admin, store.keys.changes, [b"\xff", b'{"kind":"nonsense"}'])
+        admin.set(store.keys.topic("t0"), "broker-a 8 8 6 0")
+        bad = tell_it(admin, store.keys.changes, record=record)
+        reset = await told.until_resets(2)
+        assert (reset.position, reset.reason) == (bad, ResetReason.UNREADABLE)
+        assert reset.table is not None
+        assert reset.table.routes() == await store.routes(["t0"])
+        assert reset.table.rows["t0"][0].read_queue_nums == 8
+        for _ in range(2):
+            await told.until(tell(admin, store.keys.changes))
+        assert (len(told.resets), len(told.ids)) == (2, 2)
+    assert said(caplog, logging.ERROR) == said(caplog, logging.ERROR, f"entry {bad} is no change") == 1
+
+
+async def test_who_follows_on_before_what_cannot_be_read_is_told_by_a_reset_and_after_it_no_more(
+    store: Store, admin: redis.Redis
+) -> None:
+    before = tell(admin, store.keys.changes)
+    tell(admin, store.keys.changes)
+    bad = tell(admin, store.keys.changes, record=NEWER)
+    async with listening(store, before, **QUICK) as told:
+        reset = await told.until_resets(1)
+        assert (reset.position, reset.reason, told.changes) == (bad, ResetReason.UNREADABLE, [])
         await told.until(tell(admin, store.keys.changes))
-        assert (len(told.resets), len(told.ids)) == (1, 1)
-    assert said(caplog, logging.ERROR, "passed over") >= 1
-    assert store.keys.changes in caplog.text
-    assert bad.split("-")[0][:8] in caplog.text
+    async with listening(store, reset.position, **QUICK) as told:
+        await told.until(tell(admin, store.keys.changes))
+        assert (len(told.resets), len(told.ids)) == (0, 2)
+
+
+async def test_without_the_table_what_cannot_be_read_is_a_position(store: Store, admin: redis.Redis) -> None:
+    tell(admin, store.keys.changes)
+    async with listening(store, table=False, **QUICK) as told:
+        for count in (2, 3):
+            bad = tell(admin, store.keys.changes, record=NEWER)
+            assert await told.until_resets(count) == Reset(bad, None, ResetReason.UNREADABLE)
+            await told.until(tell(admin, store.keys.changes))
+        assert (len(told.resets), len(told.ids)) == (3, 1)
 
 
 async def test_a_foreign_key_in_place_of_the_stream_is_said_once_and_outlived(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import redis
 
@@ -58,7 +60,7 @@ async def test_a_broker_with_a_live_replica_is_refused_and_not_changed(
     slave = await store.register(broker(broker_id=1, address="10.0.0.9:1"), [])
     await store.unregister(slave if broker_id == 0 else master)
     before = dump(admin)
-    with pytest.raises(BrokerOwned) as refused:
+    with pytest.raises(BrokerOwned, match=r"; wait until it is unregistered, or its lease ends$") as refused:
         await store.admin.forget("broker-a")
     assert refused.value.broker_id == broker_id
     assert refused.value.owner_address == (ADDRESS if broker_id == 0 else "10.0.0.9:1")
@@ -103,6 +105,51 @@ def test_a_crash_on_the_way_leaves_nothing_that_a_second_time_does_not_finish(
     assert list(store.admin.verify()) == []
     if crashed and admin.exists(store.keys.broker("broker-a")):
         store.admin.forget("broker-a")
+    assert {*admin.keys()} == {store.keys.changes.encode(), store.keys.schema.encode()}
+
+
+@pytest.mark.parametrize("after", range(1, 13))
+def test_the_index_of_brokers_keeps_the_cluster_as_long_as_it_has_the_broker(
+    admin: redis.Redis, after: int
+) -> None:
+    store = RouteStore.from_client(admin, CONFIG)
+    store.unregister(store.register(broker(), topics(25)))
+    with suppress(Crash):
+        store.run(interrupted(plans.forget(CONFIG, "broker-a"), after))
+    assert admin.hget(store.keys.brokers, "broker-a") in (b"cluster-1", None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "kept"), [("cluster-2", b"cluster-2"), ("", b"unknown"), ("a b", b"unknown")]
+)
+def test_a_cluster_that_the_group_has_lost_stays_in_the_index(
+    admin: redis.Redis, listed: str, kept: bytes
+) -> None:
+    store = RouteStore.from_client(admin, CONFIG)
+    store.unregister(store.register(broker(), topics(25)))
+    admin.hdel(store.keys.broker("broker-a"), "cluster")
+    admin.hset(store.keys.brokers, "broker-a", listed)
+    with pytest.raises(Crash):
+        store.run(interrupted(plans.forget(CONFIG, "broker-a"), 7))
+    assert admin.hget(store.keys.brokers, "broker-a") == kept
+
+
+def test_a_field_that_only_looks_like_that_of_a_replica_is_no_obstacle(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin, CONFIG)
+    store.unregister(store.register(broker(), topics(2)))
+    admin.hset(store.keys.broker("broker-a"), mapping={"epoch:007": 1, "member:99999999999999999999": "{}"})
+    assert store.admin.forget("broker-a") == 2
+    assert {*admin.keys()} == {store.keys.changes.encode(), store.keys.schema.encode()}
+
+
+def test_rows_of_topics_that_its_table_does_not_have_are_left_to_rebuild(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin, CONFIG)
+    store.unregister(store.register(broker(), topics(2)))
+    admin.set(store.keys.topic("t9"), "broker-a 1 1 6 0")
+    admin.sadd(store.keys.topics, "t9")
+    assert store.admin.forget("broker-a") == 2
+    assert [found.kind for found in store.admin.verify()] == ["row-without-table"]
+    assert all(done.mended for done in store.admin.rebuild())
     assert {*admin.keys()} == {store.keys.changes.encode(), store.keys.schema.encode()}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
+from sharedroutes.registry.codec import broker_id_of, replica_field
 from sharedroutes.registry.keys import Keys
 from tests.fix_redis import KINDS
 from tests.registry.builders import broker_names, names
@@ -56,6 +58,26 @@ def test_two_different_leases_never_share_a_deadline(
     keys = Keys("sharedroutes")
     same = keys.lease_member(name, broker_id) == keys.lease_member(other_name, other_id)
     assert same == ((name, broker_id) == (other_name, other_id))
+
+
+@given(broker_names(), BROKER_IDS)
+def test_an_id_has_one_form_in_keys_and_fields(name: str, broker_id: int) -> None:
+    keys = Keys("sharedroutes")
+    found = keys.kind_of(keys.lease(name, broker_id))
+    assert found is not None
+    assert found[1] == (name, str(broker_id))
+    assert keys.kind_of(f"{keys.prefix}:lease:{name}:0{broker_id}") is None
+    for what in ("member", "epoch", "version"):
+        assert replica_field(f"{what}:{broker_id}".encode()) == (what, broker_id)
+        assert replica_field(f"{what}:0{broker_id}".encode()) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "+1", "1_0", " 1", "1\n", "\u0661", "00", str(2**63), "9" * 5_000]
+)
+def test_what_is_no_id_is_none(text: str) -> None:
+    assert broker_id_of(text) is None
+    assert replica_field(f"member:{text}".encode()) is None
 
 
 @given(names())

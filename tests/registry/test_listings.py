@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from sharedroutes.registry import (
     Broker,
@@ -15,6 +16,7 @@ from sharedroutes.registry import (
 )
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
+from tests.support import await_until
 
 UNIT, UNIT_SUB = 1, 2
 
@@ -93,6 +95,14 @@ async def test_a_data_version_is_compared_with_the_registered_one(store: Store) 
     newer = DataVersion(1, 1_700_000_000_000, 4)
     assert await store.query_data_version("broker-a", newer) == (True, version)
     assert await store.query_data_version("broker-a", version, broker_id=1) == (True, None)
+
+
+async def test_a_dead_broker_is_told_to_register_whoever_has_swept(store: Store, admin: redis.Redis) -> None:
+    version = DataVersion(1, 2, 3)
+    await store.register(Broker("broker-a", ADDRESS, heartbeat_timeout_ms=50), topics(1), version=version)
+    lease = store.keys.lease("broker-a", 0)
+    await await_until(lambda: not admin.exists(lease), description="the lease ends")
+    assert await store.query_data_version("broker-a", version) == (True, None)
 
 
 async def test_unregistering_many_ends_those_that_are_owned_and_tells_of_the_others(store: Store) -> None:

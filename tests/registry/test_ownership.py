@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 import redis
 
-from sharedroutes.registry import BrokerOwned, DataVersion, LeaseStatus, Registration, StaleEpoch
+from sharedroutes.registry import Broker, BrokerOwned, DataVersion, LeaseStatus, Registration, StaleEpoch
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import dump
@@ -256,3 +257,49 @@ async def test_owners_that_race_end_with_one_of_them_and_its_whole_table(
     (winner,) = [item for item in held if await store.heartbeat(item) is LeaseStatus.OK]
     assert await store.topics() == sorted(winner.topics)
     assert winner.epoch == max(item.epoch for item in held)
+
+
+# --- one address, several ids ------------------------------------------------------------------------------
+
+SLAVE = Broker("broker-a", ADDRESS, 1, "cluster-1", enable_acting_master=True)
+
+
+async def test_a_fenced_agent_does_not_end_what_its_address_has_become(store: Store) -> None:
+    before = await store.register(SLAVE, topics(1))
+    after = await store.register(broker(), topics(1), version=DataVersion(7))
+    assert await store.heartbeat(before) is LeaseStatus.FENCED
+    with pytest.raises(BrokerOwned, match="another replica of the group now") as owned:
+        await store.register(SLAVE, topics(1), take_over=False)
+    assert (owned.value.broker_id, owned.value.owner_address) == (0, ADDRESS)
+    assert await store.heartbeat(after) is LeaseStatus.OK
+    assert await address_of(store) == ADDRESS
+
+
+async def test_an_agent_that_slept_past_its_lease_does_not_stand_beside_its_successor(
+    store: Store, admin: redis.Redis
+) -> None:
+    before = await store.register(replace(SLAVE, heartbeat_timeout_ms=50), topics(1))
+    lease = store.keys.lease("broker-a", 1)
+    await await_until(lambda: not admin.exists(lease), description="the lease ends")
+    await store.expire("broker-a", 1)
+    after = await store.register(broker(), topics(1))
+    assert await store.heartbeat(before) is LeaseStatus.LEASE_LOST
+    with pytest.raises(StaleEpoch) as stale:
+        await store.register(before.broker, topics(1), held=before)
+    assert stale.value.current_epoch == after.epoch
+    assert await store.heartbeat(after) is LeaseStatus.OK
+    (group,) = await store.brokers()
+    assert dict(group.broker_addrs) == {0: ADDRESS}
+
+
+async def test_a_fenced_agent_takes_its_address_back_when_its_successor_is_dead(
+    store: Store, admin: redis.Redis
+) -> None:
+    await store.register(SLAVE, topics(1))
+    await store.register(replace(broker(), heartbeat_timeout_ms=50), topics(1))
+    lease = store.keys.lease("broker-a", 0)
+    await await_until(lambda: not admin.exists(lease), description="the lease ends")
+    held = await store.register(SLAVE, topics(1), take_over=False)
+    assert await store.heartbeat(held) is LeaseStatus.OK
+    (group,) = await store.brokers()
+    assert dict(group.broker_addrs) == {1: ADDRESS}

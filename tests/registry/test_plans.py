@@ -188,6 +188,7 @@ def test_a_live_owner_is_named_with_its_address_and_the_time_it_has_left() -> No
     next(plan)
     with pytest.raises(BrokerOwned, match=r"held by h:9 \(state version 5\) for another 1234 ms") as owned:
         plan.send([[b"owned", b"h:9", 1234, b"5"]])
+    assert "; give this broker another name or id, " in str(owned.value)
     assert (owned.value.owner_address, owned.value.remaining_ms) == ("h:9", 1234)
 
 

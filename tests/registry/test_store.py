@@ -26,7 +26,7 @@ from tests.support import wait_until
 async def test_more_callers_than_connections_wait_for_a_free_one(
     make_store: StoreMaker, redis_url: str
 ) -> None:
-    store = make_store(redis_url, max_connections=2)
+    store = make_store(redis_url, max_connections=3)
     assert await asyncio.gather(*(store.topics() for _ in range(20))) == [[]] * 20
 
 

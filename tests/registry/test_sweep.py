@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
@@ -151,7 +153,8 @@ async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
     short_lived: Store, admin: redis.Redis, member: str | bytes
 ) -> None:
     await short_lived.register(broker(), topics(1))
-    admin.zadd(short_lived.keys.deadlines, {member: 1})
+    due: dict[Any, float] = {member: 1}
+    admin.zadd(short_lived.keys.deadlines, due)
     await await_until(
         lambda: not admin.exists(short_lived.keys.lease("broker-a", 0)), description="the lease ends"
     )

@@ -159,6 +159,9 @@ async def test_live_owners_are_refused_and_the_rest_is_imported(store: Store, ad
     (refusal,) = summary.refused
     assert (refusal.line, refusal.what) == (2, "broker broker-a")
     assert ADDRESS in refusal.reason
+    assert refusal.reason.endswith(
+        "; wait until it is unregistered or its lease ends, or import with --replace-live"
+    )
     assert await store.heartbeat(held) is LeaseStatus.OK
     assert await store.routes(["t0"]) == before
 

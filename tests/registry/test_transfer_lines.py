@@ -52,6 +52,21 @@ def test_what_is_written_is_read() -> None:
     assert [unit.line for unit in found if unit.broker] == [2, 5]
 
 
+def test_pairs_are_named_by_the_line_of_the_first_whatever_stands_between_them() -> None:
+    pairs = [KvRecord("n", f"k{number}", "v") for number in range(3)]
+    lines = written([RECORDS[1], pairs[0], Skipped("key", "why"), *pairs[1:], Skipped("key", "why")])
+    assert [(unit.line, unit.pairs) for unit in units(lines) if unit.pairs] == [(4, tuple(pairs))]
+
+
+@pytest.mark.parametrize("part", ["versions", "members"])
+def test_an_id_has_one_form(part: str) -> None:
+    value = {"versions": {"stateVersion": 0, "timestamp": 1, "counter": 1}, "members": {"address": "h:1"}}
+    for broker_id in ("007", str(2**63)):
+        lines = edited(lambda all_, broker_id=broker_id: all_[1].update({part: {broker_id: value[part]}}))  # type: ignore[misc]
+        with pytest.raises(InvalidInput, match=f"line 2: broker: '{broker_id}' is no number"):
+            units(lines)
+
+
 def test_lines_may_be_text_and_have_other_line_ends() -> None:
     assert len(list(Reader().units([line.decode().strip() + "\r\n" for line in written()]))) == 3
 

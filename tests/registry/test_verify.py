@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import redis
 
 from sharedroutes.registry import (
     DifferenceKind,
+    LeaseStatus,
     Mended,
     NewerSchema,
     Progress,
@@ -57,7 +59,7 @@ def hopeless(kind: DifferenceKind, key: str, plant: Plant) -> Case:
     return Case(plant, ((kind, key),), mendable=False)
 
 
-def without_lease(admin: redis.Redis, *, deadline_ms: int | None) -> None:
+def without_lease(admin: redis.Redis, *, deadline_ms: float | None) -> None:
     admin.delete(LEASE_A)
     admin.zrem(KEYS.deadlines, "broker-a:0")
     if deadline_ms is not None:
@@ -194,6 +196,31 @@ CASES: Final[dict[str, Case]] = {
     ),
     "an end that nobody told": mendable(
         _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=1)
+    ),
+    "an end before all time": mendable(
+        _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=-math.inf)
+    ),
+    "an end that never comes": mendable(
+        _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=math.inf)
+    ),
+    "a lease whose deadline never comes": mendable(
+        _K.LEASE_WITHOUT_DEADLINE, LEASE_A, lambda admin: admin.zadd(KEYS.deadlines, {"broker-a:0": math.inf})
+    ),
+    "a deadline of an id that is none": hopeless(
+        _K.DEADLINE_CORRUPT, KEYS.deadlines, lambda admin: admin.zadd(KEYS.deadlines, {"x:00": 9e12})
+    ),
+    **{
+        f"a lease of the id {broker_id}, which is none": hopeless(
+            _K.UNKNOWN_KEY,
+            f"{KEYS.prefix}:lease:broker-a:{broker_id}",
+            lambda admin, broker_id=broker_id: admin.set(  # type: ignore[misc]
+                f"{KEYS.prefix}:lease:broker-a:{broker_id}", f"1 {ADDRESS}", px=60_000
+            ),
+        )
+        for broker_id in ("007", "00", 2**63, 10**19)
+    },
+    "a member of an id that is none": hopeless(
+        _K.FIELD_UNKNOWN, GROUP_A, lambda admin: admin.hset(GROUP_A, "member:007", "{}")
     ),
     "a deadline of nothing": hopeless(
         _K.DEADLINE_CORRUPT, KEYS.deadlines, lambda admin: admin.zadd(KEYS.deadlines, {"x": 1})
@@ -345,6 +372,16 @@ async def test_a_takeover_under_way_is_no_difference(store: Store, admin: redis.
     assert await differences(store) == []
 
 
+async def test_a_live_replica_whose_deadline_was_before_all_time_is_in_order(
+    store: Store, admin: redis.Redis
+) -> None:
+    """Whoever sweeps next finds it alive, and notes when its lease ends."""
+    await register_two(store)
+    admin.zadd(KEYS.deadlines, {"broker-a:0": -math.inf})
+    assert await differences(store) == []
+    assert await everything(store.admin.rebuild()) == []
+
+
 async def test_keys_of_others_are_not_looked_at(
     make_store: StoreMaker, redis_url: str, admin: redis.Redis, foreign_keys: list[str]
 ) -> None:
@@ -434,3 +471,14 @@ async def test_rebuild_and_registrations_at_once_end_right(
     routes = await store.routes([f"t{n}" for n in range(100, 200)])
     assert {len(route.queue_datas) for route in routes.values()} == {2}
     assert len(routes) == 100
+
+
+async def test_an_owner_whose_table_was_lost_writes_it_again_after_a_rebuild(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(2))
+    admin.delete(store.keys.broker_topics("broker-a"))
+    await everything(store.admin.rebuild())
+    assert await store.heartbeat(held) is LeaseStatus.TABLE_LOST
+    await store.register(broker(), topics(2), held=held)
+    assert await store.topics() == ["t0", "t1"]

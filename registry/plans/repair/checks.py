@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -28,7 +29,6 @@ __all__ = [
     "topic_listed",
 ]
 
-_OF_REPLICA: Final = re.compile(r"(member|epoch|version):([0-9]{1,19})")
 _EPOCH: Final = re.compile(rb"[0-9]{1,16}")
 _TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}")
 
@@ -43,12 +43,12 @@ def group_fields(reply: Reply) -> dict[bytes, bytes]:
 def field_problem(broker_name: str, name: bytes, value: bytes) -> str | None:
     """Return what is wrong with a field of a group, "" if nothing is; None for one that is none of ours."""
     text = name.decode(errors="replace")
-    match = _OF_REPLICA.fullmatch(text)
-    if match is None and text not in ("token", "wiped", "cluster"):
+    of_replica = codec.replica_field(name)
+    if of_replica is None and text not in ("token", "wiped", "cluster"):
         return None
     try:
-        if match is not None:
-            _check_of_replica(match[1], broker_name, int(match[2]), value)
+        if of_replica is not None:
+            _check_of_replica(of_replica[0], broker_name, of_replica[1], value)
         else:
             _check_of_group(text, value)
     except CorruptData as error:
@@ -203,7 +203,7 @@ def lease_check(keys: Keys, broker_name: str, broker_id: int) -> Check:
         if lease in (None, FOREIGN) or epoch is FOREIGN:
             return []
         found = [_lease_problem(lease, epoch, member)]
-        if deadline is None:
+        if _never(deadline):
             text = "has no deadline: nobody would notice its end at once"
             found.append((DifferenceKind.LEASE_WITHOUT_DEADLINE, text, True))
         return [
@@ -225,6 +225,11 @@ def lease_check(keys: Keys, broker_name: str, broker_id: int) -> Check:
         ("ZSCORE", keys.deadlines, keys.lease_member(broker_name, broker_id)),
     )
     return Check(commands, judge)
+
+
+def _never(deadline: Reply) -> bool:
+    """Whether nobody would ever look at a lease: it has no deadline, or one that does not come."""
+    return deadline is None or (deadline is not FOREIGN and float(deadline) == math.inf)
 
 
 def _lease_problem(
@@ -257,14 +262,15 @@ def deadline_check(keys: Keys, broker_name: str, broker_id: int, late_ms: int) -
         deadline, lease, clock = replies
         if deadline in (None, FOREIGN) or lease == 1:
             return []
-        overdue_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000 - int(float(deadline))
-        if overdue_ms <= late_ms:
+        overdue_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000 - float(deadline)
+        if overdue_ms <= late_ms and not _never(deadline):
             return []
+        since = f"{overdue_ms / 1000:.1f} s ago" if math.isfinite(overdue_ms) else "nobody knows when"
         return [
             Difference(
                 kind=DifferenceKind.DEADLINE_OVERDUE,
                 key=keys.deadlines,
-                text=f"the lease of {member} ended {overdue_ms / 1000:.1f} s ago: nobody sweeps",
+                text=f"the lease of {member} ended {since}: nobody sweeps",
                 broker_name=broker_name,
                 broker_id=broker_id,
                 part=member.encode(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ... import codec, scripts
@@ -10,7 +11,7 @@ from ...config import RegistryConfig
 from ...differences import Difference, DifferenceKind, Mended
 from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
-from ...model import Broker, Change, ChangeKind
+from ...model import MASTER_ID, Broker, Change, ChangeKind
 from ..base import Call, Plan, Reads, checked, script_reply
 from ..expiry import expire
 from ..stream import Page, Stream, advance
@@ -30,6 +31,18 @@ _ROWS: Final = frozenset(
     }
 )
 _MOVED: Final = "it was written meanwhile; verify again"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The replica whose lease and epoch must still be what was read; nothing = whatever they are."""
+
+    broker_id: int
+    lease: bytes = b""
+    epoch: bytes = b""
+
+
+_ANY: Final = _Seen(MASTER_ID)
 
 
 def rebuild(config: RegistryConfig) -> Stream[Mended]:
@@ -107,8 +120,8 @@ def _mend_ttl(config: RegistryConfig, found: Difference) -> Plan[bool]:
 
 
 def _mend_schema(config: RegistryConfig, _: Difference) -> Plan[bool]:
-    (status,) = yield from script_reply(Call(scripts.MEND_SCHEMA, (Keys(config.namespace).schema,), ("",)))
-    return bool(status == "ok")
+    yield from script_reply(Call(scripts.MEND_SCHEMA, (Keys(config.namespace).schema,), ()))
+    return True
 
 
 def _mend_lease(config: RegistryConfig, found: Difference) -> Plan[bool]:
@@ -151,7 +164,7 @@ def _mend_member_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[b
     if stored is not None and not field_problem(name, field.encode(), stored):
         return True
     held = codec.decode_lease(value) if value is not None else None
-    if held is None or str(held[0]).encode() != epoch:
+    if value is None or held is None or str(held[0]).encode() != epoch:
         return (yield from _replace(config, name, field, stored, b""))
     try:
         broker = Broker(name, held[1], broker_id, (cluster or b"").decode() or "DefaultCluster")
@@ -165,15 +178,17 @@ def _mend_member_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[b
         cluster=broker.cluster,
         address=broker.address,
     )
-    return (yield from _replace(config, name, field, stored, codec.encode_member(broker), up))
+    new = codec.encode_member(broker)
+    return (yield from _replace(config, name, field, stored, new, _Seen(broker_id, value, epoch), up))
 
 
 def _mend_field(config: RegistryConfig, found: Difference) -> Plan[bool]:
     """Remove a field that cannot be read: its owner's next heartbeat finds it missing, and registers."""
     name, part = found.broker_name, found.part
     field = part.decode()
-    if field.startswith("member:"):
-        return (yield from _mend_member_of(config, name, int(field.removeprefix("member:"))))
+    of_replica = codec.replica_field(part)
+    if of_replica is not None and of_replica[0] == "member":
+        return (yield from _mend_member_of(config, name, of_replica[1]))
     keys = Keys(config.namespace)
     key = keys.broker(name)
     stored, listed = yield Reads((("HGET", key, field), ("HGET", keys.brokers, name)))
@@ -188,15 +203,21 @@ def _mend_field(config: RegistryConfig, found: Difference) -> Plan[bool]:
 
 
 def _replace(
-    config: RegistryConfig, name: str, field: str, old: bytes | None, new: bytes, change: Change | None = None
+    config: RegistryConfig,
+    name: str,
+    field: str,
+    old: bytes | None,
+    new: bytes,
+    seen: _Seen = _ANY,
+    change: Change | None = None,
 ) -> Plan[bool]:
-    """Write a field of a group, or remove it (new = nothing), if it is still what was read."""
+    """Write a field of a group, or remove it (new = nothing), if it and its replica are still as read."""
     keys = Keys(config.namespace)
     record = b"" if change is None else codec.encode_change(change)
     call = Call(
         scripts.MEND_FIELD,
-        (keys.broker(name), keys.changes, keys.schema),
-        (field, old or b"", new, record, config.feed_bounds),
+        (keys.broker(name), keys.changes, keys.schema, keys.lease(name, seen.broker_id), keys.brokers),
+        (field, old or b"", new, record, config.feed_bounds, seen.lease, seen.broker_id, seen.epoch, name),
     )
     status, *_ = yield from script_reply(call)
     return bool(status == "ok")

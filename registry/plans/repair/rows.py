@@ -300,12 +300,14 @@ def _write(
             keys.topics,
             keys.changes,
             keys.schema,
+            keys.broker(broker_name),
             *(prefix + topic for topic, *_ in part),
         ),
         (
             codec.encode_change(record) if broker_name else "",
             config.feed_bounds,
             len(prefix.encode()),
+            int(bool(record.removed)),
             *(value for _, found, index, fixed in part for value in (found, index, fixed)),
         ),
     )

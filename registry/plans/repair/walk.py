@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ... import scripts
 from ...checks import check_broker_name, check_name
-from ...codec import is_text
+from ...codec import broker_id_of, is_text, replica_field
 from ...config import RegistryConfig
 from ...differences import Difference, DifferenceKind, Progress
 from ...errors import InvalidInput
 from ...health.table import late_ms
 from ...keys import KeyKind, Keys
 from ..base import Call, Plan, Reads, checked, script_reply
+from ..expiry import lease_of
 from ..operator import check_schema
 from ..read import mget
 from ..stream import Page, Stream
@@ -35,10 +37,7 @@ from .rows import check_indexes, check_table
 __all__ = ["entry_counts", "verify"]
 
 _AT_ONCE: Final = 1_000
-_MEMBER: Final = re.compile(rb"member:([0-9]{1,19})")
-_LEASE_MEMBER: Final = re.compile(rb"([^:]+):([0-9]{1,19})")
 _GLOB: Final = re.compile(r"([\\*?\[\]^-])")
-_ENDED_MS: Final = -1
 
 _Named = tuple[KeyKind, tuple[str, ...], str]
 """The kind of a key, the names in it, and the key."""
@@ -148,7 +147,7 @@ def _legal(kind: tuple[KeyKind, tuple[str, ...]]) -> bool:
             check_broker_name(names[0])
     except InvalidInput:
         return False
-    return True
+    return "<id>" not in of.name or broker_id_of(names[1]) is not None
 
 
 def _odd(named: _Named, type_name: str, left_ms: int) -> Difference:
@@ -183,11 +182,11 @@ def _checks(keys: Keys, named: Sequence[_Named]) -> Plan[list[Check]]:
 def _member_checks(keys: Keys, names: Sequence[str]) -> Plan[list[Check]]:
     replies = yield from ask([("HKEYS", keys.broker(name)) for name in names])
     return [
-        member_check(keys, name, int(match[1]))
+        member_check(keys, name, found[1])
         for name, fields in zip(names, replies, strict=True)
         if fields is not FOREIGN
-        for match in map(_MEMBER.fullmatch, fields)
-        if match is not None
+        for found in map(replica_field, fields)
+        if found is not None and found[0] == "member"
     ]
 
 
@@ -248,10 +247,10 @@ def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Differenc
         late = (int(clock[0]) * 1000 + int(clock[1]) // 1000) - late_ms
         leases, garbage = [], []
         for member, score in members:
-            lease = _lease_of(member)
+            lease = lease_of(member.decode()) if is_text(member) else None
             if lease is None:
                 garbage.append(member)
-            elif score < late:
+            elif score < late or score == math.inf:
                 leases.append(lease)
         checks = [deadline_check(keys, *lease, late_ms) for lease in leases]
         found = yield from confirm((yield from suspects(checks)))
@@ -260,12 +259,6 @@ def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Differenc
         yield count.page(found, len(members))
         if cursor == 0:
             return
-
-
-def _lease_of(member: bytes) -> tuple[str, int] | None:
-    """Return the broker name and id that a deadline stands for."""
-    match = _LEASE_MEMBER.fullmatch(member)
-    return (match[1].decode(), int(match[2])) if match is not None and is_text(member) else None
 
 
 def _names(members: Iterable[bytes]) -> tuple[list[str], list[bytes]]:

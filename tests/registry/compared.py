@@ -1,0 +1,481 @@
+"""A registry that is compared with its model after every step of every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import redis
+from hypothesis.stateful import RuleBasedStateMachine
+
+from sharedroutes.registry import (
+    Broker,
+    BrokerOwned,
+    Change,
+    DataVersion,
+    Registration,
+    RegistryConfig,
+    RegistryError,
+    StaleEpoch,
+    TopicConfig,
+    plans,
+)
+from sharedroutes.registry.keys import Keys
+from sharedroutes.registry.plans import Batch, Call, Plan, Reads, Reply
+from sharedroutes.registry.plans.table import NO_VERSION, RESTARTED
+from sharedroutes.registry.scripts import Script
+from tests.fix_redis import offences
+from tests.registry.model_of_table import UNKNOWN_EPOCH, UNKNOWN_TOKEN, Answer, Copy, TableModel
+
+__all__ = ["CONFIG", "KEYS", "Compared", "Going", "Run"]
+
+Run: TypeAlias = Callable[[Plan[Any]], Any]
+
+CONFIG: Final = RegistryConfig(lease_ttl_s=3_600, chunk_topics=2, sweeper_lease_s=3_600)
+KEYS: Final = Keys(CONFIG.namespace)
+CLOCK_SLACK_MS: Final = 5
+TRIES: Final = 5
+"""So often a registration finds another table than it expected before it gives up."""
+
+# Everything in one call: keys with types and values, and how long strings live on.
+PICTURE: Final = """
+local found = {}
+local now = redis.call('TIME')
+found[1] = now[1] * 1000 + math.floor(now[2] / 1000)
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local kind = redis.call('TYPE', key).ok
+  local value = ''
+  if kind == 'string' then value = redis.call('GET', key)
+  elseif kind == 'hash' then value = redis.call('HGETALL', key)
+  elseif kind == 'set' then value = redis.call('SMEMBERS', key)
+  elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+  found[#found + 1] = {key, kind, value, redis.call('PTTL', key)}
+end
+return found
+"""
+
+
+@dataclass(eq=False)
+class Going:
+    """A plan that is under way: one batch at a time, with other plans in between."""
+
+    plan: Plan[Any]
+    batch: Batch
+    broker: Broker = field(default_factory=lambda: Broker("-", "-:1"))
+    wanted: Mapping[str, TopicConfig] = field(default_factory=dict)
+    version: DataVersion = field(default_factory=DataVersion)
+    take_over: bool = False
+    reason: str = ""
+    held: Registration | None = None
+    one_topic: bool = False
+    """Whether it registers one topic, and no table."""
+
+    former: frozenset[int] = frozenset()
+    """Other ids of its address, when it last looked around."""
+
+    seniors: frozenset[int] = frozenset()
+    """The replicas before whom it has no say, alive or not, when it last looked around."""
+
+    moves: int = 0
+    """So often it found another table than it expected."""
+
+    verdict: Answer = ()
+    """The last answer of a script, or that it may not write."""
+
+    result: Any = None
+    error: RegistryError | None = None
+    done: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it registers again from the address that it had."""
+        return self.held is not None and self.held.broker.address == self.broker.address
+
+    def about_to(self, script: Script) -> bool:
+        """Whether its next batch is a call of a script."""
+        return isinstance(self.batch, Call) and self.batch.script is script
+
+
+def once(batch: Batch) -> Plan[list[Reply]]:
+    """Send one batch; whatever runs plans can so run a part of one."""
+    return (yield batch)
+
+
+class Compared(RuleBasedStateMachine):
+    """A registry and its model; `run` runs a plan on the store."""
+
+    def __init__(self, run: Run, admin: redis.Redis) -> None:
+        super().__init__()
+        self.run, self.admin = run, admin
+        admin.flushall()
+        self.model, self.copy = TableModel(), Copy()
+        self.position = plans.ORIGIN
+        self.held: list[Registration] = []
+        self.found: list[Registration] = []
+        """What the store said of owners, without their topics; good for all that the owner may do."""
+
+        self.going: list[Going] = []
+        self.issued: set[int] = set()
+        self.tokens: set[str] = set()
+        self.sweeper = ""
+        """Who holds the sweep."""
+
+        self.ending: set[str] = set()
+        """Leases that may end at any moment."""
+
+        self.before = self.picture()
+
+    def teardown(self) -> None:
+        for going in self.going:
+            going.plan.close()
+        assert not offences(self.admin)
+        again, page = Copy(), self.run(plans.changes_since(KEYS, plans.ORIGIN))
+        for change in page.changes:
+            again.apply(change)
+        again.agrees(self.model)
+        self.admin.flushall()
+
+    def picked(self, some: list[Any], pick: int) -> Any:
+        return some[-1 - pick % len(some)]
+
+    def registers(
+        self,
+        broker: Broker,
+        table: dict[str, TopicConfig],
+        held: Registration | None,
+        version: DataVersion,
+        *,
+        take_over: bool = True,
+    ) -> Going:
+        """Run a registration that nothing comes between, and compare with what it must do as a whole."""
+        group, one = self.model.group(broker.broker_name), broker.broker_id
+        before, current = dict(group.table), group.epochs.get(one, 0)
+        plan = plans.register(CONFIG, broker, table, held=held, take_over=take_over, version=version)
+        going = self.begin(plan, broker=broker, wanted=table, version=version, take_over=take_over, held=held)
+        former = set() if going.is_known else self.model.former_ids(broker)
+        brings = self.brings_topics(broker, former)
+        owned = self.model.owned_by(broker, version.state_version, take_over=take_over)
+        if held is None and not owned and not take_over and self.model.lives_as(broker, former):
+            owned = (broker.address, 0)
+        elsewhere = going.is_known and self.model.is_elsewhere(broker)
+        self.finish(going)
+        if held is None and owned:
+            assert isinstance(going.error, BrokerOwned)
+            assert (going.error.owner_address, going.error.owner_state_version) == owned
+        elif held is not None and current != held.epoch:
+            assert isinstance(going.error, StaleEpoch)
+            assert going.error.current_epoch == current
+        elif elsewhere:
+            assert isinstance(going.error, StaleEpoch)
+        else:
+            assert going.error is None
+            self.completed(going.result, table if brings else before, table if brings else {})
+            assert not self.model.is_elsewhere(broker, {broker.broker_id}), "an address stands under two ids"
+        return going
+
+    def brings_topics(self, broker: Broker, former: Iterable[int] = ()) -> bool:
+        """Whether a replica may write the table of its group now."""
+        seniors = self.model.seniors(broker, former)
+        may_write = broker.broker_id == 0 or broker.enable_acting_master is not None
+        return may_write and not self.model.living_of(broker.broker_name, seniors)
+
+    def completed(
+        self, made: Registration, stored: Mapping[str, TopicConfig], known: Mapping[str, TopicConfig]
+    ) -> None:
+        """Compare a registration that nothing came between with the tables of store and owner after it."""
+        name = made.broker.broker_name
+        group = self.model.groups[name]
+        assert group.table == stored
+        assert made.topics == known
+        assert self.model.clusters[name] == group.cluster
+        assert made.complete is self.brings_topics(made.broker)
+        master = group.leases.get(0)
+        assert made.master_address == (master[1] if master and made.broker.broker_id else "")
+
+    def registers_topic(self, held: Registration, topic: TopicConfig) -> Going:
+        """Run a registration of one topic that nothing comes between, as `registers`."""
+        group = self.model.group(held.broker.broker_name)
+        before, current = dict(group.table), group.epochs.get(held.broker.broker_id, 0)
+        is_its_own = held.table_token == (group.token or "")
+        brings = self.brings_topics(held.broker)
+        going = self.finish(self.begins_topic(held, topic))
+        self.going.remove(going)
+        if not brings or current != held.epoch:
+            assert type(going.error) is (StaleEpoch if brings else RegistryError)
+        elif is_its_own:
+            assert group.table == {**before, topic.topic_name: topic}
+            assert going.result == replace(held, table_token=group.token or "", topics=going.wanted)
+        elif held.complete:
+            assert going.error is None
+            self.completed(going.result, going.wanted, going.wanted)
+        else:
+            assert type(going.error) is RegistryError
+            assert group.table == before
+        return going
+
+    def begins_topic(self, held: Registration, topic: TopicConfig) -> Going:
+        table = {**held.topics, topic.topic_name: topic}
+        plan = plans.register_topic(CONFIG, held, topic)
+        going = self.begin(plan, broker=held.broker, wanted=table, held=held, one_topic=True)
+        self.going.append(going)
+        return going
+
+    def begins(
+        self,
+        broker: Broker,
+        table: dict[str, TopicConfig],
+        held: Registration | None = None,
+        version: DataVersion = NO_VERSION,
+    ) -> Going:
+        plan = plans.register(CONFIG, broker, table, held=held, version=version)
+        going = self.begin(plan, broker=broker, wanted=table, version=version, take_over=True, held=held)
+        self.going.append(going)
+        return going
+
+    def begin(self, plan: Plan[Any], **more: Any) -> Going:
+        going = Going(plan, Reads(()), **more)
+        self.advance(going, None)
+        return going
+
+    def finish(self, going: Going) -> Going:
+        while not going.done:
+            self.step(going)
+        return going
+
+    def goes_on(self, going: Going, batches: int) -> None:
+        for _ in range(batches):
+            if not going.done:
+                self.step(going)
+        if going.done and going in self.going:
+            self.going.remove(going)
+
+    def send(self, batch: Batch) -> list[Reply]:
+        replies: list[Reply] = self.run(once(batch))
+        return replies
+
+    def step(self, going: Going) -> None:
+        """Send one batch, compare what it did, and let the plan go on to the next."""
+        replies = self.send(going.batch)
+        self.observe(going, replies)
+        self.advance(going, replies)
+
+    def advance(self, going: Going, replies: list[Reply] | None) -> None:
+        """Let a plan go on to its next batch."""
+        try:
+            going.batch = going.plan.send(replies)  # type: ignore[arg-type]  # None: it starts
+        except StopIteration as end:
+            going.done, going.result = True, end.value
+        except RegistryError as error:
+            going.done, going.error = True, error
+        if going.done:
+            self.ended(going)
+
+    def ended(self, going: Going) -> None:
+        """Compare how a plan ended with the last answer that it got."""
+        if going.error is not None:
+            assert type(going.error) is self.error_of(going)
+        elif isinstance(going.result, Registration):
+            held, group = going.result, self.model.groups[going.result.broker.broker_name]
+            assert going.verdict[0] == "ok"
+            if held.table_token:
+                assert held.table_token == group.token
+                assert group.table == ({**group.table, **held.topics} if not held.complete else held.topics)
+            looked_up = going.one_topic and going.held is not None and not going.held.complete
+            assert held.complete or looked_up or not held.table_token
+            (self.held if held.complete else self.found).append(held)
+
+    def error_of(self, going: Going) -> type[RegistryError]:
+        """Return the error with which a plan has to end after its last answer."""
+        status = going.verdict[0] if going.verdict else "may not write"
+        if status == "elsewhere" and going.is_known:
+            return StaleEpoch
+        if status == "moved" and (going.held is None or going.held.complete):
+            assert going.moves == TRIES + going.one_topic, "it gave up too soon, or too late"
+        if status in ("moved", "junior", "may not write"):
+            assert going.one_topic or status == "moved"
+            return RegistryError
+        return StaleEpoch if status == "fenced" else BrokerOwned
+
+    def observe(self, going: Going, replies: list[Reply]) -> None:
+        """Compare the answer of a script with the model's, and then everything that the store holds."""
+        call = going.batch
+        if not isinstance(call, Call):
+            self.looked_around(going, call, replies)
+            return
+        (reply,) = replies
+        answer = tuple(item.decode() if isinstance(item, bytes) else item for item in reply)
+        compare = {
+            "claim": self.claimed,
+            "put_topics": self.put,
+            "activate": self.activated,
+            "expire": self.expired,
+            "sweep": self.swept,
+            "delete_topic": self.deleted,
+        }[call.script.name]
+        going.verdict = compare(going, call, answer)
+        going.moves += going.verdict[0] in ("moved", "elsewhere")
+        self.look(going.verdict[0])
+
+    def looked_around(self, going: Going, reads: Reads, replies: list[Reply]) -> None:
+        """Compare what a replica learns of the others of its group, and keep it."""
+        broker = going.broker
+        for (command, *keys), reply in zip(reads.commands, replies, strict=True):
+            if command == "HGETALL" and keys == [KEYS.broker(broker.broker_name)]:
+                going.former = frozenset(() if going.is_known else self.model.former_ids(broker))
+                going.seniors = frozenset(self.model.seniors(broker, going.former))
+            elif command == "GET" and isinstance(reply, bytes):
+                going.verdict = (
+                    ("owned",) if reply.endswith(b" " + broker.address.encode()) else going.verdict
+                )
+            elif command == "EXISTS":
+                assert _ids(keys) == going.seniors
+                assert reply == len(self.model.living_of(broker.broker_name, going.seniors))
+                going.verdict = ("may not write",) if reply else going.verdict
+
+    def claimed(self, going: Going, call: Call, answer: Answer) -> Answer:
+        broker, version = going.broker, going.version.state_version
+        assert going.take_over is (call.args[4] == RESTARTED)
+        epoch = int(answer[1]) if answer[0] == "ok" else 0
+        previous = self.model.group(broker.broker_name).epochs.get(broker.broker_id, 0)
+        expected = self.model.claim(broker, version, epoch, take_over=going.take_over)
+        assert answer[0] == expected[0]
+        if answer[0] == "ok":
+            assert len(answer) == 2
+            self.issue(epoch, previous)
+        else:
+            assert (answer[1], int(answer[3])) == expected[1:]
+        return expected
+
+    def issue(self, epoch: int, previous: int) -> None:
+        assert epoch > previous, "an epoch is not newer than the one before"
+        assert epoch not in self.issued, "an epoch was issued twice"
+        self.issued.add(epoch)
+
+    def put(self, going: Going, call: Call, answer: Answer) -> Answer:
+        _, epoch, expected_token, new_token, *_ = call.args
+        count = int(call.args[8])
+        names = [str(key).removeprefix(KEYS.topic("")) for key in call.keys[4 + count :]]
+        chunk = {name: going.wanted.get(name) for name in names}
+        assert _ids(call.keys[4 : 4 + count]) == going.seniors
+        tokens = (str(expected_token), str(new_token))
+        expected = self.model.put(going.broker, int(epoch), tokens, chunk, going.seniors)
+        assert answer[: len(expected)] == expected
+        if expected[0] == "ok":
+            self.new_token(tokens[1])
+        return expected
+
+    def new_token(self, token: str) -> None:
+        assert token not in self.tokens, "a table token was used twice"
+        self.tokens.add(token)
+
+    def activated(self, going: Going, call: Call, answer: Answer) -> Answer:
+        assert _ids(call.keys[6:]) == going.former
+        arguments = (int(call.args[1]), str(call.args[2]), going.version, going.former)
+        expected = self.model.activate(going.broker, *arguments)
+        if expected[0] == "ok" and (arguments[1] or not going.broker.broker_id):
+            table = self.model.groups[going.broker.broker_name].table
+            assert table == going.wanted, "an address is served before its topics"
+        if going.broker.broker_id:
+            assert answer[:1] == expected[:1]
+            assert answer[1].rpartition(" ")[2] == expected[1] if answer[0] == "ok" else answer == expected
+        else:
+            assert answer[: len(expected)] == expected
+        return expected
+
+    def expired(self, _: Going, call: Call, answer: Answer) -> Answer:
+        *_rest, name, broker_id = call.keys[1].split(":")
+        expected = self.model.expire(name, int(broker_id), int(call.args[1]))
+        assert tuple(map(str, answer)) == tuple(map(str, expected))
+        return expected
+
+    def swept(self, going: Going, _: Call, answer: Answer) -> Answer:
+        status, _clock, *more = answer
+        assert status == ("ok" if self.sweeper in ("", going.reason) else "held")
+        if status == "ok":
+            self.sweeper = going.reason
+            _, _, left_ms, *due = more
+            assert left_ms >= CONFIG.sweeper_lease_s * 1000 / 2
+            assert set(due) == {KEYS.lease_member(*lease) for lease in self.model.due()}
+            assert (more[0] >= 0) is bool(self.model.living())
+        return (status,)
+
+    def deleted(self, going: Going, call: Call, answer: Answer) -> Answer:
+        names = [key.removeprefix(KEYS.broker("")) for key in call.keys[4::2]]
+        expected = self.model.delete_topic(going.reason, bytes(call.args[1]), names)  # type: ignore[arg-type]
+        assert answer == expected
+        return expected
+
+    def look(self, verdict: str) -> None:
+        """Compare all that the store holds, and what it told of it, with the model."""
+        found = self.picture()
+        if verdict not in ("ok", "alive", "held"):
+            before = {key: value for key, value in self.before.items() if key not in self.ending}
+            assert _differences(found, before) == {}, "what was refused has changed something"
+        self.before = found
+        self.learn(found)
+        wanted = {key: value for key, value in self.model.picture(KEYS).items() if key not in self.ending}
+        assert _differences(found, wanted) == {}
+        page = self.run(plans.changes_since(KEYS, self.position))
+        assert page.corrupt == ()
+        assert not page.lost
+        told = [_essence(change) for change in page.changes]
+        expected = [_essence(change) for change in self.model.records]
+        assert told == expected, f"the stream says {told}, not {expected}"
+        self.model.records.clear()
+        self.position = page.position
+        for change in page.changes:
+            self.copy.apply(change)
+        self.copy.agrees(self.model)
+
+    def learn(self, found: dict[str, Any]) -> None:
+        """Take over what only the store can know: epochs and tokens that it made by itself."""
+        for name, group in self.model.groups.items():
+            fields = found.get(KEYS.broker(name), {})
+            for broker_id, epoch in group.epochs.items():
+                if epoch == UNKNOWN_EPOCH:
+                    group.epochs[broker_id] = int(fields[b"epoch:%d" % broker_id])
+                    self.issue(group.epochs[broker_id], 0)
+            if group.token == UNKNOWN_TOKEN:
+                group.token = fields[b"token"].decode()
+                self.new_token(group.token)
+
+    def picture(self) -> dict[str, Any]:
+        """Return what the model's picture says, as the store has it; check times on the way."""
+        now_ms, *keys = self.admin.eval(PICTURE, 0)
+        found: dict[str, Any] = {}
+        scores: dict[bytes, float] = {}
+        ends: dict[bytes, float] = {}
+        for key, kind, value, left_ms in keys:
+            name = key.decode()
+            if kind == b"string":
+                found[name] = value
+                if left_ms >= 0:
+                    ends[key.partition(b":lease:")[2]] = now_ms + left_ms
+            elif kind == b"set":
+                found[name] = set(value)
+            elif kind == b"zset":
+                scores = dict(zip(value[::2], map(float, value[1::2]), strict=True))
+                found[name] = set(scores)
+            elif kind == b"hash":
+                found[name] = dict(zip(value[::2], value[1::2], strict=True))
+        found.pop(KEYS.sweeper, None)
+        ends.pop(b"", None)
+        assert all(abs(scores[member] - end) <= CLOCK_SLACK_MS for member, end in ends.items())
+        return {key: value for key, value in found.items() if key not in self.ending}
+
+
+def _ids(leases: Iterable[str | int | bytes]) -> set[int]:
+    """Return whose leases they are, within their group."""
+    return {int(str(key).rpartition(":")[2]) for key in leases}
+
+
+def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Answer]:
+    keys = found.keys() | wanted.keys()
+    return {key: (found.get(key), wanted.get(key)) for key in keys if found.get(key) != wanted.get(key)}
+
+
+def _essence(change: Change) -> Answer:
+    names = (change.added, change.changed, change.removed, change.brokers)
+    about = (change.kind, change.broker_name, change.broker_id, change.epoch, change.address, change.reason)
+    return (*about, *(tuple(sorted(some)) for some in names), change.namespace, change.key)

@@ -1,0 +1,173 @@
+"""What rebuild and import read of an owner is not written once that owner has gone or another has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+import redis
+
+from sharedroutes.registry import (
+    ChangeKind,
+    DataVersion,
+    Mended,
+    Registration,
+    RegistryConfig,
+    RouteStore,
+    plans,
+    topic_table,
+)
+from sharedroutes.registry.plans import Batch, Call, Reads, advance
+from sharedroutes.registry.plans.transfer import BrokerRecord, Outcome, Written
+from sharedroutes.registry.scripts import PUT_TOPICS
+from tests.registry.builders import broker, topics
+from tests.registry.probes import Crash, interrupted, observed
+
+CONFIG: Final = RegistryConfig()
+TABLE: Final = topic_table(topics(3, queues=9))
+
+
+def once(is_moment: Callable[[Batch], bool], act: Callable[[], object]) -> Callable[[Batch], None]:
+    """Return what acts after the first batch that is the moment for it."""
+    done: list[Batch] = []
+
+    def look(batch: Batch) -> None:
+        if not done and is_moment(batch):
+            done.append(batch)
+            act()
+
+    return look
+
+
+def reads(*words: str) -> Callable[[Batch], bool]:
+    """Return whether a batch is reads and one of them begins with the words."""
+    return lambda batch: (
+        isinstance(batch, Reads) and any(command[: len(words)] == words for command in batch.commands)
+    )
+
+
+def is_put(batch: Batch) -> bool:
+    return isinstance(batch, Call) and batch.script is PUT_TOPICS
+
+
+def rebuilt(store: RouteStore, look: Callable[[Batch], None]) -> list[Mended]:
+    stream = plans.rebuild(CONFIG)
+    found: list[Mended] = []
+    while (page := store.run(observed(advance(stream), look))) is not None:
+        found += page.found
+    return found
+
+
+def claimed(store: RouteStore) -> None:
+    with pytest.raises(Crash):
+        store.run(interrupted(plans.register(CONFIG, broker(), topic_table(topics(1))), 1))
+
+
+GONE: Final[dict[str, Callable[[RouteStore, redis.Redis, Registration], object]]] = {
+    "unregistered": lambda store, _, held: store.unregister(held),
+    "ended": lambda store, admin, _: admin.delete(store.keys.lease("broker-a", 0)),
+    "claimed by the next owner": lambda store, _admin, _held: claimed(store),
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_a_replica_that_goes_while_it_is_mended_does_not_come_back(admin: redis.Redis, how: str) -> None:
+    store = RouteStore.from_client(admin)
+    held = store.register(broker(), topics(1))
+    group = store.keys.broker("broker-a")
+    admin.hdel(group, "member:0")
+    position = store.changes_since().position
+    moment = reads("HMGET", group, "member:0", "epoch:0", "cluster")
+    (done,) = rebuilt(store, once(moment, lambda: GONE[how](store, admin, held)))
+    assert (done.difference.kind, done.mended) == ("lease-without-member", False)
+    assert "meanwhile" in done.text
+    assert admin.hget(group, "member:0") is None
+    assert all(change.kind is not ChangeKind.UP for change in store.changes_since(position).changes)
+
+
+def slave_comes(store: RouteStore) -> Registration:
+    return store.register(broker(broker_id=1, address="10.0.0.9:1"), [])
+
+
+def imported(
+    store: RouteStore, record: BrokerRecord, look: Callable[[Batch], None], *, replace_live: bool = False
+) -> Outcome:
+    plan = plans.import_broker(store.config, record, replace_live=replace_live)
+    return store.run(observed(plan, look))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_an_import_does_not_write_over_a_slave_that_comes_after_its_look(
+    admin: redis.Redis, *, known: bool
+) -> None:
+    store = RouteStore.from_client(admin)
+    store.unregister(store.register(broker(), topics(3)))
+    if known:
+        store.unregister(slave_comes(store))
+    before = admin.get(store.keys.topic("t0"))
+    table = admin.hgetall(store.keys.broker_topics("broker-a"))
+    moment = reads("GET", store.keys.lease("broker-a", 0))
+    record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
+    outcome = imported(store, record, once(moment, lambda: slave_comes(store)))
+    assert outcome.status is Written.REFUSED
+    assert "10.0.0.9:1" in outcome.reason
+    assert admin.hgetall(store.keys.broker_topics("broker-a")) == table
+    assert admin.get(store.keys.topic("t0")) == before
+    assert list(store.admin.verify()) == []
+
+
+def test_an_import_that_may_replace_live_owners_fences_one_that_comes_after_its_look(
+    admin: redis.Redis,
+) -> None:
+    store = RouteStore.from_client(admin)
+    store.unregister(store.register(broker(), topics(3)))
+    came: list[Registration] = []
+    moment = reads("GET", store.keys.lease("broker-a", 0))
+    record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
+    look = once(moment, lambda: came.append(slave_comes(store)))
+    assert imported(store, record, look, replace_live=True) == Outcome(Written.WRITTEN, 3)
+    assert store.heartbeat(came[0]) == "fenced"
+    assert list(store.admin.verify()) == []
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["stays", "goes"])
+def test_an_old_version_is_not_imported_into_a_group_that_was_claimed_since(
+    admin: redis.Redis, *, stays: bool
+) -> None:
+    store = RouteStore.from_client(admin)
+    group = store.keys.broker("broker-a")
+    record = BrokerRecord("broker-a", "cluster-1", versions={0: DataVersion(7, 7, 7)}, topics=TABLE)
+
+    def come() -> None:
+        held = store.register(broker(), topics(1))
+        if not stays:
+            store.unregister(held)
+
+    imported(store, record, once(is_put, come))
+    assert admin.hget(group, "version:0") is None
+    assert imported(store, record, lambda _: None).status is (Written.REFUSED if stays else Written.WRITTEN)
+    assert admin.hget(group, "version:0") == (None if stays else b"7 7 7")
+
+
+@pytest.mark.parametrize("after", range(1, 15))
+def test_the_index_of_brokers_keeps_the_cluster_while_a_broker_is_imported(
+    admin: redis.Redis, after: int
+) -> None:
+    """The export may hold no cluster: it was not readable then."""
+    store = RouteStore.from_client(admin)
+    store.unregister(store.register(broker(), topics(2)))
+    try:
+        record = BrokerRecord("broker-a", topics=TABLE)
+        store.run(interrupted(plans.import_broker(store.config, record), after))
+    except Crash:
+        pass
+    assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-1"}
+
+
+def test_an_imported_cluster_stands_in_the_group_and_in_the_index(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin)
+    store.unregister(store.register(broker(), topics(3)))
+    imported(store, BrokerRecord("broker-a", "cluster-2", topics=TABLE), lambda _: None)
+    assert admin.hget(store.keys.broker("broker-a"), "cluster") == b"cluster-2"
+    assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-2"}
