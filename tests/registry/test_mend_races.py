@@ -79,9 +79,10 @@ def test_a_replica_that_goes_while_it_is_mended_does_not_come_back(admin: redis.
     admin.hdel(group, "member:0")
     position = store.changes_since().position
     moment = reads("HMGET", group, "member:0", "epoch:0", "cluster")
-    (done,) = rebuilt(store, once(moment, lambda: GONE[how](store, admin, held)))
+    done, *more = rebuilt(store, once(moment, lambda: GONE[how](store, admin, held)))
     assert (done.difference.kind, done.mended) == ("lease-without-member", False)
     assert "meanwhile" in done.text
+    assert [found.difference.kind for found in more] == (["deadline-overdue"] if how == "ended" else [])
     assert admin.hget(group, "member:0") is None
     assert all(change.kind is not ChangeKind.UP for change in store.changes_since(position).changes)
 

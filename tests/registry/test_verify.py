@@ -141,7 +141,10 @@ CASES: Final[dict[str, Case]] = {
         _K.NAMESPACE_UNLISTED, KEYS.kv("ns"), lambda admin: admin.srem(KEYS.namespaces, "ns")
     ),
     "a table whose group is lost": Case(
-        lambda admin: (admin.delete(GROUP_A), admin.delete(LEASE_A, KEYS.lease("broker-a", 1))),
+        lambda admin: (
+            admin.delete(GROUP_A, LEASE_A, KEYS.lease("broker-a", 1)),
+            admin.zrem(KEYS.deadlines, "broker-a:0", "broker-a:1"),
+        ),
         ((_K.TABLE_WITHOUT_GROUP, TABLE_A),),
         mendable=False,
     ),
@@ -171,7 +174,7 @@ CASES: Final[dict[str, Case]] = {
         GROUP_A,
         lambda admin: (
             admin.hset(GROUP_A, "member:7", "{"),
-            admin.zadd(KEYS.deadlines, {"broker-a:7": 9e12}),
+            admin.zadd(KEYS.deadlines, {"broker-a:7": admin.time()[0] * 1_000}),
         ),
     ),
     "a cluster that is lost": mendable(
@@ -201,6 +204,9 @@ CASES: Final[dict[str, Case]] = {
         _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=-math.inf)
     ),
     "an end that never comes": mendable(
+        _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=9e15)
+    ),
+    "an end that comes when nobody remembers it": mendable(
         _K.DEADLINE_OVERDUE, KEYS.deadlines, lambda admin: without_lease(admin, deadline_ms=math.inf)
     ),
     "a lease whose deadline never comes": mendable(

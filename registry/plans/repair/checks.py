@@ -254,8 +254,12 @@ def _lease_problem(
     return None
 
 
+_AHEAD_MS: Final = 1_000
+"""A lease and its deadline are written at once: one that has ended has no deadline ahead."""
+
+
 def deadline_check(keys: Keys, broker_name: str, broker_id: int, late_ms: int) -> Check:
-    """Return the check whether a lease ended more than `late_ms` ago and nobody told."""
+    """Return the check whether a lease ended untold, more than `late_ms` ago or before its deadline."""
     member = keys.lease_member(broker_name, broker_id)
 
     def judge(replies: Sequence[Reply]) -> list[Difference]:
@@ -263,9 +267,9 @@ def deadline_check(keys: Keys, broker_name: str, broker_id: int, late_ms: int) -
         if deadline in (None, FOREIGN) or lease == 1:
             return []
         overdue_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000 - float(deadline)
-        if overdue_ms <= late_ms and not _never(deadline):
+        if -_AHEAD_MS <= overdue_ms <= late_ms:
             return []
-        since = f"{overdue_ms / 1000:.1f} s ago" if math.isfinite(overdue_ms) else "nobody knows when"
+        since = f"{overdue_ms / 1000:.1f} s ago" if 0 < overdue_ms < math.inf else "before its deadline"
         return [
             Difference(
                 kind=DifferenceKind.DEADLINE_OVERDUE,

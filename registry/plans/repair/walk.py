@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -240,17 +239,16 @@ def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
 def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Difference]:
     cursor = 0
     while True:
-        clock, reply = yield from ask([("TIME",), ("ZSCAN", keys.deadlines, cursor, "COUNT", _AT_ONCE)])
+        (reply,) = yield from ask([("ZSCAN", keys.deadlines, cursor, "COUNT", _AT_ONCE)])
         if reply is FOREIGN:
             return
         cursor, members = reply
-        late = (int(clock[0]) * 1000 + int(clock[1]) // 1000) - late_ms
         leases, garbage = [], []
-        for member, score in members:
+        for member, _ in members:
             lease = lease_of(member.decode()) if is_text(member) else None
             if lease is None:
                 garbage.append(member)
-            elif score < late or score == math.inf:
+            else:
                 leases.append(lease)
         checks = [deadline_check(keys, *lease, late_ms) for lease in leases]
         found = yield from confirm((yield from suspects(checks)))
