@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from .. import codec
@@ -41,15 +40,16 @@ class Difference:
 
     def _ends(self, size: int) -> Iterator[int]:
         """Yield where the parts end, counted over what is added, changed and removed."""
-        start, end, weight = 0, 0, 0
-        for config in chain(self.added.values(), self.changed.values()):
-            end += 1
-            if config.attributes or config.queue_mapping:
-                weight += len(codec.encode_config(config))
-            if end - start == size or weight >= _MAX_PART_BYTES:
-                yield end
-                start, weight = end, 0
-        total = end + len(self.removed)
+        written = [*self.added.values(), *self.changed.values()]
+        start, total = 0, len(written) + len(self.removed)
+        if any([config.attributes or config.queue_mapping for config in written]):  # noqa: C419 - quicker
+            weight = 0
+            for end, config in enumerate(written, 1):
+                if config.attributes or config.queue_mapping:
+                    weight += len(codec.encode_config(config))
+                if end - start == size or weight >= _MAX_PART_BYTES:
+                    yield end
+                    start, weight = end, 0
         yield from range(start + size, total, size)
         if total > start:
             yield total
