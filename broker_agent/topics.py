@@ -10,23 +10,13 @@ from typing import Any, Final
 import orjson
 
 from ..registry import DataVersion, InvalidInput, Perm, TopicConfig
+from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS
 
 __all__ = ["TopicsFile", "TopicsInvalid", "parse"]
 
 _ALL_PERMITTED: Final = int(Perm.READ | Perm.WRITE)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _ANY_NAME: Final = "t"
-_TOPIC_FIELDS: Final = {
-    "topicName": "topic_name",
-    "readQueueNums": "read_queue_nums",
-    "writeQueueNums": "write_queue_nums",
-    "perm": "perm",
-    "topicSysFlag": "topic_sys_flag",
-    "order": "order",
-    "topicFilterType": "topic_filter_type",
-    "attributes": "attributes",
-}
-_VERSION_FIELDS: Final = {"stateVersion": "state_version", "timestamp": "timestamp", "counter": "counter"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +86,7 @@ def _object(place: str, value: object, problems: list[str]) -> dict[str, Any]:
 def _version(value: object, problems: list[str]) -> DataVersion:
     if value is None:
         return DataVersion()
-    values = _known(_object("$.dataVersion", value, problems), _VERSION_FIELDS)
+    values = _known(_object("$.dataVersion", value, problems), VERSION_FIELDS)
     try:
         return DataVersion(**values)
     except InvalidInput:
@@ -113,7 +103,7 @@ def _configs(root: dict[str, Any], problems: list[str]) -> Iterator[tuple[str, T
     for key, value in table.items():
         place = f"$.topicConfigTable{_step(key)}"
         if isinstance(value, dict):
-            config = _config(place, _known(value, _TOPIC_FIELDS), problems)
+            config = _config(place, _known(value, TOPIC_FIELDS), problems)
             if config is not None:
                 yield place, config
         else:

@@ -14,12 +14,13 @@ from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
 from ..registry.aiotasks import end, is_cancelled
 from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
+from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from ..registry.sweeping import AsyncSweeper
 from .attempts import AsyncAttempts, AttemptLog, RetryPolicy
 from .config import ClientConfig
-from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
+from .core import Avoid, ClientCore, Health
 from .errors import NoRoute
 
 __all__ = ["AsyncRouteClient"]

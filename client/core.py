@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ..registry.errors import CorruptData, StoreRefused
+from ..registry.following.core import REFUSED_PAUSE_S, pause_s
 from ..registry.following.feed import Feed
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue, TopicRoute
@@ -27,12 +28,7 @@ __all__ = ["Avoid", "ClientCore", "Health"]
 _log = logging.getLogger("sharedroutes.client")
 
 _NOBODY: Final[frozenset[str]] = frozenset()
-_FIRST_PAUSE_S: Final = 0.025
-_MAX_PAUSE_S: Final = 1.0
-_REFUSED_PAUSE_S: Final = 60.0
 _SAVE_S: Final = 1.0
-MOST_AT_ONCE: Final = 1_000
-"""So many doorbells are taken in before what is due is read."""
 
 _SPREAD: Final = 1_024
 """Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
@@ -177,7 +173,7 @@ class ClientCore:
         """The store gives no doorbell to this user: the tail is read every `tail_s` all the same."""
         if self._deaf_until == 0.0:
             _log.info("no doorbell, the changes are read every %s s: %s", self.config.tail_s, error)
-        self._deaf_until = now + _REFUSED_PAUSE_S
+        self._deaf_until = now + REFUSED_PAUSE_S
 
     def deaf(self, now: float) -> bool:
         """Whether to do without a doorbell for now: rights can be granted later."""
@@ -252,8 +248,7 @@ class ClientCore:
                 _log.warning("the store does not answer, serving the last known routes: %s", error)
             self._error = str(error)
             self._failures += 1
-            ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 16))
-            return self._rng.uniform(ceiling / 2, ceiling)
+            return pause_s(self._failures, self._rng)
 
     # --- the snapshot ---------------------------------------------------------------------------------------
 

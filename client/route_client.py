@@ -8,25 +8,23 @@ from collections.abc import Iterable
 from contextlib import closing
 from time import monotonic
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
+from ..registry.following.core import MOST_AT_ONCE, NAP_S
 from ..registry.model import MessageQueue, TopicRoute
 from ..registry.plans import last_change_id
 from ..registry.store import Doorbell, RedisClient, RouteStore
 from ..registry.sweeping import Sweeper
 from .attempts import AttemptLog, Attempts, RetryPolicy
 from .config import ClientConfig
-from .core import MOST_AT_ONCE, Avoid, ClientCore, Health
+from .core import Avoid, ClientCore, Health
 from .errors import NoRoute
 
 __all__ = ["RouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
-
-_NAP_S: Final = 0.1
-"""A doorbell is awaited in naps of at most this, so that close() is prompt."""
 
 
 class RouteClient:
@@ -178,7 +176,7 @@ class RouteClient:
 
     def _listen(self, doorbell: Doorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
-        timeout_s = min(self._core.wait_s(monotonic()), _NAP_S)
+        timeout_s = min(self._core.wait_s(monotonic()), NAP_S)
         if self._core.deaf(monotonic()):
             self._stopping.wait(timeout_s)
             return

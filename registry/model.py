@@ -13,6 +13,8 @@ from .errors import CorruptData, InvalidInput
 __all__ = [
     "EXPIRED",
     "MASTER_ID",
+    "TOPIC_FIELDS",
+    "VERSION_FIELDS",
     "Broker",
     "BrokerData",
     "Change",
@@ -135,6 +137,19 @@ def _check_attributes(topic_name: str, attributes: object) -> None:
         )
 
 
+TOPIC_FIELDS: Final = {
+    "topicName": "topic_name",
+    "readQueueNums": "read_queue_nums",
+    "writeQueueNums": "write_queue_nums",
+    "perm": "perm",
+    "topicSysFlag": "topic_sys_flag",
+    "order": "order",
+    "topicFilterType": "topic_filter_type",
+    "attributes": "attributes",
+}
+"""What RocketMQ's JSON calls the fields of a TopicConfig that need no translation."""
+
+
 def topic_table(topics: Iterable[TopicConfig]) -> dict[str, TopicConfig]:
     """Return the topics by name; raise InvalidInput when one name stands twice."""
     table: dict[str, TopicConfig] = {}
@@ -157,6 +172,10 @@ class DataVersion:
         check_int("stateVersion", self.state_version, 0, _MAX_LONG)
         check_int("timestamp", self.timestamp, 0, _MAX_LONG)
         check_int("counter", self.counter, 0, _MAX_LONG)
+
+
+VERSION_FIELDS: Final = {"stateVersion": "state_version", "timestamp": "timestamp", "counter": "counter"}
+"""What RocketMQ's JSON calls the fields of a DataVersion."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from . import codec
 from .checks import check_name
 from .config import RegistryConfig
 from .errors import CorruptData, InvalidInput, RegistryError
-from .model import Broker, DataVersion, QueueMapping, TopicConfig
+from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
 from .plans import Plan
 from .plans.forget import NOBODY
 from .plans.transfer import (
@@ -36,17 +36,6 @@ VERSION: Final = 1
 _KV_AT_ONCE: Final = 500
 _COUNTED: Final = ("broker", "topic", "kv", "skipped")
 
-_TOPIC_FIELDS: Final = {
-    "topicName": "topic_name",
-    "readQueueNums": "read_queue_nums",
-    "writeQueueNums": "write_queue_nums",
-    "perm": "perm",
-    "topicSysFlag": "topic_sys_flag",
-    "order": "order",
-    "topicFilterType": "topic_filter_type",
-    "attributes": "attributes",
-}
-_VERSION_FIELDS: Final = {"stateVersion": "state_version", "timestamp": "timestamp", "counter": "counter"}
 _MAPPING_FIELDS: Final = {
     "totalQueues": "total_queues",
     "epoch": "epoch",
@@ -98,7 +87,7 @@ def _broker_fields(record: BrokerRecord) -> dict[str, Any]:
         "cluster": record.cluster,
         "wiped": record.wiped,
         "versions": {
-            str(broker_id): {theirs: getattr(version, ours) for theirs, ours in _VERSION_FIELDS.items()}
+            str(broker_id): {theirs: getattr(version, ours) for theirs, ours in VERSION_FIELDS.items()}
             for broker_id, version in sorted(record.versions.items())
         },
         "members": {
@@ -109,7 +98,7 @@ def _broker_fields(record: BrokerRecord) -> dict[str, Any]:
 
 
 def _topic_fields(config: TopicConfig) -> dict[str, Any]:
-    fields = {theirs: getattr(config, ours) for theirs, ours in _TOPIC_FIELDS.items()}
+    fields = {theirs: getattr(config, ours) for theirs, ours in TOPIC_FIELDS.items()}
     fields["attributes"] = dict(config.attributes)
     if config.queue_mapping is not None:
         fields["queueMapping"] = orjson.Fragment(codec.encode_mapping(config.queue_mapping))
@@ -242,7 +231,7 @@ class Reader:
         if record is None or record.broker_name != name:
             raise self._problem(f"topic of broker {name!r:.80}, whose line is not the last one before")
         mapping = fields.pop("queueMapping", None)
-        values = {ours: fields.pop(theirs) for theirs, ours in _TOPIC_FIELDS.items()}
+        values = {ours: fields.pop(theirs) for theirs, ours in TOPIC_FIELDS.items()}
         _nothing_else(fields)
         config = TopicConfig(**values, queue_mapping=None if mapping is None else _mapping(mapping))
         if config.topic_name in self._topics:
@@ -304,7 +293,7 @@ def _id(key: str) -> int:
 
 def _version(value: dict[str, Any]) -> DataVersion:
     fields = dict(value)
-    version = DataVersion(**{ours: fields.pop(theirs) for theirs, ours in _VERSION_FIELDS.items()})
+    version = DataVersion(**{ours: fields.pop(theirs) for theirs, ours in VERSION_FIELDS.items()})
     _nothing_else(fields)
     return version
 

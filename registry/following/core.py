@@ -23,6 +23,7 @@ from .feed import Feed, order
 __all__ = [
     "MOST_AT_ONCE",
     "NAP_S",
+    "REFUSED_PAUSE_S",
     "Do",
     "FollowCore",
     "FollowHealth",
@@ -31,6 +32,7 @@ __all__ = [
     "Reset",
     "ResetReason",
     "Step",
+    "pause_s",
 ]
 
 _log = logging.getLogger("sharedroutes.registry")
@@ -47,7 +49,7 @@ _MOST_AHEAD: Final = 1_000
 _FIRST_PAUSE_S: Final = 0.025
 _MAX_PAUSE_S: Final = 1.0
 _MAX_DOUBLINGS: Final = 16
-_REFUSED_PAUSE_S: Final = 60.0
+REFUSED_PAUSE_S: Final = 60.0
 """A doorbell that is refused is asked for again after so long: rights can be granted later."""
 
 _DEAF_AFTER: Final = 3
@@ -57,6 +59,12 @@ _MIN_TAIL_S: Final = 0.01
 
 _UNREADABLE_PAUSE_S: Final = 1.0
 """So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
+
+
+def pause_s(failures: int, rng: random.Random) -> float:
+    """Return seconds to wait after so many failures in a row: growing, with jitter, up to a second."""
+    ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, _MAX_DOUBLINGS))
+    return rng.uniform(ceiling / 2, ceiling)
 
 
 class ResetReason(StrEnum):
@@ -290,8 +298,8 @@ class FollowCore:
         self._must_read = True
         self._unheard = 0
         self._bell_failures += 1
-        pause_s = self._pause_s(self._bell_failures)
-        self._bell_at = now + (_REFUSED_PAUSE_S if isinstance(error, StoreRefused) else pause_s)
+        failed_s = pause_s(self._bell_failures, self._rng)
+        self._bell_at = now + (REFUSED_PAUSE_S if isinstance(error, StoreRefused) else failed_s)
         if not self._polling:
             self._polling = True
             _log.info("no doorbell, changes are read every %s s meanwhile: %s", self._tail_s, error)
@@ -307,11 +315,7 @@ class FollowCore:
             _log.warning("changes are followed on when the store answers again: %s", error)
         self._error = str(error)
         self._failures += 1
-        self._resume_at = now + self._pause_s(self._failures)
-
-    def _pause_s(self, failures: int) -> float:
-        ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, _MAX_DOUBLINGS))
-        return self._rng.uniform(ceiling / 2, ceiling)
+        self._resume_at = now + pause_s(self._failures, self._rng)
 
     def _lose(self, position: str | None, reason: ResetReason) -> None:
         if reason is ResetReason.LOST:

@@ -53,6 +53,15 @@ local function newer_epoch(previous)
   return epoch
 end
 
+-- Gives the table of the group at `key` a name that no owner gives, not even one whose last writes were lost: the
+-- owner's next heartbeat finds another table than its own and looks.
+local function rename_table(key)
+  local epoch, count = string.match(redis.call('HGET', key, 'token') or '', '^(%d+)%.(%d+)$')
+  if epoch then
+    redis.call('HSET', key, 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
+  end
+end
+
 -- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short".
 -- `bounds` is "entries, minimum age in ms": older surplus is trimmed, in whole nodes of the stream.
 local function announce(stream, bounds, record)

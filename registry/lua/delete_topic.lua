@@ -17,11 +17,7 @@ local deleted = 0
 for i = FIRST_BROKER, #KEYS, 2 do
   if redis.call('HDEL', KEYS[i + 1], ARGV[1]) == 1 then
     deleted = deleted + 1
-    -- The owner's next heartbeat finds another table than its own and looks: a topic that is still there comes back.
-    local epoch, count = string.match(redis.call('HGET', KEYS[i], 'token') or '', '^(%d+)%.(%d+)$')
-    if epoch then -- the name of the table is one that no owner gives, not even one whose last writes were lost
-      redis.call('HSET', KEYS[i], 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
-    end
+    rename_table(KEYS[i]) -- a topic that its broker still has comes back
   end
 end
 if ARGV[3] == '' then

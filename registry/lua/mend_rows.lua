@@ -33,11 +33,7 @@ if #listed > 0 then redis.call('SADD', KEYS[2], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
 if #unlisted > 0 then redis.call('SREM', KEYS[2], unpack(unlisted)) end
 if ARGV[4] == '1' and redis.call('TYPE', KEYS[5]).ok == 'hash' then
-  -- The table may be what is damaged: its owner finds another name than its own with the next heartbeat, and looks.
-  local epoch, count = string.match(redis.call('HGET', KEYS[5], 'token') or '', '^(%d+)%.(%d+)$')
-  if epoch then
-    redis.call('HSET', KEYS[5], 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
-  end
+  rename_table(KEYS[5]) -- the table may be what is damaged
 end
 if #listed + #unlisted > 0 and ARGV[1] ~= '' then
   announce(KEYS[3], ARGV[2], ARGV[1])

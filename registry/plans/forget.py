@@ -7,11 +7,12 @@ from typing import Final
 from .. import codec, scripts
 from ..checks import check_broker_name
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
+from ..errors import BrokerOwned, NotFound, StoreUnavailable
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, Registration
 from .base import Call, Plan, Reads, checked, script_reply
 from .difference import Difference
+from .lease import fenced
 from .operator import check_schema
 from .repair.checks import field_problem
 from .table import SUCCESSOR, Write, claim, put, read_table
@@ -118,5 +119,5 @@ def _end(write: Write, epoch: int, token: str, ids: tuple[int, ...]) -> Plan[boo
     )
     status, *rest = yield from script_reply(call)
     if status == "fenced":
-        raise StaleEpoch(name, MASTER_ID, epoch, codec.number(rest[0]) or 0)
+        raise fenced(write.broker, epoch, rest[0])
     return bool(status == "ok")

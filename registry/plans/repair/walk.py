@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ... import scripts
@@ -189,60 +189,52 @@ def _member_checks(keys: Keys, names: Sequence[str]) -> Plan[list[Check]]:
     ]
 
 
-def _walk_table(keys: Keys, count: _Count, broker_name: str, key: str) -> Stream[Difference]:
+def _scan(
+    command: str, key: str, count: _Count, look: Callable[[Any], Plan[list[Difference]]]
+) -> Stream[Difference]:
+    """Look at what a key holds, page by page; one of another type holds nothing that concerns us."""
     cursor = 0
     while True:
-        (reply,) = yield from ask([("HSCAN", key, cursor, "COUNT", _AT_ONCE)])
+        (reply,) = yield from ask([(command, key, cursor, "COUNT", _AT_ONCE)])
         if reply is FOREIGN:
             return
         cursor, entries = reply
-        checks = yield from check_table(keys, broker_name, entries)
-        yield count.page((yield from confirm(checks)), len(entries))
+        yield count.page((yield from look(entries)), len(entries))
         if cursor == 0:
             return
 
 
+def _walk_table(keys: Keys, count: _Count, broker_name: str, key: str) -> Stream[Difference]:
+    def look(entries: Mapping[bytes, bytes]) -> Plan[list[Difference]]:
+        return (yield from confirm((yield from check_table(keys, broker_name, entries))))
+
+    return _scan("HSCAN", key, count, look)
+
+
 def _walk_topics(keys: Keys, count: _Count) -> Stream[Difference]:
-    cursor = 0
-    while True:
-        (reply,) = yield from ask([("SSCAN", keys.topics, cursor, "COUNT", _AT_ONCE)])
-        if reply is FOREIGN:
-            return
-        cursor, members = reply
+    def look(members: Iterable[bytes]) -> Plan[list[Difference]]:
         names, garbage = _names(members)
         values = yield from mget([keys.topic(name) for name in names])
         gone = [name for name, value in zip(names, values, strict=True) if value is None]
         found = yield from confirm([topic_listed(keys, name) for name in gone])
         text = "the set of topics has {!r}, which is no name; remove it"
-        found += [_garbage(keys.topics, DifferenceKind.TOPIC_GONE, text, part) for part in garbage]
-        yield count.page(found, len(members))
-        if cursor == 0:
-            return
+        return found + [_garbage(keys.topics, DifferenceKind.TOPIC_GONE, text, part) for part in garbage]
+
+    return _scan("SSCAN", keys.topics, count, look)
 
 
 def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
-    cursor = 0
-    while True:
-        (reply,) = yield from ask([("HSCAN", keys.brokers, cursor, "COUNT", _AT_ONCE)])
-        if reply is FOREIGN:
-            return
-        cursor, members = reply
+    def look(members: Iterable[bytes]) -> Plan[list[Difference]]:
         names, garbage = _names(members)
         found = yield from confirm((yield from suspects([broker_listed(keys, name) for name in names])))
         text = "the index of brokers has {!r}, which is no name; remove it"
-        found += [_garbage(keys.brokers, DifferenceKind.BROKER_GONE, text, part) for part in garbage]
-        yield count.page(found, len(members))
-        if cursor == 0:
-            return
+        return found + [_garbage(keys.brokers, DifferenceKind.BROKER_GONE, text, part) for part in garbage]
+
+    return _scan("HSCAN", keys.brokers, count, look)
 
 
 def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Difference]:
-    cursor = 0
-    while True:
-        (reply,) = yield from ask([("ZSCAN", keys.deadlines, cursor, "COUNT", _AT_ONCE)])
-        if reply is FOREIGN:
-            return
-        cursor, members = reply
+    def look(members: Iterable[tuple[bytes, float]]) -> Plan[list[Difference]]:
         leases, garbage = [], []
         for member, _ in members:
             lease = lease_of(member.decode()) if is_text(member) else None
@@ -253,10 +245,10 @@ def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Differenc
         checks = [deadline_check(keys, *lease, late_ms) for lease in leases]
         found = yield from confirm((yield from suspects(checks)))
         text = "has {!r}, which is no broker:id; remove it"
-        found += [_garbage(keys.deadlines, DifferenceKind.DEADLINE_CORRUPT, text, part) for part in garbage]
-        yield count.page(found, len(members))
-        if cursor == 0:
-            return
+        kind = DifferenceKind.DEADLINE_CORRUPT
+        return found + [_garbage(keys.deadlines, kind, text, part) for part in garbage]
+
+    return _scan("ZSCAN", keys.deadlines, count, look)
 
 
 def _names(members: Iterable[bytes]) -> tuple[list[str], list[bytes]]:
