@@ -18,7 +18,7 @@ async def test_a_client_that_is_given_the_right_later_listens_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(core, "_REFUSED_PAUSE_S", 0.2)
+    monkeypatch.setattr(core, "REFUSED_PAUSE_S", 0.2)
     channel = own_agent.keys.changes
     with redis.Redis.from_url(own_server.url) as admin:
 
