@@ -76,6 +76,7 @@ _WRITES: Final = (
     "mset",
     "persist",
     "pexpire",
+    "pexpireat",
     "psubscribe",
     "pttl",
     "publish",

@@ -19,7 +19,8 @@ local function clock_us()
   return string.format('%d%06d', now[1], now[2])
 end
 
--- Returns when a lease of `ttl_ms` that begins now ends: whole milliseconds of the store's clock.
+-- Returns when a lease of `ttl_ms` that begins now ends: whole milliseconds of the store's clock. The lease is given
+-- this very time, not its TTL: before Redis 7 the clock goes on while a script runs.
 local function deadline_ms(ttl_ms)
   return string.format('%.0f', math.floor(clock_us() / 1000) + ttl_ms)
 end

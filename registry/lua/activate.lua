@@ -20,7 +20,7 @@ local lease = redis.call('GET', KEYS[2])
 
 -- One address is one replica: what it was before it changed its role, it is no longer, and cannot become by itself.
 local FIRST_LEASE, FIRST_ARG = 7, 14
-if not lease then
+if lease ~= ARGV[4] then
   local named = {[ARGV[1]] = true}
   for a = FIRST_ARG, #ARGV, 3 do
     named[ARGV[a]] = true
@@ -51,8 +51,9 @@ for i = 0, #KEYS - FIRST_LEASE do
   end
 end
 
-redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
-redis.call('ZADD', KEYS[3], deadline_ms(ARGV[5]), ARGV[6])
+local ends_ms = deadline_ms(ARGV[5])
+redis.call('SET', KEYS[2], ARGV[4], 'PXAT', ends_ms)
+redis.call('ZADD', KEYS[3], ends_ms, ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])
 if moves then
   redis.call('HSET', KEYS[6], ARGV[13], ARGV[8])

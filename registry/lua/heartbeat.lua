@@ -13,8 +13,9 @@ local lease = redis.pcall('GET', KEYS[2])
 if not owner or not group[3] or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then
   return {'lease'}
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[4])
-local listed = redis.pcall('ZADD', KEYS[3], deadline_ms(ARGV[4]), ARGV[5])
+local ends_ms = deadline_ms(ARGV[4])
+redis.call('PEXPIREAT', KEYS[2], ends_ms)
+local listed = redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])
 if type(listed) == 'table' then -- told after the lease was renewed, so that no broker dies of it
   return foreign(KEYS[3], 'zset') or listed
 end

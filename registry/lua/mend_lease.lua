@@ -5,8 +5,9 @@ if bad then
 end
 local left_ms = redis.call('PTTL', KEYS[2])
 if left_ms == -1 then
-  redis.call('PEXPIRE', KEYS[2], ARGV[2])
-  redis.call('ZADD', KEYS[3], deadline_ms(ARGV[2]), ARGV[3])
+  local ends_ms = deadline_ms(ARGV[2])
+  redis.call('PEXPIREAT', KEYS[2], ends_ms)
+  redis.call('ZADD', KEYS[3], ends_ms, ARGV[3])
 elseif left_ms >= 0 then
   redis.call('ZADD', KEYS[3], deadline_ms(left_ms), ARGV[3])
 elseif redis.call('HEXISTS', KEYS[1], 'member:' .. ARGV[1]) == 1 then -- it has ended: whoever sweeps shall find it

@@ -200,7 +200,7 @@ class TableModel:
         if token and (group.token or "") != token:
             return ("moved", group.token or "")
         elsewhere = self.former_ids(broker) - {*former}
-        if elsewhere and not self.alive(name, broker_id):
+        if elsewhere and group.leases.get(broker_id) != (epoch, broker.address):
             return ("elsewhere",)
         known = (group.leases.get(broker_id), group.members.get(broker_id), group.cluster)
         for other in former:

@@ -297,9 +297,10 @@ class RegistryMachine(Compared):
             held = Registration(replace(silent, broker_name=name), epoch, group.token or "", {})
             assert self.run(plans.heartbeat(CONFIG, held)) is LeaseStatus.OK
         else:  # fenced since: time goes by until its lease ends
-            now_ms = self.admin.time()[0] * 1000 + self.admin.time()[1] // 1000
-            self.admin.zadd(KEYS.deadlines, {KEYS.lease_member(name, broker_id): now_ms})
-            self.admin.pexpire(KEYS.lease(name, broker_id), 1)
+            seconds, microseconds = self.admin.time()
+            ends_ms = seconds * 1000 + microseconds // 1000
+            self.admin.zadd(KEYS.deadlines, {KEYS.lease_member(name, broker_id): ends_ms})
+            self.admin.pexpireat(KEYS.lease(name, broker_id), ends_ms)
 
     @rule(broker=brokers(), table=tables())
     def a_broker_registers_and_is_never_heard_of_again(
