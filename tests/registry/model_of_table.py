@@ -131,9 +131,9 @@ class TableModel:
         return {one for one in former if leases.get(one, (0, ""))[1] == broker.address}
 
     def is_elsewhere(self, broker: Broker, but: Iterable[int] = ()) -> bool:
-        """Whether a replica without a lease has its address under another id."""
-        is_alive = self.alive(broker.broker_name, broker.broker_id) and not but
-        return bool(self.former_ids(broker)) and not is_alive
+        """Whether a replica that has no lease for its address has this address under another id."""
+        lives_there = bool(self.lives_as(broker, {broker.broker_id})) and not but
+        return bool(self.former_ids(broker)) and not lives_there
 
     def seniors(self, broker: Broker, former: Iterable[int] = ()) -> set[int]:
         """Return the ids of those before whom a replica has no say, alive or not; a master has none."""
