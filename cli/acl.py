@@ -43,9 +43,10 @@ def acl(
 ) -> None:
     """Print the ACL SETUSER line of a user with this ROLE in one registry; asks no server.
 
-    reader: clients, which look up routes and follow the feed. agent: the process beside a broker, which
-    registers it, renews its lease and sweeps. front: a name server front, or who changes write permission,
-    topics and the key-value store. admin: also health, and everything that looks at the whole registry.
+    reader: clients, which look up routes and follow the feed. hinter: clients that also tell each other which
+    brokers they cannot reach; not for Redis 6.2. agent: the process beside a broker, which registers it,
+    renews its lease and sweeps. front: a name server front, or who changes write permission, topics and the
+    key-value store. admin: also health, and everything that looks at the whole registry.
 
     In place of #SHA256-OF-THE-PASSWORD comes # and what `printf %s "$PASSWORD" | sha256sum` prints, or > and
     the password itself. Give the line to `redis-cli` on its standard input, for the master and for every

@@ -20,6 +20,9 @@ class Role(StrEnum):
     READER = "reader"
     """Looks up and lists, and follows the feed: clients."""
 
+    HINTER = "hinter"
+    """Also tells others which brokers it cannot reach: clients with fleet hints. Needs Redis 7 or Valkey."""
+
     AGENT = "agent"
     """Also registers brokers, renews their leases and sweeps."""
 
@@ -63,8 +66,10 @@ _READS: Final = (
     "unsubscribe",
     "xrange",
     "xrevrange",
+    "zrangebyscore",
     "zscore",
 )
+_HINTS: Final = ("eval", "evalsha", "pexpire", "zadd", "zrem", "zremrangebyscore")
 # What all scripts need, so that none ends half-way: Redis cannot tell one script from another.
 _WRITES: Final = (
     "del",
@@ -88,8 +93,8 @@ _WRITES: Final = (
     "xlen",
     "xtrim",
     "zadd",
-    "zrangebyscore",
     "zrem",
+    "zremrangebyscore",
 )
 _ADMINISTRATION: Final = (
     "config|get",
@@ -108,6 +113,7 @@ _ADMINISTRATION: Final = (
 )
 _COMMANDS: Final = {
     Role.READER: (*_CONNECTION, *_READS),
+    Role.HINTER: (*_CONNECTION, *_READS, *_HINTS),
     Role.AGENT: (*_CONNECTION, *_READS, *_WRITES),
     Role.FRONT: (*_CONNECTION, *_READS, *_WRITES),
     Role.ADMIN: (*_CONNECTION, *_READS, *_WRITES, *_ADMINISTRATION),
@@ -133,8 +139,8 @@ def acl_rules(
 
     `password` is a rule of Redis: `#<SHA-256 in hex>` or `>password`. `database` is the one of the registry:
     keyspace events, which a sweep may listen to, are told apart by it. `read_only_patterns` needs Redis 7 or
-    Valkey: without them an agent may not even read the key-value store. With `cluster` the
-    user may also ask where in a Redis Cluster the registry is. Raises InvalidInput.
+    Valkey: without them there is no hinter, and an agent may not even read the key-value store. With
+    `cluster` the user may also ask where in a Redis Cluster the registry is. Raises InvalidInput.
     """
     keys = Keys(RegistryConfig(namespace=namespace).namespace)
     check_int("database", database, 0, _LAST_DATABASE)
@@ -144,6 +150,8 @@ def acl_rules(
         raise InvalidInput(f"user: {user!r} is empty or long, or holds white space, quotes or a backslash")
     if password != PASSWORD_PLACEHOLDER and not _PASSWORD.fullmatch(password):
         raise InvalidInput("password: expected #<SHA-256 in hex>, or >password without spaces and quotes")
+    if role is Role.HINTER and not read_only_patterns:
+        raise InvalidInput("role: a hinter needs the key patterns of Redis 7: else it could change every key")
     more = (*(_CLUSTER if cluster else ()), *(("select",) if database else ()))
     commands = sorted({*_COMMANDS[role], *more})
     rules = (
@@ -162,7 +170,7 @@ def acl_rules(
 def _channels(keys: Keys, role: Role, database: int) -> tuple[str, ...]:
     """Return the doorbell, and for who sweeps the keyspace events of leases."""
     events = f"&__keyspace@{database}__:{keys.prefix}:lease:*"
-    return (f"&{keys.changes}", *(() if role is Role.READER else (events,)))
+    return (f"&{keys.changes}", *((events,) if role not in (Role.READER, Role.HINTER) else ()))
 
 
 def _patterns(keys: Keys, role: Role, *, read_only: str) -> tuple[str, ...]:
@@ -170,6 +178,8 @@ def _patterns(keys: Keys, role: Role, *, read_only: str) -> tuple[str, ...]:
     everything = f"{keys.prefix}:*"
     if role is Role.READER:
         return (f"{read_only}{everything}",)
+    if role is Role.HINTER:
+        return (f"~{keys.hints}", f"{read_only}{everything}")
     if role is not Role.AGENT:
         return (f"~{everything}",)
     written = (
@@ -182,6 +192,7 @@ def _patterns(keys: Keys, role: Role, *, read_only: str) -> tuple[str, ...]:
         keys.changes,
         keys.sweeper,
         keys.schema,
+        keys.hints,
     )
     may_read = (keys.kv("*"), keys.namespaces) if read_only != "~" else ()  # an agent itself never does
     return (*(f"~{key}" for key in written), *(f"{read_only}{key}" for key in may_read))

@@ -218,6 +218,16 @@ class AsyncRouteStore:
         report(listing.corrupt)
         return listing.found
 
+    async def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
+        """Say for a while which brokers a client cannot reach, none withdraws; see plans.hint."""
+        return await self.run(plans.hint(self.keys, client_id, broker_names, ttl_s))
+
+    async def hints(self) -> dict[str, frozenset[str]]:
+        """Return who cannot reach which broker; what is corrupt is logged; see plans.hints."""
+        found, corrupt = await self.run(plans.hints(self.keys))
+        report(corrupt)
+        return found
+
     async def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return await self.run(plans.changes_since(self.keys, position, limit))

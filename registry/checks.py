@@ -83,11 +83,11 @@ def check_address(what: str, value: object) -> None:
     check_text(what, match[0], MAX_NAME_BYTES)
 
 
-def several(topics: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of topics; raise InvalidInput for a single one: it would be taken letter by letter."""
-    if isinstance(topics, str):
-        raise InvalidInput(f"topics: expected several names, got the one name {topics!r}")
-    return tuple(topics)
+def several(names: Iterable[str], what: str = "topics") -> tuple[str, ...]:
+    """Return names; raise InvalidInput for a single one: it would be taken letter by letter."""
+    if isinstance(names, str):
+        raise InvalidInput(f"{what}: expected several names, got the one name {names!r}")
+    return tuple(names)
 
 
 def check_seconds(what: str, value: object, low: float) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "decode_group",
     "decode_index",
     "decode_lease",
+    "decode_mapping",
     "encode_change",
     "encode_config",
     "encode_data_version",
@@ -132,7 +133,8 @@ def encode_mapping(mapping: QueueMapping) -> bytes:
     )
 
 
-def _decode_mapping(value: bytes) -> QueueMapping:
+def decode_mapping(value: bytes) -> QueueMapping:
+    """Return the queue mapping that JSON tells of; raises ValueError, KeyError, TypeError or InvalidInput."""
     fields = orjson.loads(value)
     return QueueMapping(
         fields["totalQueues"],
@@ -165,7 +167,7 @@ def decode_config(key: str, topic: str, value: bytes) -> TopicConfig:
             order=more.get("order", False),
             topic_filter_type=more.get("topicFilterType", "SINGLE_TAG"),
             attributes=more.get("attributes", {}),
-            queue_mapping=_decode_mapping(mapping) if mapping else None,
+            queue_mapping=decode_mapping(mapping) if mapping else None,
         )
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise CorruptData(key, f"topic {topic!r} has the configuration {value[:80]!r}: {error}") from None
@@ -179,7 +181,7 @@ def _decode_row(row: bytes) -> QueueData:
         raise ValueError(f"{row[:80]!r} is no row")
     broker, read, write, perm, sys_flag, mapping = match.groups()
     try:
-        queue_mapping = None if mapping is None else _decode_mapping(mapping)
+        queue_mapping = None if mapping is None else decode_mapping(mapping)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{row[:80]!r} has no queue mapping: {error!r}") from None
     return QueueData(broker.decode(), int(read), int(write), int(perm), int(sys_flag), queue_mapping)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import shutil
@@ -115,6 +116,7 @@ class EmbeddedServer:
         """Start the server and wait until it answers; does nothing when it runs."""
         if self.running:
             return self
+        _watch_forks()
         self.kill()  # in case it died by itself
         fixed_port = self._port
         for attempt in range(_START_ATTEMPTS):
@@ -237,7 +239,10 @@ def _after_fork_in_child() -> None:
         server._let_go()  # noqa: SLF001 - the module's own class
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+@functools.cache
+def _watch_forks() -> None:
+    """Do so once, and not for those who only import this."""
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @contextlib.contextmanager

@@ -47,6 +47,7 @@ KEY_KINDS: Final = (
     KeyKind("namespaces", "set"),
     KeyKind("schema", "string"),
     KeyKind("sweeper", "string", expires=True),
+    KeyKind("hints", "zset", expires=True),
     KeyKind("changes", "stream"),
 )
 """All kinds that there are; a key of a registry is of exactly one of them."""
@@ -67,11 +68,13 @@ class Keys:
     sweeper: str = field(init=False)
     schema: str = field(init=False)
     namespaces: str = field(init=False)
+    hints: str = field(init=False)
 
     def __post_init__(self) -> None:
         prefix = "{" + self.namespace + "}"
         object.__setattr__(self, "prefix", prefix)
-        for name in ("brokers", "topics", "deadlines", "changes", "sweeper", "schema", "namespaces"):
+        names = ("brokers", "topics", "deadlines", "changes", "sweeper", "schema", "namespaces", "hints")
+        for name in names:
             object.__setattr__(self, name, f"{prefix}:{name}")
 
     def topic(self, topic: str) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "EXPIRE",
     "FORGET",
     "HEARTBEAT",
+    "HINT",
     "KV_DELETE",
     "KV_PUT",
     "MEND_FIELD",
@@ -58,6 +59,7 @@ CLAIM: Final = _load("claim")
 PUT_TOPICS: Final = _load("put_topics")
 ACTIVATE: Final = _load("activate")
 HEARTBEAT: Final = _load("heartbeat")
+HINT: Final = _load("hint")
 UNREGISTER: Final = _load("unregister")
 SWEEP: Final = _load("sweep")
 EXPIRE: Final = _load("expire")
@@ -80,6 +82,7 @@ ALL: Final = (
     PUT_TOPICS,
     ACTIVATE,
     HEARTBEAT,
+    HINT,
     UNREGISTER,
     SWEEP,
     EXPIRE,

@@ -216,6 +216,16 @@ class RouteStore:
         report(listing.corrupt)
         return listing.found
 
+    def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
+        """Say for a while which brokers a client cannot reach, none withdraws; see plans.hint."""
+        return self.run(plans.hint(self.keys, client_id, broker_names, ttl_s))
+
+    def hints(self) -> dict[str, frozenset[str]]:
+        """Return who cannot reach which broker; what is corrupt is logged; see plans.hints."""
+        found, corrupt = self.run(plans.hints(self.keys))
+        report(corrupt)
+        return found
+
     def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return self.run(plans.changes_since(self.keys, position, limit))

@@ -68,6 +68,7 @@ def _connection_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str,
         "password": endpoint.password,
         "db": endpoint.database,
         "client_name": endpoint.client_name,
+        "driver_info": None,  # after a restart all come at once: CLIENT SETINFO would be half of what is said
         "decode_responses": False,
         "socket_timeout": config.call_deadline_s,
         "socket_connect_timeout": config.connect_deadline_s,

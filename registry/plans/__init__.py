@@ -4,6 +4,7 @@ from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
 from .expiry import expire, sweep
 from .forget import forget
 from .health import CLOCK_PAUSE_S, health, server_time
+from .hints import hint, hints
 from .kv import (
     ORDER_TOPIC_CONFIG,
     kv_delete,
@@ -60,6 +61,8 @@ __all__ = [
     "forget",
     "health",
     "heartbeat",
+    "hint",
+    "hints",
     "import_broker",
     "import_kv",
     "kv_delete",

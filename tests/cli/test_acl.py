@@ -52,6 +52,7 @@ def test_the_printed_line_makes_the_user_once_it_has_a_password(own_server: Embe
         ("reader", "--namespace", "a b"),
         ("reader", "--user", "a b"),
         ("reader", "--db", "-1"),
+        ("hinter", "--server-version", "6.2"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:

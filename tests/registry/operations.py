@@ -42,13 +42,14 @@ KINDS_OF_KEYS: Final = {
     "schema": KEYS.schema,
     "namespaces": KEYS.namespaces,
     "values": KEYS.kv(ORDER_TOPIC_CONFIG),
+    "hints": KEYS.hints,
 }
 """One key of each kind, by what it is called here."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A store on which broker-a and broker-b live, and a value is set."""
+    """A store on which broker-a and broker-b live, a value is set, and a hint given."""
 
     config: RegistryConfig
     held: Registration
@@ -58,6 +59,7 @@ async def prepared(store: Store) -> Prepared:
     held = await store.register(broker(), topics(2))
     await store.register(broker("broker-b", address=OTHER_ADDRESS), topics(2))
     await store.kv.put(ORDER_TOPIC_CONFIG, "t0", "broker-a:4")
+    await store.hint("client-1", ["broker-b"], ttl_s=60.0)
     return Prepared(store.config, held)
 
 
@@ -151,6 +153,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
         *("values", "changes", "schema"),
         writes=True,
     ),
+    "give a hint": _op(lambda _: plans.hint(KEYS, "client-2", ["broker-a"], 60.0), "hints", writes=True),
+    "get hints": _read(lambda: plans.hints(KEYS), "hints"),
     "look up": _read(lambda: plans.lookup(KEYS, ["t0", "t1"])),
     "list topics": _read(lambda: plans.topics(KEYS), "brokers", "topics"),
     "list topics of a cluster": _read(lambda: plans.topics(KEYS, "cluster-1"), "brokers", "topics"),

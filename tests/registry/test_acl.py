@@ -54,6 +54,7 @@ class Stage:
     """As a user who may do everything."""
 
     admin: redis.Redis
+    role: Role
     read_only_patterns: bool
 
 
@@ -92,16 +93,18 @@ def role(request: pytest.FixtureRequest) -> Role:
     return found
 
 
-@pytest.fixture(params=[True, False], ids=["read-only patterns", "6.2"])
-def stage(
-    request: pytest.FixtureRequest, server: EmbeddedServer, admin: redis.Redis, role: Role
-) -> Iterator[Stage]:
-    user = apply(admin, role, user=f"u-{role}", read_only_patterns=request.param)
+@pytest.fixture(
+    params=[(role, True) for role in Role] + [(role, False) for role in Role if role is not Role.HINTER],
+    ids=lambda param: f"{param[0]}-{'read-only patterns' if param[1] else '6.2'}",
+)
+def stage(request: pytest.FixtureRequest, server: EmbeddedServer, admin: redis.Redis) -> Iterator[Stage]:
+    role, read_only_patterns = request.param
+    user = apply(admin, role, user=f"u-{role}", read_only_patterns=read_only_patterns)
     with (
         RouteStore.from_url(url_of(server, user), CONFIG) as store,
         RouteStore.from_url(server.url, CONFIG) as owner,
     ):
-        yield Stage(store, owner, admin, request.param)
+        yield Stage(store, owner, admin, role, read_only_patterns)
 
 
 def end_lease(stage: Stage) -> None:
@@ -213,6 +216,17 @@ def kv_write(stage: Stage) -> None:
     assert stage.store.kv.delete("ns", "key")
 
 
+def hint(stage: Stage) -> None:
+    assert stage.store.hint("client-1", ["broker-a", "broker-b"], ttl_s=60.0) == {}
+    assert stage.store.hint("client-1", ["broker-a"], ttl_s=60.0) == {}
+    assert stage.owner.hints() == {"broker-a": {"client-1"}}
+
+
+def hints(stage: Stage) -> None:
+    stage.owner.hint("client-1", ["broker-a"], ttl_s=60.0)
+    assert stage.store.hints() == {"broker-a": {"client-1"}}
+
+
 def operate(stage: Stage) -> None:
     stage.owner.register(broker(), topics(2))
     assert stage.store.admin.wipe_write_perm("broker-a") == 2
@@ -279,6 +293,8 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     feed: (Role.READER, ("changes_since", "doorbell")),
     follow: (Role.READER, ("follow",)),
     kv_read: (Role.READER, ("kv.get", "kv.entries", "kv.namespaces", "kv.order_configs")),
+    hints: (Role.READER, ("hints",)),
+    hint: (Role.HINTER, ("hint",)),
     register: (Role.AGENT, ("register",)),
     register_topic: (Role.AGENT, ("register_topic",)),
     heartbeat: (Role.AGENT, ("heartbeat",)),
@@ -316,12 +332,12 @@ def test_every_operation_of_the_store_is_tried() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
 def test_a_role_may_do_what_it_is_for_and_nothing_above_it(
-    stage: Stage, role: Role, operation: Callable[[Stage], None]
+    stage: Stage, operation: Callable[[Stage], None]
 ) -> None:
     least, _ = OPERATIONS[operation]
-    if operation in (kv_read, export) and role is Role.AGENT and not stage.read_only_patterns:
+    if operation in (kv_read, export) and stage.role is Role.AGENT and not stage.read_only_patterns:
         least = Role.FRONT  # Redis 6.2 cannot let it read what it must not write
-    if RANKS.index(role) >= RANKS.index(least):
+    if RANKS.index(stage.role) >= RANKS.index(least):
         operation(stage)
     else:
         with pytest.raises(StoreRefused):

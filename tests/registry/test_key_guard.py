@@ -19,15 +19,17 @@ OFFENCES: dict[str, Plant] = {
     "{ns}:topic:": lambda admin: admin.set("{ns}:topic:", 1),
     "{ns}:topic:t": lambda admin: admin.hset("{ns}:topic:t", "f", "v"),
     "{ns}:lease:b:0": lambda admin: admin.set("{ns}:lease:b:0", "1 h:1"),
+    "{ns}:hints": lambda admin: admin.zadd("{ns}:hints", {"broker-a client-1": 1}),
     "{ns}:broker:b": lambda admin: admin.hset("{ns}:broker:b", "f", "v") and admin.expire("{ns}:broker:b", 9),
 }
 
 
 def test_the_design_lists_all_kinds_of_keys() -> None:
-    assert len(KINDS) == 12
+    assert len(KINDS) == 13
     assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
         r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+",
         r"\{[A-Za-z0-9_.:-]+\}:sweeper",
+        r"\{[A-Za-z0-9_.:-]+\}:hints",
     ]
 
 
@@ -35,7 +37,8 @@ def test_what_the_registry_writes_is_no_offence(admin: redis.Redis) -> None:
     store = RouteStore.from_client(admin)
     store.register(broker(), topics(2))
     store.kv.put("ns", "k", "v")
-    assert len(admin.keys()) == 12
+    store.hint("client-1", ["broker-a"], ttl_s=60.0)
+    assert len(admin.keys()) == 13
     assert offences(admin) == []
 
 

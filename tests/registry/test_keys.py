@@ -15,7 +15,7 @@ from tests.registry.builders import broker_names, names
 NAMESPACES = st.from_regex(r"[A-Za-z0-9_.:-]{1,64}", fullmatch=True)
 BROKER_IDS = st.integers(0, 2**63 - 1)
 PLACES = st.one_of(
-    st.sampled_from([("brokers",), ("topics",), ("deadlines",), ("changes",)]),
+    st.sampled_from([("brokers",), ("topics",), ("deadlines",), ("changes",), ("hints",)]),
     st.tuples(st.just("topic"), names()),
     st.tuples(st.just("broker"), broker_names()),
     st.tuples(st.just("broker_topics"), broker_names()),

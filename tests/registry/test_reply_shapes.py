@@ -113,6 +113,8 @@ async def test_the_registry_works_over_a_client_of_either_protocol(client_store:
     page = await client_store.changes_since()
     assert len(page.changes) == 4
     assert page.corrupt == ()
+    await client_store.hint("client-1", ["broker-a"], ttl_s=60.0)
+    assert await client_store.hints() == {"broker-a": {"client-1"}}
     bell = client_store.doorbell()
     assert await bell.wait(1.0) == b""
     await client_store.unregister(held)

@@ -36,7 +36,7 @@ T0: Final = KEYS.topic("t0")
 
 OF_ALL_KINDS: Final = (
     *(T0, GROUP_A, TABLE_A, LEASE_A, KEYS.brokers, KEYS.topics, KEYS.deadlines),
-    *(KEYS.changes, KEYS.namespaces, KEYS.kv("ns"), KEYS.schema, KEYS.sweeper),
+    *(KEYS.changes, KEYS.namespaces, KEYS.kv("ns"), KEYS.schema, KEYS.sweeper, KEYS.hints),
 )
 
 Plant = Callable[[redis.Redis], object]
@@ -235,6 +235,9 @@ CASES: Final[dict[str, Case]] = {
     "a schema that is none": hopeless(_K.SCHEMA, KEYS.schema, lambda admin: admin.set(KEYS.schema, "two")),
     "a key that would vanish": mendable(_K.UNWANTED_TTL, TABLE_A, lambda admin: admin.expire(TABLE_A, 1_000)),
     "a sweeper for ever": mendable(_K.NO_TTL, KEYS.sweeper, lambda admin: admin.set(KEYS.sweeper, "me")),
+    "hints for ever": mendable(
+        _K.NO_TTL, KEYS.hints, lambda admin: admin.zadd(KEYS.hints, {"broker-a client-1": math.inf})
+    ),
     "a key of no kind": hopeless(
         _K.UNKNOWN_KEY, f"{KEYS.prefix}:colour", lambda admin: admin.set(f"{KEYS.prefix}:colour", "blue")
     ),
@@ -278,6 +281,7 @@ async def test_a_registry_in_order_has_no_differences(store: Store, admin: redis
     await store.kv.delete("ns", "key")
     await store.admin.delete_topic("t1")
     await store.admin.wipe_write_perm("broker-a")
+    await store.hint("client-1", ["broker-a"], ttl_s=60.0)
     before = dump(admin, but=KEYS.sweeper)
     assert await differences(store) == []
     assert await everything(store.admin.rebuild()) == []
