@@ -29,7 +29,7 @@ test: lint ## everything that must be green: lint, types, layers, tests
 # On Debian's server whatever SHAREDROUTES_REDIS_SERVER says: the others have no Sentinel and no TLS.
 cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, through failovers
 	$(BIN)/python -m pytest tests/cluster --cluster $(ARGS)
-	$(BIN)/python -m pytest tests/registry tests/client --topology cluster $(ARGS)
+	$(BIN)/python -m pytest tests/registry tests/client/test_client_*.py --topology cluster $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check

@@ -1,22 +1,54 @@
 """Route lookups, local cache, queue selection, fault tolerance."""
 
 from .aio_route_client import AsyncRouteClient
-from .attempts import NETWORK_ERRORS, RetryPolicy
+from .attempts import (
+    NETWORK_ERRORS,
+    ONE_WAY_POLICY,
+    RETRYABLE_CODES,
+    ROCKETMQ_POLICY,
+    AsyncSending,
+    ResponseCode,
+    RetryPolicy,
+    Sending,
+)
 from .config import ClientConfig
 from .core import Health
-from .errors import AttemptsFailed, Failure, NoRoute
-from .faults import Ladder
+from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute
+from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
+from .hints import HintConfig
+from .observing import Observer
+from .route import Route, RouteChange
 from .route_client import RouteClient
+from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 
 __all__ = [
+    "LADDER",
+    "LADDER_4",
     "NETWORK_ERRORS",
+    "ONE_WAY_POLICY",
+    "RETRYABLE_CODES",
+    "ROCKETMQ_POLICY",
     "AsyncRouteClient",
+    "AsyncSending",
     "AttemptsFailed",
+    "BrokerRefused",
     "ClientConfig",
     "Failure",
+    "FaultConfig",
+    "FaultState",
     "Health",
+    "HintConfig",
     "Ladder",
     "NoRoute",
+    "Observer",
+    "ResponseCode",
     "RetryPolicy",
+    "RoundRobin",
+    "Route",
+    "RouteChange",
     "RouteClient",
+    "Sending",
+    "Strategy",
+    "Weighted",
+    "ZoneAware",
 ]

@@ -1,10 +1,10 @@
-"""The route client for asyncio; method for method the same as RouteClient."""
+"""The route client for asyncio: method for method as RouteClient."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from time import monotonic
 from types import TracebackType
@@ -15,36 +15,41 @@ from ..registry.aiotasks import end, is_cancelled
 from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE
-from ..registry.model import MessageQueue, TopicRoute
+from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id
 from ..registry.sweeping import AsyncSweeper
-from .attempts import AsyncAttempts, AttemptLog, RetryPolicy
+from .attempts import AsyncAttempts, AsyncSending, RetryPolicy
+from .base import RouteClientBase
+from .cache import Request
 from .config import ClientConfig
-from .core import Avoid, ClientCore, Health
+from .core import Avoid
+from .detecting import detect_async
 from .errors import NoRoute
+from .forks import survives_forks
+from .listening import AsyncChanges, AsyncListener, listen_async
+from .route import Route
+from .selection import subscribe_queues
 
 __all__ = ["AsyncRouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
 
 
-class AsyncRouteClient:
+class AsyncRouteClient(RouteClientBase):
     """Routes, kept fresh by a background task from start() to aclose(); for one event loop.
 
-    Methods that need a topic that is not known yet read it once, within the call deadline.
+    It does not survive a fork, as no event loop does: the child makes a new one.
     """
 
     def __init__(self, store: AsyncRouteStore, config: ClientConfig, *, owns_store: bool = False) -> None:
-        self.config = config
-        self._core = ClientCore(config)
-        self._views = self._core.views
-        self._faults = self._core.faults
+        super().__init__(config)
         self._store = store
         self._owns_store = owns_store
         self._starting = asyncio.Lock()
         self._closed = False
-        self._task: asyncio.Task[None] | None = None
-        self._sweeper = AsyncSweeper(store) if config.sweep else None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sweeper: AsyncSweeper | None = None
+        survives_forks(self)
 
     @classmethod
     def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
@@ -75,48 +80,76 @@ class AsyncRouteClient:
         async with self._starting:
             if self._closed:
                 raise RuntimeError("the route client was closed: make a new one")
-            if self._task is None:
+            if not self._tasks:
                 await asyncio.to_thread(self._core.load_snapshot)
-                self._task = asyncio.create_task(self._follow(), name="sharedroutes-client")
-                if self._sweeper is not None:
-                    await self._sweeper.start()
+                await self._run()
 
     async def aclose(self) -> None:
         """Stop following and close the store if it is the client's own."""
         async with self._starting:
             self._closed = True
-        if self._task is not None:
-            await end(self._task)
+        self._core.close()
+        for task in self._tasks:
+            await end(task)
         if self._sweeper is not None:
             await self._sweeper.aclose()
         if self._owns_store:
             await self._store.aclose()
 
-    async def select_queue(self, topic: str, avoid: Avoid = None) -> MessageQueue:
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    async def select_queue(
+        self, topic: str, avoid: Avoid = None, *, key: str | bytes | None = None
+    ) -> MessageQueue:
         """Return the queue of a topic whose turn it is, not of a broker that fails, nor of one to `avoid`.
 
+        With a `key`, the queue of this message group: the same for all clients while its broker is well.
         Raises NoRoute, and StoreUnavailable or StoreRefused for a topic that is not known yet.
         """
         view = self._views.get(topic)
-        if view is not None and avoid is None and self._faults.quiet and view.size:
-            return view.queues[next(view.turns) % view.size]
-        if view is None:
+        if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
+            return view.schedule[next(view.turns) % view.length]
+        if view is None and not (self._is_copy or self._closed):
             view = self._core.view(topic)
         if view is None:
             await self._learn((topic,))
             view = self._core.view(topic)
             if view is None:
                 raise NoRoute(topic, "no live broker holds")
-        return self._core.pick(topic, view, avoid, monotonic())
+        return self._core.pick(topic, view, avoid, monotonic(), key)
 
-    async def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return all readable queues of a topic. Raises as select_queue."""
-        await self.route(topic)
-        return self._core.subscribe_queues(topic) or ()
+    def attempts(
+        self,
+        topic: str,
+        retries: int | None = None,
+        policy: RetryPolicy | None = None,
+        *,
+        key: str | bytes | None = None,
+    ) -> AsyncAttempts:
+        """Return the attempts at one operation, each with a queue: see docs/client.md.
 
-    async def route(self, topic: str) -> TopicRoute:
+        Raises NoRoute and AttemptsFailed while it is iterated.
+        """
+        return AsyncAttempts(self._log(topic, retries, policy), self._chooser(topic, key))
+
+    async def sending(
+        self,
+        topic: str,
+        retries: int | None = None,
+        policy: RetryPolicy | None = None,
+        *,
+        key: str | bytes | None = None,
+    ) -> AsyncSending:
+        """Return the first attempt at an operation whose end a callback tells. Raises as select_queue."""
+        return await AsyncSending.begin(self._log(topic, retries, policy), self._chooser(topic, key))
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    async def route(self, topic: str) -> Route:
         """Return the route of a topic. Raises as select_queue."""
-        route = self._core.route(topic)
+        route = self._routes.get(topic)
+        if route is None and not (self._is_copy or self._closed):
+            route = self._core.route(topic)
         if route is None:
             await self._learn((topic,))
             route = self._core.route(topic)
@@ -124,58 +157,123 @@ class AsyncRouteClient:
                 raise NoRoute(topic, "no live broker holds")
         return route
 
-    async def get(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
+    async def get(self, topics: Iterable[str]) -> dict[str, Route]:
         """Return the routes of those topics that a live broker holds; reads all unknown ones at once.
 
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
         topics = several(topics)
         await self._learn(topics)
-        return self._core.routes(topics)
+        found = {topic: self._core.route(topic) for topic in topics}
+        return {topic: route for topic, route in found.items() if route is not None}
 
-    def attempts(
-        self, topic: str, retries: int | None = None, policy: RetryPolicy | None = None
-    ) -> AsyncAttempts:
-        """Return the attempts at one operation, each with a queue: see README.
+    async def prefetch(self, topics: Iterable[str]) -> None:
+        """Read topics at once that will be needed, so that their first use need not wait. Raises as get."""
+        await self._learn(several(topics))
 
-        Raises NoRoute and AttemptsFailed while it is iterated.
+    async def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return all readable queues of a topic. Raises as select_queue."""
+        return subscribe_queues(await self.route(topic))
+
+    def watch(self, topics: Iterable[str] | None = None) -> AsyncChanges:
+        """Yield the routes of topics as they are now, and each change, until the client is closed.
+
+        Without topics: the changes of all that are known. A route that changed several times since it was
+        looked at is yielded once, as it is then. Raises as get.
         """
-        log = AttemptLog(topic, RetryPolicy.of(policy, retries), self.record)
-        return AsyncAttempts(log, lambda failed: self.select_queue(topic, failed or None))
+        names = None if topics is None else several(topics)
+        return AsyncChanges(self._core, names, lambda: self._learn(names or ()))
 
-    def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
-        """Tell how long a broker took to answer, or to fail; `attempts` does it by itself."""
-        self._faults.record(broker_name, latency_s, failed=failed, now=monotonic())
+    async def on_change(
+        self, listener: AsyncListener, topics: Iterable[str] | None = None
+    ) -> Callable[[], None]:
+        """Call a listener at each change of these topics, or of all known ones; return what ends that.
 
-    def health(self) -> Health:
-        """Return how far the client's view can be trusted."""
-        return self._core.health(monotonic())
+        It is called in a task of its own, and awaited if it can be; what it raises is logged.
+        """
+        names = None if topics is None else several(topics)
+        await self._learn(names or ())
+        return listen_async(self._core, names, listener)
+
+    # --- forks ----------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Let nothing change while the process is copied."""
+        self._core.hold_still()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._core.go_on()
+
+    def after_fork_in_child(self) -> None:
+        """Be of no use: a task of the parent's loop runs nowhere here."""
+        self._is_copy = True
+        self._core.start_anew()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _chooser(
+        self, topic: str, key: str | bytes | None
+    ) -> Callable[[frozenset[str]], Awaitable[MessageQueue]]:
+        return lambda failed: self.select_queue(topic, failed or None, key=key)
 
     async def _learn(self, topics: Iterable[str]) -> None:
-        if self._task is None or self._closed:
+        """Make topics known that are not; each is asked for once, however many tasks need it."""
+        if self._is_copy:
+            raise RuntimeError("the route client was made before a fork: make a new one in the child")
+        if not self._tasks or self._closed:
             raise RuntimeError(
                 "the route client does not run: use it in an `async with` block, or call start()"
             )
-        request = self._core.question(topics, monotonic())
-        if request is not None:
-            answer = await self._store.lookup(request.topics, request.known, request.anew)
-            self._core.offer(request, answer, monotonic())
+        while True:
+            question = self._core.question(topics, monotonic())
+            if question.request is not None:
+                await self._ask(question.request)
+            flights = [asyncio.shield(asyncio.wrap_future(flight)) for flight in question.flights]
+            answered = await asyncio.gather(*flights, return_exceptions=True)
+            for answer in answered:
+                if isinstance(answer, BaseException):
+                    raise answer
+            if all(answered):  # who asked for us and was cancelled has no answer: then it is our turn
+                return
+
+    async def _ask(self, request: Request) -> None:
+        try:
+            await self._look(request)
+        except BaseException as error:
+            self._core.unanswered(request, error)
+            raise
+
+    async def _look(self, request: Request) -> None:
+        begin = monotonic()
+        answer = await self._store.lookup(request.topics, request.known, request.anew)
+        self._core.offer(request, answer, monotonic(), monotonic() - begin)
+
+    async def _run(self) -> None:
+        self._tasks.append(asyncio.create_task(self._follow(), name="sharedroutes-client"))
+        if self.config.faults.detect:
+            self._tasks.append(asyncio.create_task(detect_async(self._core), name="sharedroutes-detector"))
+        if self.config.sweep:
+            self._sweeper = AsyncSweeper(self._store)
+            await self._sweeper.start()
 
     async def _follow(self) -> None:
         """Keep the view fresh until it is cancelled; whatever the store does, this goes on."""
         pause_s = 0.0
         while not is_cancelled():
             await asyncio.sleep(pause_s)
+            pause_s = 0.0
             try:
                 async with aclosing(self._store.doorbell()) as doorbell:
-                    while not is_cancelled():
+                    self._core.doorbell_renewed()
+                    while not (is_cancelled() or self._core.doorbell_is_dead):
                         await self._listen(doorbell)
                         await self._catch_up()
             except RegistryError as error:
-                pause_s = self._core.failed(error)
+                pause_s = self._core.failed(error, monotonic())
             except Exception as error:  # noqa: BLE001 - a follower that dies would freeze the view for good
                 _log.exception("a fault in the follower; it begins anew")
-                pause_s = self._core.failed(error)
+                pause_s = self._core.failed(error, monotonic())
 
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
@@ -207,7 +305,26 @@ class AsyncRouteClient:
                 core.feed_is_foreign(error, monotonic())
         request = core.due(monotonic())
         if request is not None:
-            core.offer(request, await store.lookup(request.topics, request.known, request.anew), monotonic())
+            await self._look(request)
         core.caught_up()
+        await self._exchange_hints()
         if core.save_due(monotonic()):
             await asyncio.to_thread(core.save_snapshot, monotonic())
+
+    async def _exchange_hints(self) -> None:
+        """Tell others whom we cannot reach, and hear whom they cannot, if the configuration wants it."""
+        hinting = self._core.hinting
+        if hinting is None:
+            return
+        try:
+            names = hinting.to_tell(monotonic())
+            if names is not None:
+                await self._store.hint(hinting.client_id, names, ttl_s=hinting.ttl_s)
+        except RegistryError as error:
+            hinting.failed(error, monotonic())
+        if hinting.to_read(monotonic(), self.config.tail_s):
+            try:
+                hints = await self._store.hints()
+            except RegistryError:
+                hints = {}
+            hinting.heard(hints, self._core.brokers_in_use, monotonic())

@@ -6,17 +6,20 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute
 from ..registry.plans import Lookup, route_of
 from .config import ClientConfig
 from .guard import MassLossGuard
+from .losses import Belief, Losses
 
 __all__ = ["Request", "RouteCache"]
 
+Rows: TypeAlias = tuple[QueueData, ...]
+
 _MAX_MISSING: Final = 10_000
-_REFRESHES_WHILE_HELD: Final = 6
+_REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
 
 
@@ -48,7 +51,9 @@ class RouteCache:
         self._topic_seen: dict[str, int] = {}
         self._answered: dict[str, float] = {}
         self._broker_seen: dict[str, int] = {}
-        self._dirty: dict[str, int] = {}
+        self._dirty: dict[str, int] = dict.fromkeys(
+            (*config.topics, *filter(None, (config.default_topic,))), 0
+        )
         self._stale_groups: dict[str, int] = {}
         self._passed_over = 0
         """The newest request when a change of something unknown went by: its answer may be older."""
@@ -56,8 +61,9 @@ class RouteCache:
         self._unsure: set[str] = set()
         """Brokers whose first answer may have been older than their end: not worth holding on to."""
 
-        self._held_brokers: set[str] = set()
-        self._held_topics: set[str] = set()
+        self._ask_for_missing = False
+        """Whether a topic that was missing may have been created unheard: the next full look asks for it."""
+
         self._refresh_at = 0.0
         self._leases_at = 0.0
         self.rows: dict[str, tuple[QueueData, ...]] = {}
@@ -66,12 +72,12 @@ class RouteCache:
 
         self.groups: dict[str, Group] = {}
         self.alive: dict[str, BrokerData] = {}
-        self.guard = MassLossGuard(config.guard_share, config.guard_hold_s)
+        self.losses = Losses(MassLossGuard(config.guard_share, config.guard_hold_s))
 
     @property
     def held(self) -> set[str]:
         """Brokers and topics that are served although the last answer lacked them, or a part of them."""
-        return self._held_brokers | self._held_topics
+        return self.losses.brokers.held | self.losses.topics.held
 
     def route(self, topic: str) -> TopicRoute | None:
         """Return the route by the last known state; None when no live broker holds the topic."""
@@ -80,6 +86,21 @@ class RouteCache:
             return None
         route = route_of(topic, rows, self.alive)
         return route if route.queue_datas else None
+
+    def answered_at(self, topic: str) -> float | None:
+        """Return when the table last told of the topic itself; None = not since the feed has a place."""
+        return self._answered.get(topic)
+
+    def is_held(self, topic: str) -> bool:
+        """Whether the route of a topic is one that the last answer lacked a part of."""
+        held = self.losses.brokers.held
+        return topic in self.losses.topics.held or any(
+            row.broker_name in held for row in self.rows.get(topic, ())
+        )
+
+    def is_absent(self, topic: str) -> bool:
+        """Whether the table was asked for a topic, and no live broker holds it."""
+        return topic in self.missing or (topic in self.rows and self.route(topic) is None)
 
     def was_asked(self, topic: str, now: float) -> bool:
         """Whether the table told of the topic so recently that asking again is pointless."""
@@ -103,7 +124,10 @@ class RouteCache:
     def due(self, now: float) -> Request | None:
         """Return what should be asked now, if anything."""
         if now >= self._refresh_at:
-            return self._next(tuple({**self.rows, **self._dirty}), {}, tuple(self.groups), full=True)
+            missing, self._ask_for_missing = self.missing if self._ask_for_missing else {}, False
+            return self._next(
+                tuple({**self.rows, **self._dirty, **missing}), {}, tuple(self.groups), full=True
+            )
         if now < self.next_due():
             return None
         known = {name: group for name, group in self.groups.items() if name not in self._stale_groups}
@@ -115,19 +139,22 @@ class RouteCache:
         brokers = self._newly_told(request, answer)
         vanished = (self.alive.keys() & brokers) - answer.alive.keys()
         lost = vanished - self._unsure
-        holding = self.guard.holds(len(self.alive), len(lost), now)
-        changed_brokers = self._take_brokers(request, answer, brokers, holding=holding)
-        changed = {
+        belief = self.losses.belief(request.number, len(self.alive), len(lost), now)
+        kept = self._worth_a_second_look(lost, vanished, request.number) if belief == "doubt" else set()
+        changed_brokers = self._take_brokers(request, answer, brokers, belief, kept)
+        changed = self._topics_of(changed_brokers)
+        changed |= {
             topic
             for topic in request.topics
             if self._topic_seen.get(topic, 0) < request.number
-            and self._take_topic(request, answer, topic, now, holding=holding)
+            and self._take_topic(request, answer, topic, belief, now)
         }
         if request.full:
             self._forget_unused_groups()
-            if not self.held:
-                self.guard.disarm()
-        return changed | self._topics_of(changed_brokers)
+            self._forget_old_numbers(request.number)
+            self.losses.all_read(request.number)
+            self._refresh_later(request, now)
+        return changed
 
     def take(self, changes: Iterable[Change]) -> set[str]:
         """Take in changes of the feed; return the topics whose route changed without another look."""
@@ -136,7 +163,12 @@ class RouteCache:
             name = change.broker_name
             if change.kind is ChangeKind.KV:
                 continue
+            if change.kind is ChangeKind.DOWN and name in self.groups:
+                self.losses.brokers.announced((name,))
+            if change.kind is ChangeKind.UP:
+                self.losses.brokers.revoked(name)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
+                self.losses.topics.announced(topic for topic in change.removed if topic in self.rows)
                 for topic in chain(change.added, change.changed, change.removed):
                     if topic in self.rows or topic in self.missing:
                         self._dirty[topic] = self._number
@@ -155,17 +187,31 @@ class RouteCache:
         """The feed has a place: changes before it may be newer than answers, also those under way."""
         self._passed_over = self._number
         self._answered.clear()
+        self._ask_for_missing = True
 
     def lose(self, now: float) -> None:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
         if self.alive:
-            self.guard.arm(now)
+            self.losses.guard.arm(now)
         self._refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
     def doubt(self, now: float) -> None:
         """A change could not be read: it may concern anything, so read everything again soon, with jitter."""
         self.begin()
         self._refresh_at = min(self._refresh_at, now + self._rng.uniform(0, self._config.jitter_s))
+
+    def accept(self, now: float) -> None:
+        """Read everything again now, and believe it whatever it lacks: an operator says so."""
+        self.losses.accept(self._number)
+        self._refresh_at = now
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Read these topics no more."""
+        for topic in topics:
+            self.losses.topics.settle(topic)
+            for table in (self.rows, self.missing, self._answered, self._dirty):
+                table.pop(topic, None)
+            self._topic_seen[topic] = self._number  # answers under way are not wanted any more
 
     def restore(self, rows: Mapping[str, tuple[QueueData, ...]], alive: Mapping[str, BrokerData]) -> None:
         """Begin with what an earlier process knew, to be confirmed."""
@@ -187,16 +233,19 @@ class RouteCache:
         return Request(self._number, topics, dict(known), anew, full)
 
     def _reschedule(self, request: Request, now: float) -> None:
-        config = self._config
-        self._leases_at = now + config.tail_s
-        if request.full:
-            often = _REFRESHES_WHILE_HELD if self.guard.until is not None else 1
-            self._refresh_at = now + config.refresh_s / often * self._rng.uniform(0.9, 1.0)
+        self._leases_at = now + self._config.tail_s
         _settle(self._dirty, request.topics, request.number)
         _settle(self._stale_groups, request.anew, request.number)
         for name in request.anew:  # overtaken, maybe by a request that read only the leases it knew of
             if self._broker_seen.get(name, 0) > request.number:
                 self._stale_groups[name] = self._number
+
+    def _refresh_later(self, request: Request, now: float) -> None:
+        """Everything was read: do so again after a while, sooner while losses are held back."""
+        if not self.losses.awaits(request.number):
+            often = _REFRESHES_WHILE_HELD if self.losses.guard.until is not None else 1
+            # So far apart that clients which began together are soon spread over all of the interval.
+            self._refresh_at = now + self._config.refresh_s / often * self._rng.uniform(0.5, 1.0)
 
     def _newly_told(self, request: Request, answer: Lookup) -> list[str]:
         """Return the brokers of which the answer tells more than is known: later, and of all replicas."""
@@ -208,10 +257,11 @@ class RouteCache:
         ]
 
     def _take_brokers(
-        self, request: Request, answer: Lookup, brokers: Iterable[str], *, holding: bool
+        self, request: Request, answer: Lookup, brokers: Iterable[str], belief: Belief, kept: Collection[str]
     ) -> set[str]:
         """Store the groups and the live replicas; return the brokers whose replicas changed."""
         changed = set()
+        losses = self.losses.brokers
         for name in brokers:
             self._broker_seen[name] = request.number
             worth_holding = name not in self._unsure
@@ -221,11 +271,14 @@ class RouteCache:
                 self._unsure.add(name)
             self.groups[name] = answer.groups[name]
             old, new = self.alive.get(name), answer.alive.get(name)
-            self._held_brokers.discard(name)
-            if holding and old is not None and worth_holding:
-                new, complete = _merged_replicas(old, new)
-                if not complete:
-                    self._held_brokers.add(name)
+            merged, complete = (new, True) if old is None else _merged_replicas(old, new)
+            if complete:
+                losses.settle(name)
+            elif worth_holding and (belief == "hold" or name in kept):
+                losses.hold(name, request.number)
+                new = merged
+            else:
+                losses.believe(name)
             if new is None:
                 self.alive.pop(name, None)
             else:
@@ -234,7 +287,16 @@ class RouteCache:
                 changed.add(name)
         return changed
 
-    def _take_topic(self, request: Request, answer: Lookup, topic: str, now: float, *, holding: bool) -> bool:
+    def _worth_a_second_look(self, lost: Collection[str], vanished: Collection[str], number: int) -> set[str]:
+        """Return lost brokers without which a topic has no route, if only this answer says they are lost."""
+        doubted = {name for name in lost if self.losses.brokers.doubts(name, number)}
+        if not doubted:
+            return doubted
+        left = self.alive.keys() - vanished
+        names = ({row.broker_name for row in rows} for rows in self.rows.values())
+        return {name for holders in names if holders.isdisjoint(left) for name in holders & doubted}
+
+    def _take_topic(self, request: Request, answer: Lookup, topic: str, belief: Belief, now: float) -> bool:
         """Store the rows of a topic; whether they changed."""
         if topic not in self.rows and request.number <= self._passed_over:
             self._dirty[topic] = self._number
@@ -243,18 +305,33 @@ class RouteCache:
         old, new = self.rows.get(topic), answer.rows.get(topic)
         if not new and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
-        self._held_topics.discard(topic)
-        if holding and old is not None:
-            new, complete = _merged(old, new or ())
-            if not complete:
-                self._held_topics.add(topic)
+        losses = self.losses.topics
+        merged, complete = _merged(old or (), new or ())
+        if complete:
+            losses.settle(topic)
+        elif belief == "hold":
+            losses.hold(topic, request.number)
+            new = merged
+        elif belief == "doubt" and self._loses_its_route(old, new) and losses.doubts(topic, request.number):
+            losses.hold(topic, request.number)
+            self._dirty[topic] = self._number
+            return False
+        else:
+            losses.believe(topic)
         if new is None:
             self.rows.pop(topic, None)
             self._remember_missing(topic)
         else:
             self.missing.pop(topic, None)
             self.rows[topic] = new
-        return new != old
+        return self._served(new) != self._served(old)
+
+    def _loses_its_route(self, old: Rows | None, new: Rows | None) -> bool:
+        return bool(self._served(old)) and not self._served(new)
+
+    def _served(self, rows: Rows | None) -> Rows:
+        """Return the rows that a route shows: those of live brokers."""
+        return tuple(row for row in rows or () if row.broker_name in self.alive)
 
     def _remember_missing(self, topic: str) -> None:
         self.missing.pop(topic, None)
@@ -275,7 +352,7 @@ class RouteCache:
             self.alive[name] = replace(broker, broker_addrs=left)
         else:
             del self.alive[name]
-            self._held_brokers.discard(name)
+            self.losses.brokers.believe(name)
         return True
 
     def _topics_of(self, brokers: Collection[str]) -> set[str]:
@@ -289,8 +366,16 @@ class RouteCache:
             del self.groups[name]
             self.alive.pop(name, None)
             self._broker_seen.pop(name, None)
-            self._held_brokers.discard(name)
+            self.losses.brokers.settle(name)
             self._unsure.discard(name)
+
+    def _forget_old_numbers(self, number: int) -> None:
+        """Forget when forgotten topics were last asked for, once no answer to that can be under way."""
+        self._topic_seen = {
+            topic: seen
+            for topic, seen in self._topic_seen.items()
+            if seen >= number or topic in self.rows or topic in self.missing
+        }
 
 
 def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tuple[QueueData, ...], bool]:

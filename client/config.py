@@ -5,19 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..registry.checks import check_seconds
+from ..registry.checks import check_int, check_name, check_seconds, several
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
-from .faults import LADDER, Ladder
+from ..registry.model import MAX_QUEUES
+from .faults import FaultConfig, Probe
+from .hints import HintConfig
+from .observing import Observer
+from .selection import RoundRobin, Strategy
 
 __all__ = ["ClientConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """How a route client keeps its view fresh; raises InvalidInput for values that do not fit."""
+    """How a route client keeps its view fresh and chooses; raises InvalidInput for values that do not fit."""
 
     registry: RegistryConfig = field(default_factory=RegistryConfig)
+
+    topics: tuple[str, ...] = ()
+    """Topics to read at the start, before anybody asks for them."""
 
     tail_s: float = 1.0
     """How often the tail of the change stream and the leases in use are read, doorbell or not."""
@@ -25,11 +32,29 @@ class ClientConfig:
     refresh_s: float = 30.0
     """How often everything in use is read again (RocketMQ: pollNameServerInterval)."""
 
-    jitter_s: float = 0.5
-    """Clients spread over so many seconds what all of them would otherwise do at once."""
+    jitter_s: float = 15.0
+    """Clients spread over so many seconds the reading of everything, when all have to do it at once.
+
+    What is known is served meanwhile. Less time makes a higher peak of load after the store was away.
+    """
+
+    reconnect_s: float = 6.0
+    """The longest pause between two tries to reach the store, drawn at random; the first one is short.
+
+    All clients come back within it. Less time makes a higher peak of load after the store was away.
+    """
 
     missing_retry_s: float = 1.0
     """A topic without a live broker is not asked for again within this time, unless the feed names it."""
+
+    default_topic: str = ""
+    """The topic whose brokers take messages for topics that do not exist (RocketMQ: TBW102); empty = none.
+
+    Its brokers must create topics by themselves (autoCreateTopicEnable).
+    """
+
+    default_topic_queues: int = 4
+    """At most so many queues a broker for such a topic (RocketMQ: defaultTopicQueueNums)."""
 
     guard_share: float = 0.5
     """An answer that loses more than this share of the live brokers is not believed at once."""
@@ -43,15 +68,33 @@ class ClientConfig:
     snapshot_path: Path | None = None
     """A file that keeps the last known routes for the next start; None = no file."""
 
-    ladder: Ladder = LADDER
-    """How long a slow or failing broker is left alone."""
+    snapshot_max_age_s: float = 86_400.0
+    """A snapshot that was written longer ago is not used: its addresses may be others' by now."""
+
+    strategy: Strategy = field(default_factory=RoundRobin)
+    """In which order queues take turns."""
+
+    faults: FaultConfig = field(default_factory=FaultConfig)
+    """How long a slow or failing broker is left alone, and how it comes back."""
+
+    probe: Probe | None = None
+    """How to find out whether a broker can be reached again; None = a TCP connection to its master."""
+
+    hints: HintConfig | None = None
+    """Whether clients tell each other whom they cannot reach; None = no. Needs the role `hinter`."""
+
+    observers: tuple[Observer, ...] = ()
+    """Who is told of state changes and of attempts, beside the log."""
 
     def __post_init__(self) -> None:
-        for name in ("tail_s", "refresh_s"):
+        for name in ("tail_s", "refresh_s", "reconnect_s"):
             check_seconds(name, getattr(self, name), 0.01)
-        for name in ("jitter_s", "missing_retry_s", "guard_hold_s"):
+        for name in ("jitter_s", "missing_retry_s", "guard_hold_s", "snapshot_max_age_s"):
             check_seconds(name, getattr(self, name), 0)
         if not 0 <= self.guard_share <= 1:
             raise InvalidInput(f"guard_share: {self.guard_share!r} is not within 0..1")
         if self.tail_s > self.refresh_s:
             raise InvalidInput(f"tail_s: {self.tail_s} is longer than refresh_s: {self.refresh_s}")
+        for topic in (*several(self.topics, "topics"), *filter(None, (self.default_topic,))):
+            check_name("topic", topic)
+        check_int("default_topic_queues", self.default_topic_queues, 1, MAX_QUEUES)

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ..registry.errors import CorruptData, StoreRefused
-from ..registry.following.core import REFUSED_PAUSE_S, pause_s
+from ..registry.following.core import DEAF_AFTER, REFUSED_PAUSE_S
 from ..registry.following.feed import Feed
 from ..registry.keys import Keys
-from ..registry.model import Change, ChangeKind, MessageQueue, TopicRoute
+from ..registry.model import Change, ChangeKind, MessageQueue
 from ..registry.plans import ChangePage, Lookup
-from . import snapshot
 from .cache import Request, RouteCache
 from .config import ClientConfig
 from .errors import NoRoute
 from .faults import FaultMemory
-from .views import PublishView, publish_queues, subscribe_queues
+from .flights import Flight, Flights
+from .hinting import Hinting
+from .keeping import SnapshotKeeper
+from .observing import Event, LogObserver, tell_all
+from .observing.events import LookupDone, RoutesChanged, Source
+from .route import Route
+from .selection import PublishView, find_address
+from .served import Served
+from .snapshot import Snapshot
+from .trust import Trust
+from .watching import Watches
 
-__all__ = ["Avoid", "ClientCore", "Health"]
+__all__ = ["Avoid", "ClientCore", "Health", "Question"]
 
 _log = logging.getLogger("sharedroutes.client")
 
 _NOBODY: Final[frozenset[str]] = frozenset()
-_SAVE_S: Final = 1.0
 
-_SPREAD: Final = 1_024
-"""Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
+_FIRST_PAUSE_S: Final = (0.02, 0.1)
+"""A connection that was cut, alone, is made again at once."""
+
+_SHORTEST_PAUSE_S: Final = 0.5
 
 
 Avoid: TypeAlias = str | Collection[str] | None
@@ -42,8 +52,7 @@ Avoid: TypeAlias = str | Collection[str] | None
 class Health:
     """How far a client's view can be trusted."""
 
-    source: Literal["none", "live", "memory", "snapshot"]
-    """live: the store answers; memory: it did; snapshot: it has not answered since the start."""
+    source: Source
 
     age_s: float | None
     """Seconds since the store last answered; None = it never did."""
@@ -61,91 +70,168 @@ class Health:
     """Topics in the cache."""
 
 
+class Question(NamedTuple):
+    """What a caller has to do to learn about topics."""
+
+    request: Request | None
+    """To ask the store, and to hand in as an answer or as unanswered; None = nothing."""
+
+    flights: list[Flight]
+    """To wait for: others are asking already."""
+
+
 class ClientCore:
     """Cache, feed, faults and views of one client, behind one lock; every `now` is monotonic seconds."""
 
     def __init__(self, config: ClientConfig, rng: random.Random | None = None) -> None:
         self.config = config
         self.keys = Keys(config.registry.namespace)
-        self.faults = FaultMemory(config.ladder)
-        self.views: dict[str, PublishView] = {}
-        """Ready views by topic; a change of the route removes them. Read without the lock."""
+        self.tell = tell_all((LogObserver(_log), *config.observers))
+        self.tell_attempt = self.tell if config.observers else None
+        """For what happens with each message, which the log does not want to know."""
 
+        self.watches = Watches()
         self._rng = rng or random.Random()
         self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._restarted: list[str] = []
+        """What is to be done and told when the lock is free again."""
+
+        self._is_telling = False
         self._cache = RouteCache(config, self._rng)
         self._feed = Feed(self.keys.changes)
+        self._flights = Flights()
+        self._served = Served(config, self._cache, self._rng)
+        self._keeper = SnapshotKeeper(config, self.keys.namespace, self.tell)
+        self.faults = FaultMemory(config.faults, self._rng, self.tell)
+        self.hinting = self._new_hinting()
+        self.views = self._served.views
+        self.routes = self._served.routes
+        """Ready views and routes by topic; a change of the route removes them. Read without the lock."""
+
         self._must_read = True
+        self._feed_is_foreign = False
+        self._unheard = 0
+        """So often in a row the tail told of changes that the doorbell should have told of."""
+
         self._deaf_until = 0.0
         self._tail_at = 0.0
-        self._turns: dict[str, itertools.count[int]] = {}
-        self._answered_at: float | None = None
-        self._error: str | None = None
-        self._failures = 0
+        self._trust = Trust(self._events.append)
         self._reported: set[str] = set()
-        self._unsaved = False
-        self._save_at = 0.0
 
     # --- what callers ask -----------------------------------------------------------------------------------
 
     def view(self, topic: str) -> PublishView | None:
         """Return the view of a topic by what is known, if it is known."""
         with self._lock:
-            route = self._cache.route(topic)
-            if route is None:
-                return None
-            turns = self._turns.setdefault(topic, itertools.count(self._rng.randrange(_SPREAD)))
-            view = self.views[topic] = PublishView(publish_queues(route), turns)
-            return view
+            return self._served.view(topic)
 
-    def pick(self, topic: str, view: PublishView, avoid: Avoid, now: float) -> MessageQueue:
-        """Return the queue whose turn it is; raises NoRoute when there is none at all."""
+    def pick(
+        self, topic: str, view: PublishView, avoid: Avoid, now: float, key: str | bytes | None = None
+    ) -> MessageQueue:
+        """Return the queue whose turn it is, or the one of a message group; raises NoRoute without any."""
         if not view.size:
             raise NoRoute(topic, "no live master accepts messages for")
         avoided = _NOBODY if avoid is None else frozenset((avoid,) if isinstance(avoid, str) else avoid)
-        return view.pick(self.faults.blocked(now), avoided)
+        verdict = self.faults.verdict(now)
+        if key is None:
+            return view.pick(verdict, avoided, self._rng)
+        return view.pick_for(key, verdict, avoided)
 
-    def route(self, topic: str) -> TopicRoute | None:
+    def route(self, topic: str) -> Route | None:
         """Return the route of a topic by what is known."""
         with self._lock:
-            return self._cache.route(topic)
+            return self._route(topic)
 
-    def routes(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
-        """Return the routes of those topics of which one is known."""
-        found = {topic: self.route(topic) for topic in topics}
-        return {topic: route for topic, route in found.items() if route is not None}
-
-    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """Return the readable queues of a topic by what is known, if it is known."""
-        route = self.route(topic)
-        return None if route is None else subscribe_queues(route)
-
-    def question(self, topics: Iterable[str], now: float) -> Request | None:
-        """Return what to ask the store to learn about topics that are not known; None = asked just now."""
+    def find_address(self, broker_name: str, broker_id: int, *, only_this: bool) -> tuple[str, int] | None:
+        """Return the address of a replica of a broker in use, and its id; see selection.find_address."""
         with self._lock:
+            broker = self._cache.alive.get(broker_name)
+        return None if broker is None else find_address(broker, broker_id, only_this=only_this)
+
+    def question(self, topics: Iterable[str], now: float) -> Question:
+        """Return what to do to learn about topics that are not known and were not asked for just now."""
+        with self._lock:
+            wanted = [topic for topic in topics if self._cache.route(topic) is None]
+            if wanted and self.config.default_topic:  # it may have to stand in for them
+                wanted.append(self.config.default_topic)
             unknown = [
                 topic
-                for topic in topics
+                for topic in dict.fromkeys(wanted)
                 if self._cache.route(topic) is None and not self._cache.was_asked(topic, now)
             ]
-            return self._cache.request(unknown) if unknown else None
+            own, flights = self._flights.board(unknown)
+            if not own:
+                return Question(None, flights)
+            request = self._cache.request(own)
+            self._flights.take_off(request.number, own)
+            return Question(request, flights)
+
+    def unanswered(self, request: Request, error: BaseException) -> None:
+        """A caller's request failed: who waits for the same topics gets the same error."""
+        with self._lock:
+            self._flights.land(request.number, request.topics, error)
 
     def health(self, now: float) -> Health:
         """Return how far the view can be trusted."""
         with self._lock:
-            source: Literal["none", "live", "memory", "snapshot"]
-            if self._answered_at is None:
-                source = "snapshot" if self._cache.rows else "none"
-            else:
-                source = "live" if self._error is None else "memory"
+            trust = self._trust
             return Health(
-                source,
-                None if self._answered_at is None else now - self._answered_at,
-                self._error,
+                trust.source,
+                None if trust.answered_at is None else now - trust.answered_at,
+                trust.error,
                 self._feed.position,
                 tuple(sorted(self._cache.held)),
                 len(self._cache.rows),
             )
+
+    def record(
+        self,
+        broker_name: str,
+        latency_s: float,
+        now: float,
+        *,
+        failed: bool,
+        reachable: bool | None,
+        generation: int | None,
+    ) -> None:
+        """Take in how an attempt ended; see FaultMemory.record."""
+        counts = self.faults.record(
+            broker_name, latency_s, failed=failed, now=now, reachable=reachable, generation=generation
+        )
+        if self.hinting is not None and counts:
+            # Who refuses (attempts tell it by `reachable`, as RocketMQ does) has answered.
+            self.hinting.ended(broker_name, now, answered=not failed or reachable is not None)
+
+    def probed(self, broker_name: str, now: float, *, reachable: bool) -> None:
+        """Take in how a probe ended."""
+        self.faults.probed(broker_name, reachable=reachable, now=now)
+        if self.hinting is not None:
+            self.hinting.ended(broker_name, now, answered=reachable)
+
+    def accept(self, now: float) -> None:
+        """Believe the store's next answers, whatever they lack: an operator says so."""
+        with self._lock:
+            self._cache.accept(now)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Keep these topics fresh no more."""
+        kept = self.config.default_topic
+        with self._locked():
+            self._cache.forget([topic for topic in topics if topic != kept])
+            self._served.forget(topics)
+
+    def close(self) -> None:
+        """Let go of who waits for changes, and keep nothing ready: from now on nothing would be true."""
+        self.watches.close()
+        with self._lock:
+            self._served.start_anew()
+
+    @property
+    def brokers_in_use(self) -> list[str]:
+        """The brokers of the known routes."""
+        with self._lock:
+            return list(self._cache.groups)
 
     # --- what the follower does -----------------------------------------------------------------------------
 
@@ -162,7 +248,8 @@ class ClientCore:
 
     def doorbell(self, message: bytes) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
-        with self._lock:
+        with self._locked():
+            self._unheard = 0
             changes = self._feed.doorbell(message)
             if changes is None:
                 self._must_read = True
@@ -175,6 +262,15 @@ class ClientCore:
             _log.info("no doorbell, the changes are read every %s s: %s", self.config.tail_s, error)
         self._deaf_until = now + REFUSED_PAUSE_S
 
+    @property
+    def doorbell_is_dead(self) -> bool:
+        """Whether the doorbell is to be renewed although it does not fail: its connection is half open."""
+        return self._unheard >= DEAF_AFTER
+
+    def doorbell_renewed(self) -> None:
+        """There is a new doorbell."""
+        self._unheard = 0
+
     def deaf(self, now: float) -> bool:
         """Whether to do without a doorbell for now: rights can be granted later."""
         return now < self._deaf_until
@@ -186,128 +282,192 @@ class ClientCore:
 
     def begin(self, position: str, now: float) -> None:
         """The follower found its place: from here on it hears of every change."""
-        with self._lock:
+        with self._locked():
             self._feed.position = position
+            self._feed_is_foreign = False
             self._cache.begin()
+            self._served.stop_borrowing()
             self._must_read = False
             self._tail_at = now + self.config.tail_s
-            self._answered(now)
+            self._trust.answered(now)
 
     def offer_page(self, page: ChangePage, now: float) -> None:
         """Take in a page of the change stream."""
-        with self._lock:
+        with self._locked():
             self._report(page.corrupt)
             if page.lost:
-                _log.warning("the store lost changes after %s: all is read again", self._feed.position)
+                self._trust.lost(self._feed.position or "")
                 self._feed.position = None
                 self._cache.lose(now)
             else:
                 self._feed.position = page.position
+                self._feed_is_foreign = False
+                self._unheard += bool(page.changes) and not self._must_read and not self.deaf(now)
                 self._take(page.changes)
                 if page.corrupt:
+                    self._trust.missed_changes()
+                    self._served.stop_borrowing()
                     self._cache.doubt(now)
             self._must_read = page.lost or not page.complete
             self._tail_at = now + self.config.tail_s
-            self._answered(now)
+            self._trust.answered(now)
 
     def caught_up(self) -> None:
         """Everything that was due has been answered: trouble with the store is over."""
-        with self._lock:
-            if self._error is not None:
-                _log.info("the store answers again")
-                self._error = None
-                self._failures = 0
+        if self._trust.error is not None:
+            with self._locked():
+                self._trust.caught_up()
 
     def feed_is_foreign(self, error: CorruptData, now: float) -> None:
         """The key of the stream holds something else: until it is put right, only the table is read."""
-        with self._lock:
+        with self._locked():
             self._report((error,))
+            self._feed_is_foreign = True
+            self._trust.missed_changes()
             self._must_read = False
             self._tail_at = now + self.config.tail_s
-            self._answered(now)
+            self._trust.answered(now)
 
     def due(self, now: float) -> Request | None:
         """Return what is to be asked of the table now."""
         with self._lock:
             return self._cache.due(now)
 
-    def offer(self, request: Request, answer: Lookup, now: float) -> None:
-        """Take in the answer to a request."""
-        with self._lock:
+    def offer(self, request: Request, answer: Lookup, now: float, took_s: float = 0.0) -> None:
+        """Take in the answer to a request, and how long it took."""
+        with self._locked():
             changed = self._cache.offer(request, answer, now)
             self._report(answer.corrupt)
-            self._drop_views(changed)
-            self._unsaved = self._unsaved or bool(changed) or request.full
-            self._answered(now)
+            self._changed(changed)
+            if request.full:
+                self._keeper.something_new()
+            heard = self.position is not None and not (self._must_read or self._feed_is_foreign)
+            self._trust.confirmed(now, everything=request.full, heard=heard)
+            self._trust.answered(now)
+            self._served.confirm()
+            self._flights.land(request.number, request.topics)
+            if request.topics:
+                self._events.append(LookupDone(len(request.topics), len(answer.missing), took_s))
 
-    def failed(self, error: Exception) -> float:
+    def failed(self, error: Exception, now: float) -> float:
         """The store did not answer: said once, until it answers again. Returns seconds until the next try."""
-        with self._lock:
+        with self._locked():
             self._must_read = True
-            if self._error is None:
-                _log.warning("the store does not answer, serving the last known routes: %s", error)
-            self._error = str(error)
-            self._failures += 1
-            return pause_s(self._failures, self._rng)
+            self._trust.failed(str(error))
+            in_use, pause_s = list(self._cache.groups), self._pause_s()
+        if self.hinting is not None:  # nobody confirms a suspicion any more
+            self.hinting.heard({}, in_use, now)
+        return pause_s
 
     # --- the snapshot ---------------------------------------------------------------------------------------
 
     def load_snapshot(self) -> None:
-        """Read the snapshot file, if one is configured; what cannot be used is said and left alone."""
-        path = self.config.snapshot_path
-        if path is None:
-            return
-        try:
-            known = snapshot.decode(self.keys.namespace, path.read_bytes())
-        except FileNotFoundError:
-            return
-        except (snapshot.SnapshotError, OSError) as error:
-            _log.warning("the snapshot %s is not used: %s", path, error)
-            return
-        with self._lock:
-            self._cache.restore(known.rows, known.alive)
-            self._feed.position = known.position
+        """Begin with the snapshot file, if there is one that can be used. Waits for the disk."""
+        known = self._keeper.load()
+        if known is not None:
+            with self._locked():
+                self._cache.restore(known.rows, known.alive)
+                self._feed.position = known.position
+                self._trust.begin("snapshot" if known.rows else "none")
 
     def save_due(self, now: float) -> bool:
         """Whether there is something new to write, and the last write is not a moment ago."""
-        return (
-            self.config.snapshot_path is not None
-            and self._unsaved
-            and not self._cache.held
-            and now >= self._save_at
-        )
+        return self._keeper.due(now) and not self._cache.held
 
     def save_snapshot(self, now: float) -> None:
-        """Write the snapshot file; a failure is said. Waits for the disk."""
-        path = self.config.snapshot_path
-        if path is None:
-            return
+        """Write the snapshot file; a failure is told. Waits for the disk."""
         with self._lock:
-            self._unsaved = False
-            self._save_at = now + _SAVE_S
-            known = snapshot.Snapshot(dict(self._cache.rows), dict(self._cache.alive), self._feed.position)
-        try:
-            snapshot.write(path, snapshot.encode(self.keys.namespace, known))
-        except OSError as error:
-            _log.warning("the snapshot %s cannot be written: %s", path, error)
+            known = Snapshot(dict(self._cache.rows), dict(self._cache.alive), self._feed.position)
+            self._keeper.taken(now)
+        self._keeper.save(known)
+
+    # --- a copy of the process ------------------------------------------------------------------------------
+
+    def hold_still(self) -> None:
+        """Let nothing change until `go_on` or `start_anew`: the process is about to be copied."""
+        self._lock.acquire()
+
+    def go_on(self) -> None:
+        """Change again: the copy was made."""
+        self._lock.release()
+
+    def start_anew(self) -> None:
+        """This is the copy: what is known stays, what others do does not, and chance is another one."""
+        self._rng.seed()
+        self.faults = FaultMemory(self.config.faults, self._rng, self.tell)
+        self.hinting = self._new_hinting()
+        self._flights = Flights()
+        self._events.clear()
+        self._is_telling = False
+        self.watches.abandon()
+        self.watches = Watches()
+        self._served.start_anew()
+        self._must_read = True
+        self._deaf_until = 0.0
+        self._lock.release()
 
     # --- inside the lock ------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock, and tell afterwards what happened: an observer may ask for anything."""
+        with self._lock:
+            before, confirmed_at = self._cache.losses.held_back(), self._trust.confirmed_at
+            yield
+            self._trust.judge(self._cache.losses, before, confirmed_at)
+        if self._restarted or self._events:
+            self._tell_what_happened()
+
+    def _tell_what_happened(self) -> None:
+        """Tell events in their order: what an observer causes comes after what it is told just now."""
+        while True:
+            with self._lock:
+                if self._is_telling or not (self._restarted or self._events):
+                    return
+                self._is_telling = True
+                restarted, events = [*self._restarted], [*self._events]
+                self._restarted.clear()
+                self._events.clear()
+            try:
+                for broker_name in restarted:
+                    self._restart(broker_name)
+                for event in events:
+                    self.tell(event)
+            finally:
+                self._is_telling = False
+
+    def _pause_s(self) -> float:
+        """Return seconds until the next try: growing pauses would keep in step who failed together."""
+        if self._trust.failures <= 1:
+            return self._rng.uniform(*_FIRST_PAUSE_S)
+        longest_s = self.config.reconnect_s
+        return self._rng.uniform(min(_SHORTEST_PAUSE_S, longest_s / 2), longest_s)
+
+    def _new_hinting(self) -> Hinting | None:
+        hints = self.config.hints
+        return None if hints is None else Hinting(hints, self.faults, self.tell, self._rng)
+
+    def _restart(self, broker_name: str) -> None:
+        """A broker that was started anew begins with a clean slate."""
+        self.faults.forget(broker_name)
+        if self.hinting is not None:
+            self.hinting.restarted(broker_name)
+
+    def _route(self, topic: str) -> Route | None:
+        as_of = self._trust.as_of(self._cache.answered_at(topic), held=self._cache.is_held(topic))
+        return self._served.route(topic, as_of)
+
     def _take(self, changes: Iterable[Change]) -> None:
         changes = tuple(changes)
-        for change in changes:
-            if change.kind is ChangeKind.UP:  # a broker that was started anew begins with a clean slate
-                self.faults.forget(change.broker_name)
-        changed = self._cache.take(changes)
-        self._drop_views(changed)
-        self._unsaved = self._unsaved or bool(changed)
+        self._restarted.extend(change.broker_name for change in changes if change.kind is ChangeKind.UP)
+        self._changed(self._cache.take(changes))
 
-    def _drop_views(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            self.views.pop(topic, None)
-
-    def _answered(self, now: float) -> None:
-        self._answered_at = now
+    def _changed(self, topics: Collection[str]) -> None:
+        if topics:
+            self._served.change(topics)
+            self._keeper.something_new()
+            self.watches.tell(topics)
+            self._events.append(RoutesChanged(tuple(topics)))
 
     def _report(self, corrupt: Iterable[CorruptData]) -> None:
         for error in corrupt:

@@ -2,7 +2,9 @@
 
 RegistryError
  +-- NoRoute          nobody alive holds the topic, or nobody accepts messages for it: create it, or wait
- +-- AttemptsFailed   every attempt failed; `failures` says where and why
+ +-- AttemptsFailed   every attempt failed; `failures` says where and why. Try again later, unless a message
+ |                    that arrives twice is worse than one that is lost: an attempt may have got through
+ +-- BrokerRefused    you raise it when a broker answers with an error; its code decides what becomes of it
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 
 from ..registry.errors import RegistryError
 
-__all__ = ["AttemptsFailed", "Failure", "NoRoute"]
+__all__ = ["AttemptsFailed", "BrokerRefused", "Failure", "NoRoute"]
 
 
 class NoRoute(RegistryError, LookupError):
@@ -22,24 +24,40 @@ class NoRoute(RegistryError, LookupError):
         self.topic = topic
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One attempt that failed."""
+class BrokerRefused(RegistryError):
+    """A broker answered with an error (RocketMQ: MQBrokerException); for callers to raise in an attempt."""
 
+    def __init__(self, code: int, remark: str = "") -> None:
+        super().__init__(f"the broker answered with code {code}{': ' if remark else ''}{remark}")
+        self.code = code
+        self.remark = remark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One attempt that failed; times are in seconds, and `began_s` is how long after the first."""
+
+    number: int
     broker_name: str
+    queue_id: int
     address: str
+    began_s: float
     latency_s: float
     cause: BaseException
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        return (
+            f"{self.number}. {self.broker_name}, queue {self.queue_id} ({self.address}), "
+            f"at {self.began_s * 1000:.0f} ms, for {self.latency_s * 1000:.0f} ms: {self.cause!r}"
+        )
 
 
 class AttemptsFailed(RegistryError):
     """Every attempt at an operation failed; `failures` holds each of them, the last is also `__cause__`."""
 
     def __init__(self, topic: str, failures: tuple[Failure, ...], why_over: str) -> None:
-        told = "; ".join(
-            f"{one.broker_name} ({one.address}) after {one.latency_s * 1000:.0f} ms: {one.cause!r}"
-            for one in failures
-        )
+        told = "; ".join(map(str, failures))
         super().__init__(f"topic {topic!r}: gave up after {len(failures)} attempts, {why_over}: {told}")
         self.topic = topic
         self.failures = failures

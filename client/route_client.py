@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from time import monotonic
 from types import TracebackType
@@ -13,37 +13,42 @@ from typing import Self
 from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE, NAP_S
-from ..registry.model import MessageQueue, TopicRoute
+from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id
 from ..registry.store import Doorbell, RedisClient, RouteStore
 from ..registry.sweeping import Sweeper
-from .attempts import AttemptLog, Attempts, RetryPolicy
+from .attempts import Attempts, RetryPolicy, Sending
+from .base import RouteClientBase
+from .cache import Request
 from .config import ClientConfig
-from .core import Avoid, ClientCore, Health
+from .core import Avoid
+from .detecting import detect
 from .errors import NoRoute
+from .forks import survives_forks
+from .listening import Changes, Listener, listen
+from .route import Route
+from .selection import subscribe_queues
 
 __all__ = ["RouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
 
 
-class RouteClient:
-    """Routes, kept fresh by a background thread from start() to close(); thread-safe.
+class RouteClient(RouteClientBase):
+    """Routes, kept fresh by a background thread from start() to close(); thread-safe, and safe to fork.
 
     Methods that need a topic that is not known yet read it once, within the call deadline.
     """
 
     def __init__(self, store: RouteStore, config: ClientConfig, *, owns_store: bool = False) -> None:
-        self.config = config
-        self._core = ClientCore(config)
-        self._views = self._core.views
-        self._faults = self._core.faults
+        super().__init__(config)
         self._store = store
         self._owns_store = owns_store
         self._starting = threading.Lock()
         self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._sweeper = Sweeper(store) if config.sweep else None
+        self._threads: list[threading.Thread] = []
+        self._sweeper: Sweeper | None = None
+        survives_forks(self)
 
     @classmethod
     def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
@@ -74,50 +79,80 @@ class RouteClient:
         with self._starting:
             if self._stopping.is_set():
                 raise RuntimeError("the route client was closed: make a new one")
-            if self._thread is None:
-                self._core.load_snapshot()
-                self._thread = threading.Thread(target=self._follow, name="sharedroutes-client", daemon=True)
-                self._thread.start()
-                if self._sweeper is not None:
-                    self._sweeper.start()
+            if not self._threads:
+                if not self._is_copy:
+                    self._core.load_snapshot()
+                self._run()
+                self._is_copy = False
 
     def close(self) -> None:
         """Stop following and close the store if it is the client's own."""
         with self._starting:
             self._stopping.set()
-        if self._thread is not None:
-            # A store that hangs lets go of the follower at its deadline; a daemon thread outlives nobody.
-            self._thread.join(self.config.registry.call_deadline_s + 1)
+        self._core.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():  # an observer may close the client
+                # A store that hangs lets go of the follower at its deadline; a daemon thread outlives nobody.
+                thread.join(self.config.registry.call_deadline_s + 1)
         if self._sweeper is not None:
             self._sweeper.close()
         if self._owns_store:
             self._store.close()
 
-    def select_queue(self, topic: str, avoid: Avoid = None) -> MessageQueue:
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def select_queue(
+        self, topic: str, avoid: Avoid = None, *, key: str | bytes | None = None
+    ) -> MessageQueue:
         """Return the queue of a topic whose turn it is, not of a broker that fails, nor of one to `avoid`.
 
+        With a `key`, the queue of this message group: the same for all clients while its broker is well.
         Raises NoRoute, and StoreUnavailable or StoreRefused for a topic that is not known yet.
         """
         view = self._views.get(topic)
-        if view is not None and avoid is None and self._faults.quiet and view.size:
-            return view.queues[next(view.turns) % view.size]
-        if view is None:
+        if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
+            return view.schedule[next(view.turns) % view.length]
+        if view is None and not (self._is_copy or self._stopping.is_set()):
             view = self._core.view(topic)
         if view is None:
             self._learn((topic,))
             view = self._core.view(topic)
             if view is None:
                 raise NoRoute(topic, "no live broker holds")
-        return self._core.pick(topic, view, avoid, monotonic())
+        return self._core.pick(topic, view, avoid, monotonic(), key)
 
-    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return all readable queues of a topic. Raises as select_queue."""
-        self.route(topic)
-        return self._core.subscribe_queues(topic) or ()
+    def attempts(
+        self,
+        topic: str,
+        retries: int | None = None,
+        policy: RetryPolicy | None = None,
+        *,
+        key: str | bytes | None = None,
+    ) -> Attempts:
+        """Return the attempts at one operation, each with a queue: see docs/client.md.
 
-    def route(self, topic: str) -> TopicRoute:
+        Raises NoRoute and AttemptsFailed while it is iterated.
+        """
+        return Attempts(self._log(topic, retries, policy), self._chooser(topic, key))
+
+    def sending(
+        self,
+        topic: str,
+        retries: int | None = None,
+        policy: RetryPolicy | None = None,
+        *,
+        key: str | bytes | None = None,
+    ) -> Sending:
+        """Return the first attempt at an operation whose end a callback tells. Raises as select_queue."""
+        return Sending(self._log(topic, retries, policy), self._chooser(topic, key))
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> Route:
         """Return the route of a topic. Raises as select_queue."""
-        route = self._core.route(topic)
+        route = self._routes.get(topic)
+        if route is None and not (self._is_copy or self._stopping.is_set()):
+            route = self._core.route(topic)
         if route is None:
             self._learn((topic,))
             route = self._core.route(topic)
@@ -125,54 +160,129 @@ class RouteClient:
                 raise NoRoute(topic, "no live broker holds")
         return route
 
-    def get(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
+    def get(self, topics: Iterable[str]) -> dict[str, Route]:
         """Return the routes of those topics that a live broker holds; reads all unknown ones at once.
 
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
         topics = several(topics)
         self._learn(topics)
-        return self._core.routes(topics)
+        found = {topic: self._core.route(topic) for topic in topics}
+        return {topic: route for topic, route in found.items() if route is not None}
 
-    def attempts(self, topic: str, retries: int | None = None, policy: RetryPolicy | None = None) -> Attempts:
-        """Return the attempts at one operation, each with a queue: see README.
+    def prefetch(self, topics: Iterable[str]) -> None:
+        """Read topics at once that will be needed, so that their first use need not wait. Raises as get."""
+        self._learn(several(topics))
 
-        Raises NoRoute and AttemptsFailed while it is iterated.
+    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return all readable queues of a topic. Raises as select_queue."""
+        return subscribe_queues(self.route(topic))
+
+    def watch(self, topics: Iterable[str] | None = None) -> Changes:
+        """Yield the routes of topics as they are now, and each change, until the client is closed.
+
+        Without topics: the changes of all that are known. A route that changed several times since it was
+        looked at is yielded once, as it is then. Raises as get.
         """
-        log = AttemptLog(topic, RetryPolicy.of(policy, retries), self.record)
-        return Attempts(log, lambda failed: self.select_queue(topic, failed or None))
+        names = None if topics is None else several(topics)
+        self._learn(names or ())
+        return Changes(self._core, names)
 
-    def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
-        """Tell how long a broker took to answer, or to fail; `attempts` does it by itself."""
-        self._faults.record(broker_name, latency_s, failed=failed, now=monotonic())
+    def on_change(self, listener: Listener, topics: Iterable[str] | None = None) -> Callable[[], None]:
+        """Call a listener at each change of these topics, or of all known ones; return what ends that.
 
-    def health(self) -> Health:
-        """Return how far the client's view can be trusted."""
-        return self._core.health(monotonic())
+        It is called on a thread of its own, and may take its time; what it raises is logged.
+        """
+        names = None if topics is None else several(topics)
+        self._learn(names or ())
+        return listen(self._core, names, listener)
+
+    # --- forks ----------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Let nothing change while the process is copied."""
+        self._starting.acquire()
+        self._core.hold_still()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._core.go_on()
+        self._starting.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew at the first use: threads are not copied, and locks may be held by them."""
+        was_stopping, self._stopping = self._stopping.is_set(), threading.Event()
+        if was_stopping:
+            self._stopping.set()
+        self._is_copy = bool(self._threads) and not was_stopping
+        self._threads = []
+        self._sweeper = None
+        self._core.start_anew()
+        self._faults = self._core.faults
+        self._starting.release()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _chooser(self, topic: str, key: str | bytes | None) -> Callable[[frozenset[str]], MessageQueue]:
+        return lambda failed: self.select_queue(topic, failed or None, key=key)
 
     def _learn(self, topics: Iterable[str]) -> None:
-        running = self._thread is not None and self._thread.is_alive()  # not so in a forked child
+        """Make topics known that are not; each is asked for once, however many threads need it."""
+        if self._is_copy:
+            self.start()
+        running = any(thread.is_alive() for thread in self._threads)
         if not running or self._stopping.is_set():
             raise RuntimeError("the route client does not run: use `with`, or call start()")
-        request = self._core.question(topics, monotonic())
-        if request is not None:
-            answer = self._store.lookup(request.topics, request.known, request.anew)
-            self._core.offer(request, answer, monotonic())
+        while True:
+            question = self._core.question(topics, monotonic())
+            if question.request is not None:
+                self._ask(question.request)
+            # Who asked for us and was interrupted has no answer: then it is our turn.
+            answered = [flight.result() for flight in question.flights]
+            if all(answered):
+                return
+
+    def _ask(self, request: Request) -> None:
+        try:
+            self._look(request)
+        except BaseException as error:
+            self._core.unanswered(request, error)
+            raise
+
+    def _look(self, request: Request) -> None:
+        begin = monotonic()
+        answer = self._store.lookup(request.topics, request.known, request.anew)
+        self._core.offer(request, answer, monotonic(), monotonic() - begin)
+
+    def _run(self) -> None:
+        threads = {"sharedroutes-client": self._follow}
+        if self.config.faults.detect:
+            threads["sharedroutes-detector"] = lambda: detect(self._core, self._stopping)
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True) for name, target in threads.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+        if self.config.sweep:
+            self._sweeper = Sweeper(self._store)
+            self._sweeper.start()
 
     def _follow(self) -> None:
         """Keep the view fresh until close(); whatever the store does, this goes on."""
         pause_s = 0.0
         while not self._stopping.wait(pause_s):
+            pause_s = 0.0
             try:
                 with closing(self._store.doorbell()) as doorbell:
-                    while not self._stopping.is_set():
+                    self._core.doorbell_renewed()
+                    while not (self._stopping.is_set() or self._core.doorbell_is_dead):
                         self._listen(doorbell)
                         self._catch_up()
             except RegistryError as error:
-                pause_s = self._core.failed(error)
+                pause_s = self._core.failed(error, monotonic())
             except Exception as error:  # noqa: BLE001 - a follower that dies would freeze the view for good
                 _log.exception("a fault in the follower; it begins anew")
-                pause_s = self._core.failed(error)
+                pause_s = self._core.failed(error, monotonic())
 
     def _listen(self, doorbell: Doorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
@@ -204,7 +314,26 @@ class RouteClient:
                 core.feed_is_foreign(error, monotonic())
         request = core.due(monotonic())
         if request is not None:
-            core.offer(request, store.lookup(request.topics, request.known, request.anew), monotonic())
+            self._look(request)
         core.caught_up()
+        self._exchange_hints()
         if core.save_due(monotonic()):
             core.save_snapshot(monotonic())
+
+    def _exchange_hints(self) -> None:
+        """Tell others whom we cannot reach, and hear whom they cannot, if the configuration wants it."""
+        hinting = self._core.hinting
+        if hinting is None:
+            return
+        try:
+            names = hinting.to_tell(monotonic())
+            if names is not None:
+                self._store.hint(hinting.client_id, names, ttl_s=hinting.ttl_s)
+        except RegistryError as error:
+            hinting.failed(error, monotonic())
+        if hinting.to_read(monotonic(), self.config.tail_s):
+            try:
+                hints = self._store.hints()
+            except RegistryError:
+                hints = {}
+            hinting.heard(hints, self._core.brokers_in_use, monotonic())

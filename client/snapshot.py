@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from ..registry import codec
 from ..registry.errors import RegistryError
 from ..registry.model import BrokerData, QueueData
 
@@ -40,13 +41,7 @@ def encode(namespace: str, known: Snapshot) -> bytes:
         "format": _FORMAT,
         "namespace": namespace,
         "position": known.position,
-        "topics": {
-            topic: [
-                [row.broker_name, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag]
-                for row in found
-            ]
-            for topic, found in known.rows.items()
-        },
+        "topics": {topic: [_row(row) for row in found] for topic, found in known.rows.items()},
         "brokers": {
             name: {
                 "cluster": broker.cluster,
@@ -81,9 +76,17 @@ def _rows(topics: Any) -> dict[str, tuple[QueueData, ...]]:
     return {topic: tuple(_queue_data(*row) for row in found) for topic, found in topics.items()}
 
 
-def _queue_data(name: str, *numbers: int) -> QueueData:
-    read, write, perm, sys_flag = (int(number) for number in numbers)
-    return QueueData(str(name), read, write, perm, sys_flag)
+def _row(row: QueueData) -> list[Any]:
+    fields = [row.broker_name, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag]
+    mapping = row.queue_mapping
+    return fields if mapping is None else [*fields, codec.encode_mapping(mapping).decode()]
+
+
+def _queue_data(
+    name: str, read: int, write: int, perm: int, sys_flag: int, mapping: str | None = None
+) -> QueueData:
+    queue_mapping = None if mapping is None else codec.decode_mapping(mapping.encode())
+    return QueueData(str(name), int(read), int(write), int(perm), int(sys_flag), queue_mapping)
 
 
 def _alive(brokers: Any) -> dict[str, BrokerData]:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -30,6 +32,12 @@ EXTRAS_OF: Final = {
     "cli": ["agent", "cli"],
 }
 """The extras that the user of a folder installs."""
+
+EXTRA_OF: Final = {
+    "client/observing/otel.py": ("opentelemetry", "otel"),
+    "client/observing/prometheus.py": ("prometheus_client", "metrics"),
+}
+"""Single files that need more than that: what they alone import, and the extra that brings it."""
 
 CLOCKLESS: Final = ("registry", "client", "broker_agent")
 USERS_OF_REDIS: Final = {
@@ -74,6 +82,11 @@ def _imported(source: str) -> Iterator[str]:
             yield node.module
 
 
+def _modules(source: str) -> set[str]:
+    """Return the top names of what a file imports."""
+    return {name.partition(".")[0] for name in _imported(source)}
+
+
 def _body_lines(function: Function) -> int:
     """Return how many lines a function has from the first statement after its docstring on."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
@@ -109,16 +122,26 @@ def test_a_folder_imports_only_what_its_extras_bring(folder: str) -> None:
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(text for extra in EXTRAS_OF[folder] for text in extras[extra])]
     brought = {Requirement(text).name for text in asked}
-    used = {name.partition(".")[0] for source in _sources(folder) for name in _imported(source)}
+    used = {
+        module
+        for source in _sources(folder)
+        for module in _modules(source)
+        if module != EXTRA_OF.get(source, ("",))[0]
+    }
     assert used - sys.stdlib_module_names - brought == set()
 
 
+@pytest.mark.parametrize("source", EXTRA_OF)
+def test_what_only_one_file_may_import_is_brought_by_its_extra(source: str) -> None:
+    module, extra = EXTRA_OF[source]
+    texts = PYPROJECT["project"]["optional-dependencies"][extra]
+    asked = {canonicalize_name(Requirement(text).name) for text in texts}
+    assert module in _modules(source)
+    assert asked & set(map(canonicalize_name, packages_distributions()[module]))
+
+
 def test_only_the_stores_import_redis() -> None:
-    users = {
-        source
-        for source in _sources(*PACKAGED)
-        if any(module.partition(".")[0] == "redis" for module in _imported(source))
-    }
+    users = {source for source in _sources(*PACKAGED) if "redis" in _modules(source)}
     assert users == USERS_OF_REDIS
 
 

@@ -160,6 +160,17 @@ def test_without_its_extra_the_command_says_what_to_install(installed: Path, tmp
     assert "pip install 'sharedroutes[cli]'" in done.stderr
 
 
+@pytest.mark.parametrize(("module", "extra"), [("prometheus", "metrics"), ("otel", "otel")])
+def test_without_its_extra_an_observer_says_what_to_install(
+    installed: Path, tmp_path: Path, module: str, extra: str
+) -> None:
+    program = f"import sharedroutes.client.observing.{module}"
+    command = [str(installed), "-I", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"pip install 'sharedroutes[{extra}]'" in done.stderr
+
+
 def test_no_folder_of_the_checkout_is_importable_by_its_bare_name(installed: Path, tmp_path: Path) -> None:
     bare = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
     program = "import sys, importlib.util as u; print([name for name in sys.argv[1:] if u.find_spec(name)])"

@@ -21,6 +21,7 @@ from ..plans import ORIGIN, ChangePage, Lookup
 from .feed import Feed, order
 
 __all__ = [
+    "DEAF_AFTER",
     "MOST_AT_ONCE",
     "NAP_S",
     "REFUSED_PAUSE_S",
@@ -32,7 +33,6 @@ __all__ = [
     "Reset",
     "ResetReason",
     "Step",
-    "pause_s",
 ]
 
 _log = logging.getLogger("sharedroutes.registry")
@@ -52,7 +52,7 @@ _MAX_DOUBLINGS: Final = 16
 REFUSED_PAUSE_S: Final = 60.0
 """A doorbell that is refused is asked for again after so long: rights can be granted later."""
 
-_DEAF_AFTER: Final = 3
+DEAF_AFTER: Final = 3
 """When so many looks at the stream in a row found what no doorbell had told of, nothing is heard any more."""
 
 _MIN_TAIL_S: Final = 0.01
@@ -287,7 +287,7 @@ class FollowCore:
     @property
     def is_deaf(self) -> bool:
         """Whether the doorbell has to be renewed, although it does not fail: its connection is half open."""
-        return self._unheard >= _DEAF_AFTER
+        return self._unheard >= DEAF_AFTER
 
     def bell_due(self, now: float) -> bool:
         """Whether a new doorbell is to be tried, when there is none."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar, cast
 
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, Health, NoRoute, RouteClient
+from sharedroutes.client import AsyncRouteClient, ClientConfig, Health, NoRoute, RouteChange, RouteClient
+from sharedroutes.client.listening import AsyncChanges
 from sharedroutes.registry import Change, ChangeKind, MessageQueue, RegistryConfig, codec
 from sharedroutes.registry.keys import Keys
 from tests.fix_redis import AsyncFromSync
@@ -25,7 +28,9 @@ __all__ = [
     "ClientMaker",
     "InThreads",
     "attempt",
+    "calls",
     "holders",
+    "let_many_wait",
     "tell_silently",
     "until_held_by",
     "until_in_place",
@@ -43,12 +48,22 @@ ClientMaker: TypeAlias = Callable[..., AnyClient]
 HOUR_S: Final = 3_600.0
 
 QUICK: Final = ClientConfig(
-    tail_s=0.05, refresh_s=HOUR_S, jitter_s=0.0, missing_retry_s=0.05, guard_hold_s=HOUR_S
+    tail_s=0.05,
+    refresh_s=HOUR_S,
+    jitter_s=0.0,
+    reconnect_s=0.2,
+    missing_retry_s=0.05,
+    guard_hold_s=HOUR_S,
 )
 """Reads the tail of the feed and the leases all the time, and everything only once."""
 
 BELL_ONLY: Final = ClientConfig(
-    tail_s=HOUR_S, refresh_s=HOUR_S, jitter_s=0.0, missing_retry_s=HOUR_S, guard_hold_s=HOUR_S
+    tail_s=HOUR_S,
+    refresh_s=HOUR_S,
+    jitter_s=0.0,
+    reconnect_s=0.2,
+    missing_retry_s=HOUR_S,
+    guard_hold_s=HOUR_S,
 )
 """Hears of changes by the doorbell or not at all."""
 
@@ -81,8 +96,68 @@ class InThreads(AsyncFromSync):
     def health(self) -> Health:
         return self.blocking.health()
 
-    def record(self, broker_name: str, latency_s: float, *, failed: bool = False) -> None:
-        self.blocking.record(broker_name, latency_s, failed=failed)
+    def record(
+        self,
+        broker_name: str,
+        latency_s: float,
+        *,
+        failed: bool = False,
+        reachable: bool | None = None,
+        generation: int | None = None,
+    ) -> None:
+        self.blocking.record(
+            broker_name, latency_s, failed=failed, reachable=reachable, generation=generation
+        )
+
+    def forget(self, topics: Iterable[str]) -> None:
+        self.blocking.forget(topics)
+
+    def find_address(
+        self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
+    ) -> tuple[str, int] | None:
+        return self.blocking.find_address(broker_name, broker_id, only_this=only_this)
+
+    def watch(self, topics: Iterable[str] | None = None) -> AsyncChanges:
+        return cast("AsyncChanges", ChangesInThreads(self.blocking, topics))
+
+
+class ChangesInThreads:
+    """What `RouteClient.watch` returns, in the form of what `AsyncRouteClient.watch` returns."""
+
+    def __init__(self, blocking: RouteClient, topics: Iterable[str] | None) -> None:
+        self._begin = functools.partial(blocking.watch, topics)
+        self._changes: Iterator[RouteChange] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RouteChange:
+        if self._changes is None:
+            self._changes = await asyncio.to_thread(self._begin)
+        change = await asyncio.to_thread(next, self._changes, None)
+        if change is None:
+            raise StopAsyncIteration
+        return change
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._changes = None
+
+
+def let_many_wait(threads: int = 32) -> None:
+    """Let so many calls of the running loop's InThreads wait at once: by default it is a handful."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
+
+
+def calls(admin: redis.Redis, *commands: str) -> int:
+    """Return how many of these commands the server has run, or of all but those of the test itself."""
+    stats = admin.info("commandstats")
+    names = [f"cmdstat_{command}" for command in commands] or stats.keys() - {"cmdstat_info"}
+    return sum(int(stats[name]["calls"]) for name in names if name in stats)
 
 
 async def attempt(client: AnyClient, topic: str, operation: Callable[[MessageQueue], T]) -> T:

@@ -3,58 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import pytest
 
 from sharedroutes.client import AttemptsFailed, NoRoute, RetryPolicy
-from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
 from sharedroutes.registry import InvalidInput, MessageQueue, StoreUnavailable
-
-T = TypeVar("T")
-
-QUEUES: Final = tuple(
-    MessageQueue("t", name, 0, f"10.0.0.1:{port}") for port, name in enumerate("abcd", start=1)
-)
-
-
-class Bench:
-    """Attempts over four brokers; keeps what was recorded and which brokers were to be avoided."""
-
-    def __init__(self, *, in_tasks: bool) -> None:
-        self.in_tasks = in_tasks
-        self.recorded: list[tuple[str, bool]] = []
-        self.latencies_s: list[float] = []
-        self.avoided: list[frozenset[str]] = []
-        self.numbers: list[int] = []
-
-    def record(self, broker_name: str, latency_s: float, *, failed: bool) -> None:
-        self.recorded.append((broker_name, failed))
-        self.latencies_s.append(latency_s)
-
-    def select(self, failed: frozenset[str]) -> MessageQueue:
-        self.avoided.append(failed)
-        return next(queue for queue in QUEUES if queue.broker_name not in failed)
-
-    async def select_later(self, failed: frozenset[str]) -> MessageQueue:
-        await asyncio.sleep(0)
-        return self.select(failed)
-
-    async def run(self, operation: Callable[[MessageQueue], T], **policy: Any) -> T:
-        """Return what the operation returns from within the block."""
-        log = AttemptLog("t", RetryPolicy(**policy), self.record)
-        if self.in_tasks:
-            async for attempt in AsyncAttempts(log, self.select_later):
-                self.numbers.append(attempt.number)
-                async with attempt as queue:
-                    return operation(queue)
-        else:
-            for blocking_attempt in Attempts(log, self.select):
-                self.numbers.append(blocking_attempt.number)
-                with blocking_attempt as queue:
-                    return operation(queue)
-        raise AssertionError("the loop ended without a result")
+from tests.client.attempting import QUEUES, RESET, Bench, script
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -62,20 +17,6 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(in_tasks=request.param == "async")
 
 
-def script(*outcomes: object) -> Callable[[MessageQueue], object]:
-    """Return an operation that raises or returns one outcome after another."""
-    left: Iterator[object] = iter(outcomes)
-
-    def operation(queue: MessageQueue) -> object:
-        outcome = next(left)
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    return operation
-
-
-RESET = ConnectionResetError("reset")
 SUCCESSES: Final[dict[str, tuple[tuple[object, ...], list[tuple[str, bool]]]]] = {
     "at once": (("done",), [("a", False)]),
     "after a refused connection": ((ConnectionRefusedError(), "done"), [("a", True), ("b", False)]),
@@ -92,7 +33,7 @@ async def test_the_first_success_is_the_result(bench: Bench, case: str) -> None:
     assert await bench.run(script(*outcomes)) == outcomes[-1]
     assert bench.recorded == recorded
     assert bench.numbers == list(range(1, len(outcomes) + 1))
-    assert all(latency_s >= 0 for latency_s in bench.latencies_s)
+    assert all(one.latency_s >= 0 for one in bench.records)
 
 
 async def test_brokers_that_failed_are_avoided_by_the_next_attempts(bench: Bench) -> None:
@@ -107,10 +48,12 @@ async def test_when_all_fail_every_cause_is_told(bench: Bench) -> None:
     assert failed.value.__cause__ is errors[-1]
     assert failed.value.topic == "t"
     assert tuple(failure.cause for failure in failed.value.failures) == errors
-    assert [(failure.broker_name, failure.address) for failure in failed.value.failures] == [
-        (queue.broker_name, queue.address) for queue in QUEUES[:3]
-    ]
+    assert [
+        (failure.number, failure.broker_name, failure.queue_id, failure.address)
+        for failure in failed.value.failures
+    ] == [(n, queue.broker_name, 0, queue.address) for n, queue in enumerate(QUEUES[:3], start=1)]
     assert all(failure.latency_s >= 0 for failure in failed.value.failures)
+    assert 0 == failed.value.failures[0].began_s <= failed.value.failures[1].began_s
     for told in ("one", "two", "three", *(queue.address for queue in QUEUES[:3])):
         assert told in str(failed.value)
     assert bench.recorded == [("a", True), ("b", True), ("c", True)]
@@ -165,30 +108,35 @@ async def test_the_policy_says_which_errors_are_the_brokers(bench: Bench) -> Non
     assert bench.recorded == [("a", True), ("b", False), ("a", False)]
 
 
+def test_attempts_whose_caller_was_ended_are_over(bench: Bench) -> None:
+    tries = bench.attempts()
+    with pytest.raises(KeyboardInterrupt), next(tries):
+        raise KeyboardInterrupt
+    assert list(tries) == []
+
+
+async def test_when_all_have_failed_the_one_before_the_last_is_tried(bench: Bench) -> None:
+    bench.queues = QUEUES[1::-1]
+    assert await bench.run(script(RESET, RESET, RESET, "done"), retries=3, pause_s=0.0) == "done"
+    assert [name for name, _ in bench.recorded] == ["b", "a", "b", "a"]
+
+
 async def test_no_queue_to_try_passes_and_records_nothing(bench: Bench) -> None:
-    def nobody(failed: frozenset[str]) -> MessageQueue:
+    def nobody(avoid: frozenset[str]) -> MessageQueue:
         raise NoRoute("t", "nobody holds")
 
-    bench.select = nobody  # type: ignore[method-assign]  # a bench without brokers
+    bench.select = nobody  # type: ignore[method-assign]  # without brokers
     with pytest.raises(NoRoute):
         await bench.run(script("never reached"))
     assert bench.recorded == []
 
 
-def attempts(bench: Bench) -> Attempts:
-    return Attempts(AttemptLog("t", RetryPolicy(), bench.record), bench.select)
-
-
-def async_attempts(bench: Bench) -> AsyncAttempts:
-    return AsyncAttempts(AttemptLog("t", RetryPolicy(), bench.record), bench.select_later)
-
-
 async def enter_none(bench: Bench) -> None:
     if bench.in_tasks:
-        async for _ in async_attempts(bench):
+        async for _ in bench.async_attempts():
             pass
     else:
-        for _ in attempts(bench):
+        for _ in bench.attempts():
             pass
 
 
@@ -201,12 +149,12 @@ async def test_an_attempt_that_is_passed_over_is_an_error(bench: Bench) -> None:
 async def test_a_block_that_ends_without_an_error_ends_the_loop(bench: Bench) -> None:
     rounds = 0
     if bench.in_tasks:
-        async for attempt in async_attempts(bench):
+        async for attempt in bench.async_attempts():
             rounds += 1
             async with attempt:
                 continue
     else:
-        for blocking_attempt in attempts(bench):
+        for blocking_attempt in bench.attempts():
             rounds += 1
             with blocking_attempt:
                 continue
@@ -216,24 +164,35 @@ async def test_a_block_that_ends_without_an_error_ends_the_loop(bench: Bench) ->
 
 async def test_a_break_inside_the_block_is_a_success(bench: Bench) -> None:
     if bench.in_tasks:
-        async for attempt in async_attempts(bench):
+        async for attempt in bench.async_attempts():
             async with attempt:
                 break
     else:
-        for blocking_attempt in attempts(bench):
+        for blocking_attempt in bench.attempts():
             with blocking_attempt:
                 break
     assert bench.recorded == [("a", False)]
 
 
 def test_attempts_that_are_over_stay_over(bench: Bench) -> None:
-    tries = attempts(bench)
+    tries = bench.attempts()
     with next(tries):
         pass
     assert list(tries) == list(tries) == []
 
 
-@pytest.mark.parametrize(("name", "value"), [("retries", -1), ("deadline_s", 0.0), ("deadline_s", -1.0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retries", -1),
+        ("retries", 0.5),
+        ("deadline_s", 0.0),
+        ("deadline_s", -1.0),
+        ("deadline_s", float("nan")),
+        ("attempt_timeout_s", 0.0),
+        ("pause_s", -0.1),
+    ],
+)
 def test_a_policy_that_makes_no_sense_is_refused_by_name(name: str, value: float) -> None:
     settings: dict[str, Any] = {name: value}
     with pytest.raises(InvalidInput, match=name):

@@ -139,9 +139,19 @@ def test_while_losses_are_held_back_everything_is_read_more_often(
     table.lose_everything()
     cache.lose(SETTLED)
     look(cache, table, SETTLED + 0.5)
-    request = cache.due(SETTLED + 0.5 + REFRESH_S / 6)
+    request = cache.due(SETTLED + 0.5 + REFRESH_S / 3)
     assert request is not None
     assert request.full
+
+
+def test_when_nothing_is_lacking_any_more_the_next_look_at_everything_takes_its_usual_time(
+    cache: RouteCache, table: FakeTable
+) -> None:
+    learn(cache, table, ["a"])
+    cache.lose(SETTLED)
+    look(cache, table, SETTLED + 0.5)
+    assert not cache.held
+    assert cache._refresh_at >= SETTLED + 0.5 + REFRESH_S / 2
 
 
 def test_a_store_that_loses_its_data_again_right_after_the_time_was_over_is_held_back_again(
@@ -168,7 +178,7 @@ def test_a_cache_that_knows_nothing_believes_an_empty_store(cache: RouteCache, t
     look(cache, table, SETTLED)
     table.register("a", "t")
     ask(cache, table, "t", now=SETTLED)
-    assert cache.guard.until is None
+    assert cache.losses.guard.until is None
 
 
 # --- what an earlier process knew --------------------------------------------------------------------------

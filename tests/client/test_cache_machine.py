@@ -22,6 +22,7 @@ CONFIG: Final = ClientConfig(
 TOPICS: Final = ("t0", "t1", "a")  # brokers make a topic called like themselves
 BROKERS: Final = ("a", "b", "c")
 IDS: Final = (0, 1)
+NEVER: Final = 1_000_000_000
 
 
 @dataclass
@@ -59,6 +60,11 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.newest: dict[tuple[str, str | int], int] = {}  # the newest stamp that the cache ever showed
         self.kept: set[str] = set()  # topics that must keep a route until `kept_until`
         self.kept_until = 0.0
+        self.accepted = NEVER  # the newest request when an operator said to believe the next answers
+        self.announced: set[str] = set()  # brokers and topics of whose end the feed told the cache
+        self.doubted: dict[str, int] = {}  # topics that are held, since the answer to this request
+        self.delivered = 0  # the newest request that was answered
+        self.untold = False  # whether rows vanished without a word: only a full look finds that out
 
     @initialize(seed=st.integers(0, 1_000))
     def start(self, seed: int) -> None:
@@ -150,6 +156,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
     def the_follower_hears(self, count: int) -> None:
         for _ in range(min(count, len(self.feed))):
             told = self.feed.popleft()
+            self.hear(told.change)
             self.cache.take([told.change])
             if told.ended is not None:
                 self.ended.add(told.ended)
@@ -166,10 +173,21 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.table.lose_everything()
         routed = {topic for topic in TOPICS if self.is_sure_of(topic)}
         self.lose_the_feed()
-        if routed:
-            assert self.cache.guard.until is not None
-            assert self.now < self.cache.guard.until <= self.now + CONFIG.guard_hold_s
-            self.kept, self.kept_until = routed, self.cache.guard.until
+        if routed and self.accepted == NEVER:
+            assert self.cache.losses.guard.until is not None
+            assert self.now < self.cache.losses.guard.until <= self.now + CONFIG.guard_hold_s
+            self.kept, self.kept_until = routed, self.cache.losses.guard.until
+
+    @rule()
+    def an_operator_accepts(self) -> None:
+        self.cache.accept(self.now)
+        self.accepted = self.cache._number
+        self.kept.clear()
+
+    @rule(topics=st.frozensets(topics, min_size=1))
+    def the_store_loses_some_topics(self, topics: frozenset[str]) -> None:
+        for topic in topics:
+            self.untold |= self.table.rows.pop(topic, None) is not None
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 31.0]))
     def time_passes(self, seconds: float) -> None:
@@ -197,6 +215,14 @@ class CacheUnderFaults(RuleBasedStateMachine):
         if self.now < self.kept_until:
             assert {topic for topic in self.kept if self.cache.route(topic) is None} == set()
 
+    def no_single_answer_takes_a_route_away(self, before: set[str], asked: Asked) -> None:
+        """Check what an answer took away, of the topics that surely had a live broker `before`."""
+        if asked.request.number > self.accepted:
+            return
+        for topic in before - self.routed():
+            # Without a word of the feed, only a later look than the one that was doubted is believed.
+            assert topic in self.announced or self.doubted.get(topic, NEVER) < asked.request.number, topic
+
     @invariant()
     def what_is_held_back_is_served(self) -> None:
         assert self.cache.held <= self.cache.rows.keys() | self.cache.alive.keys()
@@ -208,6 +234,32 @@ class CacheUnderFaults(RuleBasedStateMachine):
         route = self.cache.route(topic)
         names = set() if route is None else {data.broker_name for data in route.broker_datas}
         return not names <= self.cache._unsure
+
+    def routed(self) -> set[str]:
+        """Return the topics with a live broker."""
+        return {topic for topic in TOPICS if self.cache.route(topic) is not None}
+
+    def hear(self, change: Change) -> None:
+        """Remember of which topics a change announces an end, or that of a broker."""
+        if change.kind is ChangeKind.DOWN:
+            rows = self.cache.rows
+            self.announced |= {topic for topic in rows if change.broker_name in self.holders(topic)}
+        self.announced.update(change.removed)
+
+    def holders(self, topic: str) -> set[str]:
+        return {row.broker_name for row in self.cache.rows.get(topic, ())}
+
+    def note_what_was_decided(self, request: Request) -> None:
+        """Forget the announcements that an answer has just settled; remember since when topics are held."""
+        held = {topic for topic in TOPICS if self.cache.is_held(topic)}
+        self.doubted = {topic: self.doubted.get(topic, request.number) for topic in held}
+        if request.number > self.delivered:
+            self.delivered = request.number
+            if request.full:
+                self.announced &= held
+        if request.full and request.number > self.accepted:
+            assert not self.cache.held & {*request.topics, *request.anew}
+            self.accepted = NEVER
 
     def lose_the_feed(self) -> None:
         self.in_place = False
@@ -227,9 +279,12 @@ class CacheUnderFaults(RuleBasedStateMachine):
             if earlier.request.number < asked.request.number:
                 earlier.answer = self.table.answer(earlier.request)
         answer = asked.answer or self.table.answer(asked.request)
-        armed = self.cache.guard.until
+        armed = self.cache.losses.guard.until
+        sure = {topic for topic in TOPICS if self.is_sure_of(topic)}
         self.cache.offer(asked.request, answer, self.now)
-        if armed is not None and self.cache.guard.until is None:
+        self.no_single_answer_takes_a_route_away(sure, asked)
+        self.note_what_was_decided(asked.request)
+        if armed is not None and self.cache.losses.guard.until is None:
             self.kept.clear()
 
     def catch_up(self) -> None:
@@ -257,7 +312,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.catch_up()
         self.now += CONFIG.tail_s
         self.catch_up()
-        if not self.cache.held:
+        if not (self.cache.held or self.untold):
             self.check_that_cache_and_table_agree()
         self.now += CONFIG.guard_hold_s
         self.catch_up()
@@ -265,7 +320,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.catch_up()
         self.check_that_cache_and_table_agree()
         assert not self.cache.held
-        assert self.cache.guard.until is None
+        assert self.cache.losses.guard.until is None
 
 
 TestCacheUnderFaults = CacheUnderFaults.TestCase

@@ -8,8 +8,9 @@ import random
 import pytest
 
 from sharedroutes.client import ClientConfig, NoRoute
+from sharedroutes.client.cache import Request
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.views import PublishView
+from sharedroutes.client.selection import PublishView, subscribe_queues
 from sharedroutes.registry import Change, ChangePage, CorruptData, Lookup, codec
 from tests.client.fake_table import FakeTable
 
@@ -29,9 +30,14 @@ def look(core: ClientCore, table: FakeTable, now: float = 0.0) -> None:
         core.offer(request, table.answer(request), now)
 
 
+def ask(core: ClientCore, topics: list[str], now: float) -> Request | None:
+    """Return what a caller asks the store to learn about topics."""
+    return core.question(topics, now).request
+
+
 def view(core: ClientCore, table: FakeTable, topic: str = "t", now: float = 0.0) -> PublishView:
     """Return the view of a topic, read if it is not known."""
-    request = core.question([topic], now)
+    request = ask(core, [topic], now)
     if request is not None:
         core.offer(request, table.answer(request), now)
     found = core.view(topic)
@@ -113,20 +119,20 @@ def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCo
         core.pick("t", found, None, 0.0)
     assert raised.value.topic == "t"
     assert isinstance(raised.value, LookupError)
-    queues = core.subscribe_queues("t")
-    assert queues is not None
-    assert {queue.address for queue in queues} == {table.leases["a", 1]}
+    route = core.route("t")
+    assert route is not None
+    assert {queue.address for queue in subscribe_queues(route)} == {table.leases["a", 1]}
 
 
 def test_what_is_known_or_was_asked_just_now_is_not_asked(core: ClientCore, table: FakeTable) -> None:
     table.register("a", "t")
     view(core, table)
-    request = core.question(["t", "u", "v"], 0.0)
+    request = ask(core, ["t", "u", "v"], 0.0)
     assert request is not None
     assert request.topics == ("u", "v")
     core.offer(request, table.answer(request), 0.0)
-    assert core.question(["t", "u", "v"], 0.0) is None
-    assert core.question(["t", "u", "v"], CONFIG.missing_retry_s) is not None
+    assert ask(core, ["t", "u", "v"], 0.0) is None
+    assert ask(core, ["t", "u", "v"], CONFIG.missing_retry_s) is not None
 
 
 # --- isolation ---------------------------------------------------------------------------------------------
@@ -150,11 +156,13 @@ def test_an_isolation_ends_by_itself(core: ClientCore, table: FakeTable) -> None
     assert pick(core, table, 10.0) == {"a", "b"}
 
 
-def test_when_all_are_isolated_all_get_their_turn(core: ClientCore, table: FakeTable) -> None:
-    for name in ("a", "b"):
+def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(
+    core: ClientCore, table: FakeTable
+) -> None:
+    for name, now in (("a", 0.0), ("b", 0.5)):
         table.register(name, "t")
-        core.faults.record(name, 0.0, failed=True, now=0.0)
-    assert pick(core, table, 1.0) == {"a", "b"}
+        core.faults.record(name, 0.0, failed=True, now=now)
+    assert pick(core, table, 1.0) == {"a"}
 
 
 # --- the follower's next step ------------------------------------------------------------------------------
@@ -256,7 +264,7 @@ def test_what_was_asked_before_a_change_that_cannot_be_read_is_asked_again(
     core: ClientCore, table: FakeTable
 ) -> None:
     look(core, table)
-    asked, under_way = core.question(["t"], 0.0), core.question(["u"], 0.0)
+    asked, under_way = ask(core, ["t"], 0.0), ask(core, ["u"], 0.0)
     assert asked is not None
     assert under_way is not None
     core.offer(asked, table.answer(asked), 0.0)
@@ -264,20 +272,22 @@ def test_what_was_asked_before_a_change_that_cannot_be_read_is_asked_again(
     table.register("a", "t", "u")
     core.offer_page(unreadable(), 0.0)
     core.offer(under_way, answer, 0.0)
-    again = core.question(["t", "u"], 0.0)
+    again = ask(core, ["t", "u"], 0.0)
     assert again is not None
     assert again.topics == ("t", "u")
 
 
-def test_the_tries_come_at_growing_random_intervals_up_to_a_second(core: ClientCore) -> None:
-    pauses_s = [core.failed(ConnectionError("down")) for _ in range(30)]
-    assert all(0 < pause_s <= 1 for pause_s in pauses_s)
-    assert max(pauses_s[:1]) <= 0.05
-    assert min(pauses_s[-20:]) >= 0.5
+def test_the_first_try_comes_at_once_and_the_others_anywhere_within_the_time_to_reconnect(
+    core: ClientCore,
+) -> None:
+    first_s, *pauses_s = [core.failed(ConnectionError("down"), 0.0) for _ in range(200)]
+    assert 0 < first_s <= 0.1
+    assert 0.5 <= min(pauses_s) < 1
+    assert CONFIG.reconnect_s - 1 < max(pauses_s) <= CONFIG.reconnect_s
     assert len(set(pauses_s)) == len(pauses_s)
     core.begin(PLACE, 0.0)
     core.caught_up()
-    assert core.failed(ConnectionError("down")) <= 0.05
+    assert core.failed(ConnectionError("down"), 0.0) <= 0.1
 
 
 # --- what it says ------------------------------------------------------------------------------------------
@@ -292,7 +302,7 @@ def test_an_outage_is_said_once_and_its_end_once(
 ) -> None:
     caplog.set_level(logging.INFO)
     for _ in range(3):
-        core.failed(ConnectionError("down"))
+        core.failed(ConnectionError("down"), 0.0)
     look(core, table)
     core.offer_page(page(), 0.0)
     for _ in range(2):
@@ -307,7 +317,7 @@ def test_a_corrupt_key_is_said_once_wherever_it_is_met(
     core: ClientCore, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = CorruptData("{sharedroutes}:topic:t", "is a list")
-    request = core.question(["t"], 0.0)
+    request = ask(core, ["t"], 0.0)
     assert request is not None
     core.offer(request, Lookup(corrupt=(error,)), 0.0)
     core.offer_page(ChangePage((), PLACE, lost=False, complete=True, corrupt=(error,)), 0.0)
@@ -329,7 +339,7 @@ def test_health_tells_whether_and_when_the_store_answered(core: ClientCore, tabl
     health = core.health(2.0)
     assert (health.source, health.age_s, health.last_error) == ("live", 2.0, None)
     assert (health.position, health.topics) == (PLACE, 1)
-    core.failed(ConnectionError("down"))
+    core.failed(ConnectionError("down"), 0.0)
     health = core.health(3.0)
     assert (health.source, health.age_s, health.last_error) == ("memory", 3.0, "down")
     core.offer_page(page(), 3.5)

@@ -32,7 +32,7 @@ def core_with(path: Path | None) -> ClientCore:
 def learn(core: ClientCore, table: FakeTable, now: float = 0.0, position: str = "0-0") -> None:
     """Let the client know topic t and all that is due."""
     core.begin(position, now)
-    for request in (core.question(["t"], now), core.due(now)):
+    for request in (core.question(["t"], now).request, core.due(now)):
         if request is not None:
             core.offer(request, table.answer(request), now)
 

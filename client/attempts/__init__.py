@@ -1,0 +1,30 @@
+"""Try an operation on one broker after another, measuring each and remembering who failed."""
+
+from .log import AttemptLog, Record
+from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts
+from .policy import (
+    NETWORK_ERRORS,
+    ONE_WAY_POLICY,
+    RETRYABLE_CODES,
+    ROCKETMQ_POLICY,
+    ResponseCode,
+    RetryPolicy,
+)
+from .sending import AsyncSending, Sending
+
+__all__ = [
+    "NETWORK_ERRORS",
+    "ONE_WAY_POLICY",
+    "RETRYABLE_CODES",
+    "ROCKETMQ_POLICY",
+    "AsyncAttempt",
+    "AsyncAttempts",
+    "AsyncSending",
+    "Attempt",
+    "AttemptLog",
+    "Attempts",
+    "Record",
+    "ResponseCode",
+    "RetryPolicy",
+    "Sending",
+]

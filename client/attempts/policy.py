@@ -1,0 +1,159 @@
+"""How often to try, for how long, and what the end of an attempt means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final, Literal
+
+from ...registry.checks import check_int, check_seconds
+from ...registry.errors import RegistryError
+from ..errors import BrokerRefused
+
+__all__ = [
+    "NETWORK_ERRORS",
+    "ONE_WAY_POLICY",
+    "RETRYABLE_CODES",
+    "ROCKETMQ_POLICY",
+    "Outcome",
+    "ResponseCode",
+    "RetryPolicy",
+    "code_of_refusal",
+]
+
+NETWORK_ERRORS: Final[tuple[type[Exception], ...]] = (OSError, EOFError)
+"""What a broken connection raises: refused, reset, timed out, ended in the middle of an answer."""
+
+_OUR_OWN: Final = (RegistryError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""Errors that are an OSError as well, and yet say nothing about the broker."""
+
+_MAX_RETRIES: Final = 1_000
+_LEAST_S: Final = 1e-9
+
+
+class ResponseCode(IntEnum):
+    """RocketMQ's response codes that another broker may not answer with (RocketMQ: ResponseCode)."""
+
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    SERVICE_NOT_AVAILABLE = 14
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    NO_BUYER_ID = 204
+    NOT_IN_CURRENT_UNIT = 205
+    GO_AWAY = 1500
+
+
+RETRYABLE_CODES: Final[frozenset[int]] = frozenset(ResponseCode)
+"""What RocketMQ 5 tries another broker after (DefaultMQProducer: retryResponseCodes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the end of an attempt says."""
+
+    told: Literal["ok", "failed", "error"]
+    """What AttemptEnded calls it."""
+
+    failed: bool
+    """It counts against the broker."""
+
+    again: bool
+    """Another broker may do better."""
+
+    reachable: bool | None = None
+    """False: whether or not anybody probes it, the broker is not to be used; None: as FaultMemory sees it."""
+
+
+# Source: the catch clauses of DefaultMQProducerImpl.sendDefaultImpl.
+OK: Final = Outcome("ok", failed=False, again=False)
+FAILED: Final = Outcome("failed", failed=True, again=True)
+_REFUSED: Final = Outcome("failed", failed=True, again=True, reachable=False)
+_REFUSED_FOR_GOOD: Final = Outcome("failed", failed=True, again=False, reachable=False)
+_NOT_THE_BROKERS: Final = Outcome("error", failed=False, again=False)
+
+
+def code_of_refusal(error: Exception) -> int | None:
+    """Return the response code of a BrokerRefused, None for every other error."""
+    return error.code if isinstance(error, BrokerRefused) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, for how long and on which errors to try again; raises InvalidInput for impossible values."""
+
+    retries: int = 2
+    """Attempts after the first (RocketMQ: retryTimesWhenSendFailed)."""
+
+    deadline_s: float | None = 3.0
+    """All attempts together: none begins later after the first, or is given more (RocketMQ: sendMsgTimeout).
+
+    None = no limit."""
+
+    attempt_timeout_s: float | None = None
+    """The most time for an attempt that another can follow (RocketMQ: sendMsgMaxTimeoutPerRequest).
+
+    None = all the time that is left."""
+
+    pause_s: float = 0.1
+    """Up to so long, at random, is waited before a broker that failed is tried again for want of another."""
+
+    retry_on: tuple[type[Exception], ...] = NETWORK_ERRORS
+    """Errors that are the broker's: it is left alone for a while and another is tried. Others pass."""
+
+    retry_codes: frozenset[int] = RETRYABLE_CODES
+    """The response codes that are the broker's; an error that carries a code is judged by it alone."""
+
+    code_of: Callable[[Exception], int | None] = code_of_refusal
+    """Finds the response code that an error carries; None = it carries none."""
+
+    every_refusal_isolates: bool = False
+    """Whether an answer with another code counts against the broker too, as in RocketMQ.
+
+    There, a message that no broker takes isolates all of them."""
+
+    one_way: bool = False
+    """Whether nobody answers, so that the end of the block tells nothing but a failure."""
+
+    def __post_init__(self) -> None:
+        check_int("retries", self.retries, 0, _MAX_RETRIES)
+        for name in ("deadline_s", "attempt_timeout_s"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name), _LEAST_S)
+        check_seconds("pause_s", self.pause_s, 0)
+
+    @classmethod
+    def of(cls, policy: RetryPolicy | None, retries: int | None) -> RetryPolicy:
+        """Return the policy, or the default one, with another number of retries if one is given."""
+        policy = policy or _DEFAULT
+        return policy if retries is None else replace(policy, retries=retries)
+
+    def outcome_of(self, error: Exception | None) -> Outcome:
+        """Return what an attempt that ended so says."""
+        if error is None:
+            return OK
+        code = self.code_of(error)
+        if code is None:
+            return FAILED if self._is_the_brokers(error) else _NOT_THE_BROKERS
+        if code in self.retry_codes:
+            return _REFUSED
+        return _REFUSED_FOR_GOOD if self.every_refusal_isolates else _NOT_THE_BROKERS
+
+    def _is_the_brokers(self, error: Exception) -> bool:
+        """Whether the broker is at fault: what `retry_on` names most closely counts."""
+        for kind in type(error).__mro__:
+            if kind in self.retry_on:
+                return True
+            if kind in _OUR_OWN:
+                return False
+        return False
+
+
+_DEFAULT: Final = RetryPolicy()
+
+ROCKETMQ_POLICY: Final = RetryPolicy(pause_s=0.0, every_refusal_isolates=True)
+"""What RocketMQ's producer does, to the letter; raise BrokerRefused for an answer with an error."""
+
+ONE_WAY_POLICY: Final = RetryPolicy(retries=0, one_way=True)
+"""One attempt, and only its failure counts (RocketMQ takes the time of a one-way send for an answer's)."""

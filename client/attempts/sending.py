@@ -1,0 +1,95 @@
+"""Attempts whose end is told later, by a callback: on another thread, twice, or never."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Self
+
+from ...registry.model import MessageQueue
+from .log import AttemptLog, Begun
+from .loops import choose, choose_later
+
+__all__ = ["AsyncSending", "Sending"]
+
+
+class _Told:
+    """One attempt that is under way; the first word on its end counts, and no other; thread-safe."""
+
+    __slots__ = ("_begun", "_log", "_open", "number", "queue")
+
+    def __init__(self, log: AttemptLog, begun: Begun) -> None:
+        self._log = log
+        self._begun = begun
+        self._open = threading.Lock()
+        self.queue = begun.queue
+        self.number = log.number
+        """1 for the first attempt."""
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds that the attempt may still take: never 0, None without a limit."""
+        return self._begun.timeout_s(monotonic())
+
+    def succeeded(self) -> bool:
+        """Take in that the broker answered well; False if the end of this attempt was told before."""
+        return self._is_first() and not self._log.leave(self._begun, None, monotonic())
+
+    def _is_first(self) -> bool:
+        return self._open.acquire(blocking=False)  # and never released
+
+    def _fail(self, error: BaseException) -> bool:
+        """Whether to try again; raises the error if it is not the broker's, and AttemptsFailed at the end."""
+        if not self._is_first():
+            return False
+        if not self._log.leave(self._begun, error, monotonic()):
+            raise error
+        return True
+
+
+class Sending(_Told):
+    """One attempt, for callbacks: use `queue`, then call succeeded() or failed(), on whatever thread.
+
+    Source: MQClientAPIImpl.onExceptionImpl. Nothing is waited for, not even before a broker is tried again.
+    """
+
+    __slots__ = ("_select",)
+
+    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str]], MessageQueue]) -> None:
+        super().__init__(log, log.begin(choose(log, select), monotonic()))
+        self._select = select
+
+    def failed(self, error: BaseException) -> Sending | None:
+        """Return the next attempt; None if the end of this one was told before.
+
+        Raises the error itself if it is not the broker's, and AttemptsFailed when there is no next attempt.
+        """
+        return Sending(self._log, self._select) if self._fail(error) else None
+
+
+class AsyncSending(_Told):
+    """One attempt, for callbacks in an event loop; see Sending."""
+
+    __slots__ = ("_select",)
+
+    def __init__(
+        self,
+        log: AttemptLog,
+        begun: Begun,
+        select: Callable[[frozenset[str]], Awaitable[MessageQueue]],
+    ) -> None:
+        super().__init__(log, begun)
+        self._select = select
+
+    @classmethod
+    async def begin(
+        cls, log: AttemptLog, select: Callable[[frozenset[str]], Awaitable[MessageQueue]]
+    ) -> Self:
+        """Return the first attempt; raises what `select` raises."""
+        queue = await choose_later(log, select)
+        return cls(log, log.begin(queue, monotonic()), select)
+
+    async def failed(self, error: BaseException) -> Self | None:
+        """Return the next attempt, or None; raises as Sending.failed."""
+        return await self.begin(self._log, self._select) if self._fail(error) else None

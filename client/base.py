@@ -1,0 +1,83 @@
+"""What both route clients share: all that never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+
+from ..registry.checks import several
+from .attempts import AttemptLog, RetryPolicy
+from .config import ClientConfig
+from .core import ClientCore, Health
+from .faults import FaultState
+
+__all__ = ["RouteClientBase"]
+
+
+class RouteClientBase:
+    """A client's decisions, and what callers may ask or tell without waiting for anybody."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self._core = ClientCore(config)
+        self._views = self._core.views
+        self._routes = self._core.routes
+        self._faults = self._core.faults
+        self._is_copy = False
+        """Whether this process is a fork of the one that started the client."""
+
+    def record(
+        self,
+        broker_name: str,
+        latency_s: float,
+        *,
+        failed: bool = False,
+        reachable: bool | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Tell how long a broker took to answer, or to fail; `attempts` does it by itself.
+
+        `reachable`, `generation`: see FaultMemory.record. Raises InvalidInput for a latency that is none.
+        """
+        self._core.record(
+            broker_name,
+            latency_s,
+            monotonic(),
+            failed=failed,
+            reachable=reachable,
+            generation=generation,
+        )
+
+    def faults(self) -> dict[str, FaultState]:
+        """Return what is known of how brokers did, by name."""
+        return self._faults.states(monotonic())
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Keep these topics fresh no more; the next use of one reads it anew."""
+        self._core.forget(several(topics))
+
+    def find_address(
+        self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
+    ) -> tuple[str, int] | None:
+        """Return where to pull from a broker of a known topic, and the id of that replica; None = nowhere.
+
+        Source: MQClientInstance.findBrokerAddressInSubscribe, see selection.find_address.
+        """
+        return self._core.find_address(broker_name, broker_id, only_this=only_this)
+
+    def health(self) -> Health:
+        """Return how far the client's view can be trusted."""
+        return self._core.health(monotonic())
+
+    def accept(self) -> None:
+        """Believe the store now, whatever it lost: for an operator who knows that a mass loss is true."""
+        self._core.accept(monotonic())
+
+    def _log(self, topic: str, retries: int | None, policy: RetryPolicy | None) -> AttemptLog:
+        return AttemptLog(
+            topic,
+            RetryPolicy.of(policy, retries),
+            self.record,
+            generation=lambda: self._faults.generation,
+            tell=self._core.tell_attempt,
+        )

@@ -1,0 +1,67 @@
+"""Probes brokers that are left alone in the background (RocketMQ: the detector's thread)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable
+from time import monotonic
+from typing import Final
+
+from ..registry.aiotasks import is_cancelled
+from .core import ClientCore
+from .faults import Detector, async_tcp_probe, tcp_probe
+
+__all__ = ["detect", "detect_async"]
+
+_log: Final = logging.getLogger("sharedroutes.client")
+
+
+def detect(core: ClientCore, stopping: threading.Event) -> None:
+    """Probe what is due until told to stop."""
+    detector = _detector(core)
+    while not stopping.wait(max(0.0, detector.next_due(monotonic()) - monotonic())):
+        for name, address in _due(core, detector):
+            if stopping.is_set():
+                return
+            reachable = _probe(core, address)
+            core.probed(name, monotonic(), reachable=reachable)
+
+
+async def detect_async(core: ClientCore) -> None:
+    """Probe what is due, all brokers at once, until cancelled."""
+    detector = _detector(core)
+    while not is_cancelled():
+        await asyncio.sleep(max(0.0, detector.next_due(monotonic()) - monotonic()))
+        due = _due(core, detector)
+        results = await asyncio.gather(*(_probe_async(core, address) for _, address in due))
+        for (name, _), reachable in zip(due, results, strict=True):
+            core.probed(name, monotonic(), reachable=reachable)
+
+
+def _detector(core: ClientCore) -> Detector:
+    return Detector(core.faults, core.config.faults)
+
+
+def _due(core: ClientCore, detector: Detector) -> list[tuple[str, str]]:
+    """Return the brokers to probe now that have a live master, and its address."""
+    found = ((name, core.find_address(name, 0, only_this=True)) for name in detector.due(monotonic()))
+    return [(name, address[0]) for name, address in found if address is not None]
+
+
+def _probe(core: ClientCore, address: str) -> bool:
+    try:
+        return (core.config.probe or tcp_probe)(address, core.config.faults.detect_timeout_s) is True
+    except Exception:  # noqa: BLE001 - it is the user's; the next broker needs its probe
+        _log.exception("the probe of %s failed", address)
+        return False
+
+
+async def _probe_async(core: ClientCore, address: str) -> bool:
+    try:
+        answer = (core.config.probe or async_tcp_probe)(address, core.config.faults.detect_timeout_s)
+        return (await answer if isinstance(answer, Awaitable) else answer) is True
+    except Exception:  # noqa: BLE001 - it is the user's; the next broker needs its probe
+        _log.exception("the probe of %s failed", address)
+        return False

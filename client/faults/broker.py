@@ -1,0 +1,185 @@
+"""What one broker did to us, and how it is therefore treated."""
+
+from __future__ import annotations
+
+import random
+from math import inf
+from typing import Final
+
+from .config import FaultConfig
+from .results import Results
+from .state import FaultReason, FaultState, IsolationReason
+
+__all__ = ["BrokerFaults"]
+
+_SLOW_START_STEPS: Final = 10
+_PERCENTILES: Final = (0.50, 0.99)
+
+
+class BrokerFaults:
+    """The faults of one broker; not thread-safe. Every `now` is in seconds of the monotonic clock."""
+
+    __slots__ = (
+        "_config",
+        "_ejected_until",
+        "_ejections",
+        "_reason",
+        "_rng",
+        "_unreachable_until",
+        "_until",
+        "failures_in_a_row",
+        "results",
+        "seen_at",
+        "suspected",
+    )
+
+    def __init__(self, config: FaultConfig, rng: random.Random, now: float) -> None:
+        self._config = config
+        self._rng = rng
+        self._until = -inf
+        self._reason: IsolationReason = "failure"
+        self._ejected_until = -inf
+        self._unreachable_until = -inf
+        self._ejections = 0
+        self.results = Results(config.window_s, config.ewma_alpha)
+        self.failures_in_a_row = 0
+        self.seen_at = now
+        self.suspected = False
+
+    # --- what happens to it ---------------------------------------------------------------------------------
+
+    def record(self, latency_s: float, now: float, *, failed: bool, reachable: bool | None) -> bool:
+        """Take in one result; return whether the broker may have to be treated otherwise than before."""
+        config = self._config
+        self.seen_at = now
+        self.results.record(latency_s, now, failed=failed)
+        changed = False
+        if failed:
+            self.failures_in_a_row += 1
+        else:
+            self.failures_in_a_row = 0
+            changed = self.suspected
+            self.suspected = False
+        for_s = config.ladder.isolation_s(latency_s, failed=failed) if config.ladder else 0.0
+        if for_s:
+            changed |= self._isolate(for_s, "failure" if failed else "latency", now)
+        if failed:
+            changed |= self._eject_if_due(now)
+        if reachable is None:
+            reachable = not (failed and config.detect)
+        return (self.found_reachable(now) if reachable else self._lost(now)) or changed
+
+    def found_reachable(self, now: float) -> bool:
+        """Set the reachable flag, and return whether that is new; an isolation goes on, as in RocketMQ."""
+        if self._unreachable_until <= now:
+            return False
+        self._unreachable_until = now
+        return True
+
+    def _lost(self, now: float) -> bool:
+        """Clear the reachable flag.
+
+        RocketMQ's stays so until a probe or a send succeeds. Here it has an end, in case that nobody probes.
+        """
+        until = now + self._config.max_isolation_s if self._config.detect else self._until
+        if until <= self._unreachable_until:
+            return False
+        self._ejections = self.ejections(now)
+        self._unreachable_until = until
+        return True
+
+    def _isolate(self, for_s: float, reason: IsolationReason, now: float) -> bool:
+        """Leave the broker alone for so long; an isolation is only ever extended, as in RocketMQ."""
+        if now + for_s <= self._until:
+            return False
+        self._ejections = self.ejections(now)
+        self._until = now + for_s
+        self._reason = reason
+        return True
+
+    def _eject_if_due(self, now: float) -> bool:
+        """Eject a broker that fails too much; what fails while it is ejected does not lengthen that."""
+        reason = self._why_eject(now) if self._ejected_until <= now else None
+        if reason is None:
+            return False
+        config = self._config
+        ejections = self.ejections(now) + 1
+        for_s = min(config.base_isolation_s * ejections, config.max_isolation_s)
+        for_s *= 1 + config.jitter_share * self._rng.random()
+        changed = self._isolate(for_s, reason, now)
+        self._ejections = ejections
+        self._ejected_until = now + for_s
+        self.results.clear_counts()  # the next ejection is for what it does once it is back
+        return changed
+
+    def _why_eject(self, now: float) -> IsolationReason | None:
+        config = self._config
+        if config.consecutive_failures and self.failures_in_a_row >= config.consecutive_failures:
+            return "consecutive"
+        if config.min_success_rate:
+            good, bad = self.results.counts(now)
+            if good + bad >= config.min_results and good < config.min_success_rate * (good + bad):
+                return "success-rate"
+        return None
+
+    # --- how it is treated ----------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> float:
+        """When it is no longer left alone for what it did to us."""
+        return max(self._until, self._unreachable_until)
+
+    def reachable(self, now: float) -> bool:
+        """RocketMQ's reachable flag."""
+        return self._unreachable_until <= now
+
+    def reason(self, now: float) -> IsolationReason | None:
+        """Why it is left alone; None = it is not, but for suspicion."""
+        if now >= self.end:
+            return None
+        return self._reason if self._until >= self._unreachable_until else "unreachable"
+
+    def share(self, now: float) -> float:
+        """Return the share of its turns that slow start leaves a broker that is not left alone."""
+        if now >= self.end + self._config.slow_start_s:
+            return 1.0
+        return max(self._config.smallest_share, self._step(now) / _SLOW_START_STEPS)
+
+    def ejections(self, now: float) -> int:
+        """Return how many ejections are not made up for yet."""
+        if self._ejections == 0 or now <= self.end:
+            return self._ejections
+        return max(0, self._ejections - int((now - self.end) // self._config.decay_s))
+
+    def next_change(self, now: float) -> float:
+        """Return when time alone changes how it is treated; inf = never."""
+        end, slow_start_s = self.end, self._config.slow_start_s
+        if now < end:
+            return end if self.reachable(now) else self._unreachable_until
+        if now < end + slow_start_s:
+            return end + slow_start_s * (self._step(now) + 1) / _SLOW_START_STEPS
+        return inf
+
+    def _step(self, now: float) -> int:
+        """Slow start goes in steps, so that views need not be made anew at every choice."""
+        return int((now - self.end) / self._config.slow_start_s * _SLOW_START_STEPS)
+
+    def state(self, broker_name: str, now: float) -> FaultState:
+        """Return what is known of the broker."""
+        good, bad = self.results.counts(now)
+        p50_s, p99_s = self.results.percentiles_s(now, _PERCENTILES)
+        reason: FaultReason | None = self.reason(now) or ("suspected" if self.suspected else None)
+        return FaultState(
+            broker_name=broker_name,
+            isolated_for_s=max(0.0, self.end - now),
+            reason=reason,
+            reachable=self.reachable(now),
+            suspected=self.suspected,
+            share=0.0 if reason else self.share(now),
+            ewma_latency_s=self.results.ewma_latency_s,
+            p50_latency_s=p50_s,
+            p99_latency_s=p99_s,
+            success_rate=good / (good + bad) if good + bad else None,
+            consecutive_failures=self.failures_in_a_row,
+            ejections=self.ejections(now),
+        )

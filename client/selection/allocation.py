@@ -1,0 +1,229 @@
+"""Which queues a member of a consumer group reads: the answers of RocketMQ's AllocateMessageQueue strategies.
+
+Every member computes its own part; they agree when they see the same queues and the same members.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import md5
+from typing import Final, Protocol, TypeVar
+
+from ...registry.checks import check_int
+from ...registry.errors import InvalidInput
+from ...registry.model import MessageQueue
+
+__all__ = [
+    "AllocateAveragely",
+    "AllocateAveragelyByCircle",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateStrategy",
+]
+
+_T = TypeVar("_T")
+
+_MAX_VIRTUAL_NODES: Final = 10_000
+_ROOM_AND_NAME: Final = 2
+
+
+class AllocateStrategy(Protocol):
+    """Gives each queue to one member; the order in which queues and members are given must not matter."""
+
+    def allocate(
+        self,
+        consumer_group: str,
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return the queues of one member; none if the group does not know it (yet).
+
+        Raises InvalidInput for an empty member id.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragely:
+    """Equal runs of neighbouring queues (RocketMQ: AllocateMessageQueueAveragely, its default)."""
+
+    def allocate(
+        self,
+        consumer_group: str,  # noqa: ARG002 - the interface is RocketMQ's
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return one run: the first members have one queue more if it does not come out even."""
+        members, ordered = _members(member_id, member_ids), _ordered(queues)
+        if member_id not in members:
+            return ()
+        index = members.index(member_id)
+        each, left_over = divmod(len(ordered), len(members))
+        start = index * each + min(index, left_over)
+        return tuple(ordered[start : start + each + (index < left_over)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragelyByCircle:
+    """Queues dealt out like cards (RocketMQ: AllocateMessageQueueAveragelyByCircle)."""
+
+    def allocate(
+        self,
+        consumer_group: str,  # noqa: ARG002
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return every n-th queue of n members."""
+        members = _members(member_id, member_ids)
+        if member_id not in members:
+            return ()
+        return tuple(_ordered(queues)[members.index(member_id) :: len(members)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateConsistentHash:
+    """Few queues change hands when members come and go (RocketMQ: AllocateMessageQueueConsistentHash).
+
+    The ring is that of ConsistentHashRouter: the first four bytes of MD5. Raises InvalidInput for a number of
+    virtual nodes outside 1..10000.
+    """
+
+    virtual_nodes: int = 10
+    """Places on the ring for each member: more = more even, and slower."""
+
+    def __post_init__(self) -> None:
+        check_int("virtual_nodes", self.virtual_nodes, 1, _MAX_VIRTUAL_NODES)
+
+    def allocate(
+        self,
+        consumer_group: str,  # noqa: ARG002
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return the queues whose next place on the ring is the member's."""
+        members = _members(member_id, member_ids)
+        if member_id not in members:
+            return ()
+        ring = {_hash(f"{member}-{node}"): member for member in members for node in range(self.virtual_nodes)}
+        places = sorted(ring)
+
+        def holder(queue: MessageQueue) -> str:
+            return ring[places[bisect_left(places, _hash(_as_java_prints(queue))) % len(places)]]
+
+        return tuple([queue for queue in _ordered(queues) if holder(queue) == member_id])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMachineRoomNearby:
+    """Queues stay in their zone while it has a member; those of other zones are shared by all.
+
+    Source: AllocateMachineRoomNearby and its MachineRoomResolver.
+    """
+
+    inner: AllocateStrategy
+    """Allocates the queues of one zone."""
+
+    zone_of_queue: Callable[[MessageQueue], str]
+    zone_of_member: Callable[[str], str]
+
+    def allocate(
+        self,
+        consumer_group: str,
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return those of the own zone, then those of zones without a member.
+
+        Raises InvalidInput for an empty member id or an empty zone.
+        """
+        members = _members(member_id, member_ids)
+        if member_id not in members:
+            return ()
+        queues_by_zone = _by_zone(_ordered(queues), self.zone_of_queue)
+        members_by_zone = _by_zone(members, self.zone_of_member)
+        own = self.zone_of_member(member_id)
+        found = self.inner.allocate(
+            consumer_group, member_id, queues_by_zone.get(own, ()), members_by_zone[own]
+        )
+        for zone in sorted(queues_by_zone.keys() - members_by_zone.keys(), key=_as_java_sorts):
+            found += self.inner.allocate(consumer_group, member_id, queues_by_zone[zone], members)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateByMachineRoom:
+    """Only queues of brokers that are named `<room>@<name>`, of these rooms.
+
+    Source: AllocateMessageQueueByMachineRoom; there the rooms are called consumeridcs.
+    """
+
+    rooms: frozenset[str]
+
+    def allocate(
+        self,
+        consumer_group: str,  # noqa: ARG002
+        member_id: str,
+        queues: Collection[MessageQueue],
+        member_ids: Collection[str],
+    ) -> tuple[MessageQueue, ...]:
+        """Return a run of neighbouring queues, and one of those that are left over at the end."""
+        members = _members(member_id, member_ids)
+        if member_id not in members:
+            return ()
+        ours = [queue for queue in _ordered(queues) if self._is_ours(queue)]
+        index = members.index(member_id)
+        each = len(ours) // len(members)
+        left_over = ours[each * len(members) :]
+        return tuple(ours[index * each : (index + 1) * each] + left_over[index : index + 1])
+
+    def _is_ours(self, queue: MessageQueue) -> bool:
+        parts = queue.broker_name.rstrip("@").split("@")  # Java's split drops empty parts at the end
+        return len(parts) == _ROOM_AND_NAME and parts[0] in self.rooms
+
+
+def _members(member_id: str, member_ids: Iterable[str]) -> list[str]:
+    """Return the members in the order that all of them use (RebalanceImpl sorts before it allocates)."""
+    if not member_id:
+        raise InvalidInput("member_id: must not be empty")
+    return sorted(set(member_ids), key=_as_java_sorts)
+
+
+def _ordered(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    """Sort as MessageQueue.compareTo: topic, broker name, queue id."""
+
+    def place(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+        return _as_java_sorts(queue.topic), _as_java_sorts(queue.broker_name), queue.queue_id
+
+    return sorted(queues, key=place)
+
+
+def _as_java_sorts(text: str) -> bytes:
+    """Return what sorts as Java's String.compareTo, which compares UTF-16 units and not code points."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _as_java_prints(queue: MessageQueue) -> str:
+    topic, broker_name, queue_id, _ = queue
+    return f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
+
+
+def _by_zone(things: Iterable[_T], zone_of: Callable[[_T], str]) -> dict[str, Sequence[_T]]:
+    zones: dict[str, list[_T]] = {}
+    for thing in things:
+        zone = zone_of(thing)
+        if not zone:
+            raise InvalidInput(f"zone of {thing!r}: must not be empty")
+        zones.setdefault(zone, []).append(thing)
+    return dict(zones)
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(md5(name.encode(), usedforsecurity=False).digest()[:4])

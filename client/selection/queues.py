@@ -1,0 +1,85 @@
+"""What a route means to a producer and to a consumer, as RocketMQ's clients derive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+
+from ...registry.model import MessageQueue, QueueData, QueueMapping, TopicRoute
+from .addresses import find_address
+
+__all__ = ["is_static", "publish_queues", "subscribe_queues"]
+
+
+def is_static(route: TopicRoute) -> bool:
+    """Whether the topic has logical queues, which keep their ids when they move (RocketMQ: static topic)."""
+    return any(data.queue_mapping is not None for data in route.queue_datas)
+
+
+def publish_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
+    """Return the queues to send to: writable, on a live master, sorted by broker name and queue id.
+
+    Of a static topic: its logical queues, sorted by id, each at the broker that holds it now.
+    Source: MQClientInstance.topicRouteData2TopicPublishInfo.
+    """
+    masters = {broker.broker_name: broker.master_address for broker in route.broker_datas}
+    addresses = {
+        data.broker_name: address
+        for data in route.queue_datas
+        if data.writable and (address := masters.get(data.broker_name)) is not None
+    }
+    return _queues(route, addresses, attrgetter("write_queue_nums"))
+
+
+def subscribe_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
+    """Return the queues to pull from: readable, at the master or else at the live replica with the lowest id.
+
+    Of a static topic: as publish_queues.
+    Source: MQClientInstance.topicRouteData2TopicSubscribeInfo and findBrokerAddressInSubscribe.
+    """
+    found = {broker.broker_name: find_address(broker) for broker in route.broker_datas}
+    addresses = {
+        data.broker_name: place[0]
+        for data in route.queue_datas
+        if data.readable and (place := found.get(data.broker_name)) is not None
+    }
+    return _queues(route, addresses, attrgetter("read_queue_nums"))
+
+
+def _queues(
+    route: TopicRoute, addresses: Mapping[str, str], count: Callable[[QueueData], int]
+) -> tuple[MessageQueue, ...]:
+    if is_static(route):
+        return _logical_queues(route, addresses)
+    return tuple(
+        MessageQueue(route.topic, data.broker_name, queue_id, addresses[data.broker_name])
+        for data in sorted(route.queue_datas, key=attrgetter("broker_name"))
+        if data.broker_name in addresses
+        for queue_id in range(count(data))
+    )
+
+
+def _logical_queues(route: TopicRoute, addresses: Mapping[str, str]) -> tuple[MessageQueue, ...]:
+    """Give each logical queue to the broker with the newest claim to it.
+
+    They carry the broker's own name, where RocketMQ puts a stand-in and looks the name up when it sends.
+    Source: ClientMetadata.topicRouteData2EndpointsForStaticTopic.
+    """
+    mappings = [
+        (data.queue_mapping, data.broker_name) for data in route.queue_datas if data.queue_mapping is not None
+    ]
+    mappings.sort(key=lambda claim: (claim[0].epoch, claim[1]))
+    totals: dict[str, int] = {}
+    holders: dict[tuple[int, str], str] = {}
+    for mapping, broker_name in mappings:
+        totals[mapping.scope] = max(totals.get(mapping.scope, 0), mapping.total_queues)
+        holders.update(dict.fromkeys(_claims(mapping), broker_name))
+    return tuple(
+        MessageQueue(route.topic, broker_name, logical_id, addresses[broker_name])
+        for (logical_id, scope), broker_name in sorted(holders.items())
+        if broker_name in addresses and logical_id < totals[scope]
+    )
+
+
+def _claims(mapping: QueueMapping) -> list[tuple[int, str]]:
+    return [(logical_id, mapping.scope) for logical_id in mapping.current_ids]

@@ -1,0 +1,113 @@
+"""What callers get: made from the cache when first asked for, thrown away when it is no longer so."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from ..registry.model import TopicRoute
+from .cache import RouteCache
+from .config import ClientConfig
+from .route import Route
+from .selection import PublishView
+
+__all__ = ["Served"]
+
+_SPREAD: Final = 1_024
+"""Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
+
+
+class Served:
+    """Ready views and routes by topic: read without a lock; whoever calls a method holds the client's."""
+
+    def __init__(self, config: ClientConfig, cache: RouteCache, rng: random.Random) -> None:
+        self.views: dict[str, PublishView] = {}
+        self.routes: dict[str, Route] = {}
+        self._config = config
+        self._cache = cache
+        self._rng = rng
+        self._turns: dict[str, itertools.count[int]] = {}
+        self._generation = 0
+        self._generations: dict[str, int] = {}
+        self._borrowers: set[str] = set()
+        """Topics without brokers of their own, served by those of the default topic."""
+
+    def view(self, topic: str) -> PublishView | None:
+        """Return the view of a topic by what is known: by its own route, or else by the default topic's."""
+        route = self._cache.route(topic) or self._borrowed(topic)
+        if route is None:
+            return None
+        turns = self._turns.setdefault(topic, itertools.count(self._rng.randrange(_SPREAD)))
+        share = self._config.faults.max_isolated_share
+        view = PublishView(route, self._config.strategy, turns, max_isolated_share=share)
+        self.views[topic] = view
+        return view
+
+    def route(self, topic: str, as_of: float | None) -> Route | None:
+        """Return the route of a topic by what is known, if it is known; `as_of`: when it was confirmed."""
+        known = self._cache.route(topic)
+        if known is None:
+            return None
+        generation = self._generations.get(topic, 0)
+        route = Route(topic, known.queue_datas, known.broker_datas, generation, as_of)
+        self.routes[topic] = route
+        return route
+
+    def change(self, topics: Collection[str]) -> None:
+        """Throw away what is known of topics whose route became another one."""
+        self._generation += bool(topics)
+        for topic in topics:
+            self._generations[topic] = self._generation
+            self.views.pop(topic, None)
+            self.routes.pop(topic, None)
+        if self._config.default_topic in topics:
+            self.stop_borrowing()
+
+    def confirm(self) -> None:
+        """The store said again what it said before: routes are as young as that."""
+        self.routes.clear()
+        for topic in [topic for topic in self._borrowers if not self._cache.is_absent(topic)]:
+            self._borrowers.discard(topic)
+            self.views.pop(topic, None)
+
+    def stop_borrowing(self) -> None:
+        """Throw away what the default topic lent: whether topics exist has to be asked again."""
+        for topic in self._borrowers:
+            self.views.pop(topic, None)
+        self._borrowers.clear()
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Throw away all about topics that nobody needs any more."""
+        self.change(topics)
+        self._borrowers.difference_update(topics)
+        for topic in topics:
+            self._turns.pop(topic, None)
+            self._generations.pop(topic, None)
+
+    def start_anew(self) -> None:
+        """Begin at other queues: this process is a copy of one that goes on."""
+        self.views.clear()
+        self.routes.clear()
+        self._turns.clear()
+
+    def _borrowed(self, topic: str) -> TopicRoute | None:
+        """Return the default topic's route for another one (MQClientInstance, with TBW102), if there is one.
+
+        Source: MQClientInstance.updateTopicRouteInfoFromNameServer with isDefault.
+        """
+        if not self._config.default_topic or not self._cache.is_absent(topic):
+            return None
+        route = self._cache.route(self._config.default_topic)
+        if route is None:
+            return None
+        self._borrowers.add(topic)
+        most = self._config.default_topic_queues
+        rows = tuple(
+            replace(row, read_queue_nums=number, write_queue_nums=number)
+            for row in route.queue_datas
+            for number in (min(most, row.read_queue_nums),)
+        )
+        return TopicRoute(topic, rows, route.broker_datas)

@@ -1,0 +1,99 @@
+"""How far a client's view can be trusted: where it comes from, and when the store last confirmed it; pure."""
+
+from __future__ import annotations
+
+from .losses import HeldBack, Losses
+from .observing import Tell
+from .observing.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
+
+__all__ = ["Trust"]
+
+
+class Trust:
+    """What the store's answers and failures say of the view; `tell` hears of every change of that."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.source: Source = "none"
+        self.error: str | None = None
+        """What the store fails with; None = it does not."""
+
+        self.failures = 0
+        """So many in a row."""
+
+        self.answered_at: float | None = None
+        self._tell = tell
+        self.confirmed_at: float | None = None
+        self._all_read = False
+        """Whether everything was read since the start, or since changes were lost."""
+
+        self._held_since: float | None = None
+
+    def begin(self, source: Source) -> None:
+        """Take over what an earlier process knew, if anything."""
+        self._come_from(source, "")
+
+    def answered(self, now: float) -> None:
+        """Take in an answer; after a failure it takes a whole round of them."""
+        self.answered_at = now
+        if self.error is None:
+            self._come_from("live", "")
+
+    def caught_up(self) -> None:
+        """Everything that was due has been answered: trouble with the store is over."""
+        if self.error is not None:
+            reason, self.error, self.failures = self.error, None, 0
+            self._come_from("live", reason)
+
+    def failed(self, error: str) -> None:
+        """Take in a failure; the first of several is news."""
+        is_news, self.error = self.error is None, error
+        self.failures += 1
+        if is_news:
+            source: Source = self.source if self.answered_at is None else "memory"
+            self._tell(SourceChanged(self.source, source, error))
+            self.source = source
+
+    def confirmed(self, now: float, *, everything: bool, heard: bool) -> None:
+        """Take in that the table was read: some topics and all leases in use, or everything in use.
+
+        `heard`: whether the feed would have told of changes; what was not read is good only then.
+        """
+        if everything:
+            self._all_read = heard
+        if everything or (self._all_read and heard):
+            self.confirmed_at = now
+
+    def missed_changes(self) -> None:
+        """Some changes were not heard: what is known is no longer confirmed by their absence."""
+        self._all_read = False
+
+    def lost(self, position: str) -> None:
+        """The store lost the changes after a position."""
+        self._all_read = False
+        self._tell(FeedLost(position))
+
+    def judge(self, losses: Losses, before: HeldBack, confirmed_at: float | None) -> None:
+        """Tell when something begins to be held back, and when nothing is any more.
+
+        `confirmed_at`: when the store had last confirmed what it then lacked.
+        """
+        if losses.any_held and not before.names:
+            self._held_since = confirmed_at
+            brokers, topics = sorted(losses.brokers.held), sorted(losses.topics.held)
+            self._tell(LossHeld(tuple(brokers), tuple(topics)))
+        elif before.names and not losses.any_held:
+            self._held_since = None
+            self._tell(LossReleased(losses.how_it_ended(before)))
+
+    def as_of(self, asked_at: float | None, *, held: bool) -> float | None:
+        """Return when the store last confirmed a topic that it was asked for at `asked_at`; None = never."""
+        if held:
+            return self._held_since
+        return max((at for at in (self.confirmed_at, asked_at) if at is not None), default=None)
+
+    def _come_from(self, source: Source, reason: str) -> None:
+        if source != self.source:
+            self._tell(SourceChanged(self.source, source, reason))
+            self.source = source
+        elif reason:  # the first contact failed, and the next one did not
+            self._tell(SourceChanged(source, source, reason))

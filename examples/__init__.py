@@ -1,0 +1,1 @@
+"""Senders to paste from; the tests run each of them."""

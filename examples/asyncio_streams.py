@@ -1,0 +1,34 @@
+"""A sender over asyncio streams; the protocol is a line out, and a code and a remark back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sharedroutes.client import AsyncRouteClient, RetryPolicy
+from sharedroutes.client.errors import BrokerRefused
+from sharedroutes.registry import MessageQueue
+
+POLICY = RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)
+
+
+async def send(routes: AsyncRouteClient, topic: str, message: str) -> str:
+    """Return what a broker answered; raises AttemptsFailed, and NoRoute if nobody holds the topic."""
+    async for attempt in routes.attempts(topic, policy=POLICY):
+        async with attempt as queue:  # ends the block when its time is up
+            answer = await exchange(queue, message)
+    return answer
+
+
+async def exchange(queue: MessageQueue, message: str) -> str:
+    """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy knows."""
+    host, _, port = queue.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    try:
+        writer.write(f"{queue.topic} {queue.queue_id} {message}\n".encode())
+        await writer.drain()
+        code, _, remark = (await reader.readuntil(b"\n")).decode().strip().partition(" ")
+    finally:
+        writer.close()
+    if code != "0":
+        raise BrokerRefused(int(code), remark)
+    return remark

@@ -1,0 +1,70 @@
+"""One event of each kind, and clients to watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sharedroutes.client import Health
+from sharedroutes.client.observing.events import (
+    AttemptEnded,
+    BrokerIsolated,
+    BrokerReturned,
+    BrokersSuspected,
+    Event,
+    FeedLost,
+    LookupDone,
+    LossHeld,
+    LossReleased,
+    RoutesChanged,
+    SnapshotSaved,
+    SnapshotUnusable,
+    SourceChanged,
+)
+
+__all__ = ["ALL_EVENTS", "Fault", "StandIn"]
+
+UNKNOWING: Final = Health("none", None, None, None, (), 0)
+"""The health of a client that has not met the store."""
+
+ALL_EVENTS: Final[tuple[Event, ...]] = (
+    SourceChanged("live", "memory", "connection refused"),
+    FeedLost("1-0"),
+    RoutesChanged(("t", "u")),
+    LossHeld(("a",), ("t",)),
+    LossReleased("time"),
+    BrokerIsolated("a", "latency", 2.0),
+    BrokerReturned("a"),
+    BrokersSuspected(("a",)),
+    AttemptEnded("t", "a", 0.2, "ok"),
+    LookupDone(3, 1, 0.02),
+    SnapshotSaved(7),
+    SnapshotUnusable("/routes.json", "is empty", "read"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is remembered of a broker."""
+
+    isolated_for_s: float = 0.0
+    reachable: bool = True
+    suspected: bool = False
+
+
+@dataclass(eq=False)
+class StandIn:
+    """Stands in for a route client of either kind."""
+
+    state: Health = UNKNOWING
+    memory: dict[str, Fault] = field(default_factory=dict)
+    looks: int = 0
+
+    def health(self) -> Health:
+        """Return what the test says."""
+        self.looks += 1
+        return self.state
+
+    def faults(self) -> dict[str, Fault]:
+        """Return what the test says."""
+        return self.memory

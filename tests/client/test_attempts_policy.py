@@ -1,0 +1,153 @@
+"""What the end of an attempt means: errors, response codes, one-way sends; and what is said of the broker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sharedroutes.client import AttemptsFailed, RetryPolicy
+from sharedroutes.client.attempts import ONE_WAY_POLICY, RETRYABLE_CODES, ROCKETMQ_POLICY, ResponseCode
+from sharedroutes.client.errors import BrokerRefused
+from sharedroutes.client.observing.events import AttemptEnded
+from sharedroutes.registry import RegistryError
+from tests.client.attempting import QUEUES, RESET, Bench, script
+
+MESSAGE_ILLEGAL: Final = 13
+
+
+@pytest.fixture(params=["sync", "async"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(in_tasks=request.param == "async")
+
+
+class VendorError(Exception):
+    """What somebody else's client raises."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+class VendorLinkError(ConnectionError):
+    """A network error that carries a code as well."""
+
+    status = MESSAGE_ILLEGAL
+
+
+def status_of(error: Exception) -> int | None:
+    return getattr(error, "status", None)
+
+
+def test_the_codes_are_rocketmqs() -> None:
+    assert {1, 2, 14, 16, 17, 204, 205, 1500} == RETRYABLE_CODES
+    assert ResponseCode(17).name == "TOPIC_NOT_EXIST"
+
+
+@pytest.mark.parametrize("policy", [RetryPolicy(), ROCKETMQ_POLICY], ids=["default", "RocketMQ"])
+@pytest.mark.parametrize("code", sorted(RETRYABLE_CODES))
+async def test_a_refusal_with_a_retryable_code_is_tried_elsewhere(
+    bench: Bench, code: int, policy: RetryPolicy
+) -> None:
+    assert await bench.run(script(BrokerRefused(code, "busy"), "done"), policy) == "done"
+    assert bench.recorded == [("a", True), ("b", False)]
+
+
+async def test_a_refusal_with_another_code_passes_and_isolates_nobody(bench: Bench) -> None:
+    refused = BrokerRefused(MESSAGE_ILLEGAL, "too large")
+    with pytest.raises(BrokerRefused, match="code 13: too large") as raised:
+        await bench.run(script(refused))
+    assert raised.value is refused
+    assert bench.recorded == [("a", False)]
+
+
+async def test_as_in_rocketmq_a_refusal_with_another_code_passes_and_isolates(bench: Bench) -> None:
+    with pytest.raises(BrokerRefused):
+        await bench.run(script(BrokerRefused(MESSAGE_ILLEGAL)), ROCKETMQ_POLICY)
+    assert bench.recorded == [("a", True)]
+
+
+async def test_the_policy_finds_the_code_of_somebody_elses_error(bench: Bench) -> None:
+    policy = RetryPolicy(code_of=status_of, retry_codes=frozenset({503}))
+    assert await bench.run(script(VendorError(503), "done"), policy) == "done"
+    with pytest.raises(VendorError):
+        await bench.run(script(VendorError(400)), policy)
+    assert bench.recorded == [("a", True), ("b", False), ("a", False)]
+
+
+async def test_an_error_with_a_code_is_judged_by_the_code_alone(bench: Bench) -> None:
+    with pytest.raises(VendorLinkError):
+        await bench.run(script(VendorLinkError()), code_of=status_of)
+    assert bench.recorded == [("a", False)]
+
+
+async def test_an_error_without_a_code_is_judged_by_its_class(bench: Bench) -> None:
+    assert await bench.run(script(RESET, "done"), code_of=status_of) == "done"
+
+
+async def test_when_all_refuse_the_last_refusal_is_the_cause(bench: Bench) -> None:
+    with pytest.raises(AttemptsFailed, match="code 2: first; too") as failed:
+        await bench.run(script(*(BrokerRefused(2, "first; too") for _ in range(3))))
+    assert isinstance(failed.value.__cause__, BrokerRefused)
+    assert isinstance(failed.value.__cause__, RegistryError)
+
+
+def test_a_refusal_without_a_remark_says_the_code() -> None:
+    assert str(BrokerRefused(2)) == "the broker answered with code 2"
+
+
+async def test_of_a_one_way_send_only_the_failure_counts(bench: Bench) -> None:
+    await bench.run(script("sent"), ONE_WAY_POLICY)
+    with pytest.raises(ValueError, match="bad"):
+        await bench.run(script(ValueError("bad")), ONE_WAY_POLICY)
+    assert bench.recorded == []
+    with pytest.raises(AttemptsFailed) as failed:
+        await bench.run(script(RESET), ONE_WAY_POLICY)
+    assert len(failed.value.failures) == 1
+    assert bench.recorded == [("a", True)]
+
+
+def test_the_number_of_retries_of_a_policy_can_be_changed() -> None:
+    assert RetryPolicy.of(None, None) == RetryPolicy()
+    assert RetryPolicy.of(ONE_WAY_POLICY, None) is ONE_WAY_POLICY
+    changed = RetryPolicy.of(ONE_WAY_POLICY, 1)
+    assert (changed.retries, changed.one_way) == (1, True)
+
+
+REACHABLE: Final[dict[str, tuple[Exception | None, bool | None]]] = {
+    "a success": (None, None),
+    "a broken connection": (RESET, None),
+    "a refusal": (BrokerRefused(ResponseCode.SYSTEM_BUSY), False),
+    "an error of the caller's": (KeyError("x"), None),
+}
+
+
+@pytest.mark.parametrize("case", REACHABLE)
+def test_it_is_said_whether_the_broker_can_be_used(case: str) -> None:
+    error, reachable = REACHABLE[case]
+    bench = Bench()
+    log = bench.log(generation=lambda: 7)
+    log.leave(log.begin(QUEUES[0], 0.0), error, 0.5)
+    (one,) = bench.records
+    assert (one.broker_name, one.latency_s, one.reachable, one.generation) == ("a", 0.5, reachable, 7)
+
+
+def test_an_outcome_belongs_to_the_generation_in_which_it_began() -> None:
+    bench = Bench()
+    generation = 1
+    log = bench.log(generation=lambda: generation)
+    begun = log.begin(QUEUES[0], 0.0)
+    generation = 2
+    assert log.leave(begun, RESET, 0.5)
+    log.leave(log.begin(QUEUES[1], 1.0), None, 1.5)
+    assert [one.generation for one in bench.records] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(None, "ok"), (RESET, "failed"), (KeyError("x"), "error")], ids=repr
+)
+def test_the_end_of_an_attempt_is_told(error: Exception | None, outcome: str) -> None:
+    bench = Bench()
+    log = bench.log()
+    log.leave(log.begin(QUEUES[0], 0.0), error, 0.5)
+    assert bench.events == [AttemptEnded("t", "a", 0.5, outcome)]  # type: ignore[arg-type]  # a literal

@@ -1,0 +1,244 @@
+"""How long attempts may take, one and all together, and who is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from sharedroutes.client import AttemptsFailed, RetryPolicy
+from sharedroutes.client.observing.events import AttemptEnded
+from tests.client.attempting import QUEUES, RESET, Bench, script
+from tests.support import await_until
+
+A, B, C, _ = QUEUES
+OVERDUE = "time of the attempt was up"
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def hang(bench: Bench, policy: RetryPolicy) -> None:
+    async for attempt in bench.async_attempts(policy):
+        async with attempt:
+            await forever()
+
+
+# ---- what the log decides, at times that the test says
+
+
+def test_an_attempt_may_take_what_is_left_of_the_deadline() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0))
+    first = log.begin(A, 100.0)
+    assert first.timeout_s(100.0) == 3.0
+    assert first.timeout_s(101.0) == 2.0
+    assert log.leave(first, RESET, 102.0)
+    assert log.begin(B, 102.5).timeout_s(102.5) == 0.5
+
+
+def test_an_attempt_is_cut_short_only_while_another_can_follow() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0, retries=1))
+    first = log.begin(A, 100.0)
+    assert first.timeout_s(100.0) == 1.0
+    assert log.leave(first, RESET, 101.0)
+    assert log.begin(B, 101.0).timeout_s(101.0) == 2.0
+
+
+def test_an_attempt_is_not_given_more_than_the_deadline_leaves() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=2.0))
+    assert log.leave(log.begin(A, 100.0), RESET, 102.0)
+    assert log.begin(B, 102.0).timeout_s(102.0) == 1.0
+
+
+def test_without_limits_there_is_no_timeout() -> None:
+    assert Bench().log(RetryPolicy(deadline_s=None)).begin(A, 100.0).timeout_s(200.0) is None
+
+
+def test_a_timeout_is_never_nothing() -> None:  # sockets take 0 for: do not wait
+    assert Bench().log(RetryPolicy(deadline_s=3.0)).begin(A, 100.0).timeout_s(200.0) == 0.001
+
+
+def test_the_deadline_counts_from_the_first_attempt_on() -> None:  # a slow first lookup has its own deadline
+    log = Bench().log(RetryPolicy(deadline_s=3.0))
+    assert log.leave(log.begin(A, 1_000.0), RESET, 1_002.9)
+    with pytest.raises(AttemptsFailed, match=r"deadline of 3\.0 s") as failed:
+        log.begin(B, 1_003.0)  # choosing the queue took the rest
+    assert [failure.broker_name for failure in failed.value.failures] == ["a"]
+    assert log.over
+
+
+def test_a_failure_tells_when_it_began_and_how_long_it_took() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=None, retries=1))
+    assert log.leave(log.begin(A, 0.0), RESET, 1.5)
+    with pytest.raises(AttemptsFailed) as failed:
+        log.leave(log.begin(B, 2.0), RESET, 2.25)
+    assert [(one.began_s, one.latency_s) for one in failed.value.failures] == [(0.0, 1.5), (2.0, 0.25)]
+    assert "2. b, queue 0 (10.0.0.1:2), at 2000 ms, for 250 ms: ConnectionResetError" in str(failed.value)
+
+
+def test_another_broker_is_tried_at_once_and_a_failed_one_after_a_pause() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, pause_s=0.1))
+    assert log.pause_s(A, 0.0) == 0
+    assert log.leave(log.begin(A, 0.0), RESET, 0.0)
+    assert log.pause_s(B, 0.0) == 0
+    pauses = {log.pause_s(A, 0.0) for _ in range(50)}
+    assert all(0.05 <= pause_s <= 0.1 for pause_s in pauses)
+    assert len(pauses) > 1  # clients of one broker do not come back in step
+
+
+def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, pause_s=2.0))
+    assert log.leave(log.begin(A, 0.0), RESET, 2.5)
+    with pytest.raises(AttemptsFailed, match="deadline"):
+        log.pause_s(A, 2.5)
+
+
+def test_a_timer_that_is_early_does_not_make_room_for_another_attempt() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0))
+    with pytest.raises(AttemptsFailed, match="deadline"):
+        log.leave(log.begin(A, 0.0), TimeoutError(), 2.999, overdue=True)
+
+
+# ---- in threads
+
+
+def test_the_block_learns_how_long_it_may_take() -> None:
+    bench = Bench()
+    for attempt in bench.attempts(RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)):
+        with pytest.raises(RuntimeError, match="has not begun"):
+            _ = attempt.timeout_s
+        with attempt:
+            timeout_s = attempt.timeout_s
+            assert timeout_s is not None
+            assert 0 < timeout_s <= 1.0
+
+
+@pytest.mark.parametrize("in_tasks", [False, True], ids=["sync", "async"])
+async def test_the_only_broker_is_tried_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, *, in_tasks: bool
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(delay_s: float) -> None:
+        slept.append(delay_s)
+
+    monkeypatch.setattr("sharedroutes.client.attempts.loops.sleep", slept.append)
+    monkeypatch.setattr("sharedroutes.client.attempts.loops.asyncio.sleep", sleep)
+    bench = Bench(in_tasks=in_tasks)
+    bench.queues = (A,)
+    with pytest.raises(AttemptsFailed):
+        await bench.run(script(*[RESET] * 3), pause_s=0.5)
+    pauses = [pause_s for pause_s in slept if pause_s]  # choosing a queue yields in between
+    assert len(pauses) == 2
+    assert all(0.25 <= pause_s <= 0.5 for pause_s in pauses)
+
+
+# ---- in tasks, where the time is kept by force
+
+
+async def test_an_attempt_that_hangs_is_ended_and_another_broker_tried() -> None:
+    bench = Bench()
+    async for attempt in bench.async_attempts(RetryPolicy(attempt_timeout_s=0.01)):
+        async with attempt as queue:
+            if queue.broker_name == "a":
+                await forever()
+            assert queue.broker_name == "b"
+    assert bench.recorded == [("a", True), ("b", False)]
+    assert bench.records[0].latency_s >= 0.005
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_hanging_attempts_end_with_the_deadline() -> None:
+    bench = Bench()
+    with pytest.raises(AttemptsFailed, match="deadline") as failed:
+        await hang(bench, RetryPolicy(deadline_s=0.02))
+    assert isinstance(failed.value.__cause__, TimeoutError)
+    assert OVERDUE in str(failed.value)
+    assert isinstance(failed.value.__cause__.__cause__, asyncio.CancelledError)  # shows where it hung
+    assert bench.recorded == [("a", True)]
+
+
+async def test_an_attempt_that_is_ended_is_the_brokers_failure_whatever_the_policy_says() -> None:
+    bench = Bench()
+    with pytest.raises(AttemptsFailed, match=OVERDUE):
+        await hang(bench, RetryPolicy(deadline_s=0.01, retry_on=(KeyError,)))
+    assert bench.recorded == [("a", True)]
+
+
+async def test_who_cancels_an_attempt_is_obeyed_and_blames_nobody() -> None:
+    bench = Bench()
+
+    task = asyncio.create_task(hang(bench, RetryPolicy(deadline_s=60.0)))
+    await await_until(lambda: bench.avoided, description="an attempt is under way")
+    await asyncio.sleep(0)
+    task.cancel("stop")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert bench.records == []
+    assert bench.events == []
+
+
+async def test_who_cancels_just_as_the_time_is_up_is_obeyed() -> None:
+    bench = Bench()
+
+    async def send() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async for attempt in bench.async_attempts(RetryPolicy(attempt_timeout_s=0.01)):
+            async with attempt:
+                try:
+                    await forever()
+                except asyncio.CancelledError:
+                    task.cancel()
+                    raise
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(send())
+    assert bench.records == []
+
+
+async def test_a_timeout_of_the_callers_own_is_an_error_like_any_other() -> None:
+    bench = Bench()
+    async for attempt in bench.async_attempts(RetryPolicy(deadline_s=60.0)):
+        async with attempt as queue:
+            if queue.broker_name == "a":
+                await asyncio.wait_for(forever(), 0.01)
+    assert bench.recorded == [("a", True), ("b", False)]
+
+
+async def test_a_callers_timeout_around_all_attempts_ends_them() -> None:
+    bench = Bench()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(hang(bench, RetryPolicy(deadline_s=60.0)), 0.01)
+    assert bench.records == []
+
+
+async def test_without_limits_nothing_is_ended() -> None:
+    bench = Bench()
+    loop = asyncio.get_running_loop()
+    async for attempt in bench.async_attempts(RetryPolicy(deadline_s=None)):
+        async with attempt:
+            assert attempt.timeout_s is None
+            answered = loop.create_future()
+            loop.call_later(0.01, answered.set_result, None)
+            await answered
+    assert bench.recorded == [("a", False)]
+
+
+async def test_each_attempt_is_told_once() -> None:
+    bench = Bench()
+    ends = itertools.chain([RESET], itertools.repeat(None))
+    async for attempt in bench.async_attempts():
+        async with attempt:
+            if (error := next(ends)) is not None:
+                raise error
+    told = [event for event in bench.events if isinstance(event, AttemptEnded)]
+    assert [(one.topic, one.broker_name, one.outcome) for one in told] == [
+        ("t", "a", "failed"),
+        ("t", "b", "ok"),
+    ]
+    assert [one.latency_s for one in told] == [one.latency_s for one in bench.records]

@@ -1,0 +1,129 @@
+"""An operator says that a mass loss is true: over a real server that was restarted empty."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import prometheus_client
+import pytest
+
+from sharedroutes.client import ClientConfig
+from sharedroutes.client.observing.events import FeedLost, LossHeld, LossReleased
+from sharedroutes.client.observing.prometheus import PrometheusObserver
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from tests.client.clients import QUICK, AnyClient, ClientMaker, holders, until_held_by, until_in_place
+from tests.client.heard import Heard, plain
+from tests.registry.builders import broker, topics
+from tests.support import await_until
+
+EVERYTHING: Final = ("broker-a", "broker-b", "t0")
+
+
+def register_two(agent: RouteStore) -> None:
+    for name in ("broker-a", "broker-b"):
+        agent.register(broker(name), topics(1))
+
+
+async def lose_everything(client: AnyClient, server: EmbeddedServer) -> None:
+    """Let the client know two brokers, and their store be restarted empty."""
+    await until_in_place(client)
+    await until_held_by(client, "t0", "broker-a", "broker-b")
+    server.kill()
+    server.start()
+    await await_until(lambda: client.health().held == EVERYTHING, description="all is held")
+    await until_in_place(client)
+
+
+async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    heard = Heard()
+    register_two(own_agent)
+    async with make_client(own_server.url, observers=(heard,)) as client:
+        await lose_everything(client, own_server)
+        assert await holders(client, "t0") == {"broker-a", "broker-b"}
+        assert heard.all(LossReleased) == []
+        plain(client).accept()
+        await until_held_by(client, "t0")
+        await await_until(lambda: not client.health().held, description="nothing is held")
+        assert client.health().source == "live"
+    held = heard.all(LossHeld)
+    assert len(heard.all(FeedLost)) <= 1  # who had read no change lost none
+    assert len(held) == 1
+    assert {*held[0].brokers, *held[0].topics} <= {*EVERYTHING}
+    assert heard.all(LossReleased) == [LossReleased("accepted")]
+
+
+async def test_after_it_brokers_come_back_and_the_next_mass_loss_is_held_again(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    heard = Heard()
+    register_two(own_agent)
+    async with make_client(own_server.url, observers=(heard,)) as client:
+        await lose_everything(client, own_server)
+        plain(client).accept()
+        await until_held_by(client, "t0")
+        register_two(own_agent)
+        await lose_everything(client, own_server)
+        assert await holders(client, "t0") == {"broker-a", "broker-b"}
+    assert heard.all(LossReleased) == [LossReleased("accepted")]
+    assert len(heard.all(LossHeld)) == 2
+
+
+async def test_what_an_operator_says_while_the_store_is_away_holds_for_its_first_answers(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    register_two(own_agent)
+    async with make_client(own_server.url) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        own_server.kill()
+        await await_until(lambda: client.health().last_error, description="the store is away")
+        plain(client).accept()
+        assert await holders(client, "t0") == {"broker-a", "broker-b"}
+        own_server.start()
+        await until_held_by(client, "t0")
+        await await_until(lambda: not client.health().held, description="nothing is held")
+
+
+@pytest.mark.parametrize("config", [QUICK, replace(QUICK, tail_s=1.0)], ids=["quick", "default tail"])
+async def test_without_a_loss_it_changes_nothing(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, config: ClientConfig
+) -> None:
+    heard = Heard()
+    register_two(agent)
+    async with make_client(redis_url, config, observers=(heard,)) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        plain(client).accept()
+        await await_until(
+            lambda: plain(client)._core._cache.losses._accepted is None, description="all was read"
+        )
+        assert await holders(client, "t0") == {"broker-a", "broker-b"}
+    assert heard.all(LossHeld) == []
+    assert heard.all(LossReleased) == []
+
+
+async def test_holding_and_accepting_are_counted(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    metrics = prometheus_client.CollectorRegistry()
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.get_sample_value(f"sharedroutes_client_{name}", {"client": "c", **labels})
+
+    async def until(name: str, number: float, **labels: str) -> None:
+        await await_until(lambda: value(name, **labels) == number, description=f"{name} is {number}")
+
+    register_two(own_agent)
+    observer = PrometheusObserver(metrics, name="c")
+    async with make_client(own_server.url, observers=(observer,)) as client:
+        observer.watch(plain(client))
+        await lose_everything(client, own_server)
+        assert value("held") == 3
+        await until("losses_held_total", 1)
+        plain(client).accept()
+        await until("losses_released_total", 1, how="accepted")
+        assert value("held") == 0
+        assert value("losses_held_total") == 1

@@ -1,0 +1,300 @@
+"""Fleet hints among running clients: who has not met a fault yet goes round it."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Final
+
+import pytest
+import redis
+
+from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.observing.events import BrokersSuspected
+from sharedroutes.registry import ChangePage, EmbeddedServer, Role, RouteStore, acl_rules
+from sharedroutes.registry.keys import Keys
+from tests.client.clients import QUICK, AnyClient, ClientMaker, until_held_by, until_in_place
+from tests.client.fake_table import FakeTable
+from tests.client.heard import Heard, plain
+from tests.registry.builders import broker, topics
+from tests.support import await_until
+
+KEY: Final = Keys("sharedroutes").hints
+NAMES: Final = ("broker-a", "broker-b", "broker-c", "broker-d")
+HINTS: Final = HintConfig(failures_before_hint=2, min_interval_s=0.05, ttl_s=30.0)
+"""Given at once, and until they are withdrawn: no test lasts so long that one ends by itself."""
+
+PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one test
+
+
+@pytest.fixture
+def four(agent: RouteStore) -> RouteStore:
+    """Return a store on the shared server in which four brokers hold topic t0."""
+    register_four(agent)
+    return agent
+
+
+def register_four(agent: RouteStore) -> None:
+    for name in NAMES:
+        agent.register(broker(name), topics(1))
+
+
+async def learn(client: AnyClient) -> None:
+    await until_in_place(client)
+    await until_held_by(client, "t0", *NAMES)
+
+
+def fail(client: AnyClient, name: str) -> None:
+    """Let a client not reach a broker so often that it makes a hint."""
+    for _ in range(HINTS.failures_before_hint):
+        plain(client).record(name, 0.01, failed=True)
+
+
+def suspected(client: AnyClient) -> set[str]:
+    return {name for name, state in plain(client).faults().items() if state.suspected}
+
+
+async def until_suspected(client: AnyClient, *names: str) -> None:
+    await await_until(lambda: suspected(client) == {*names}, description=f"{names} are suspected")
+
+
+async def select(client: AnyClient) -> set[str]:
+    return {(await client.select_queue("t0")).broker_name for _ in range(40)}
+
+
+@contextlib.asynccontextmanager
+async def several(make_client: ClientMaker, url: str, count: int) -> AsyncIterator[list[AnyClient]]:
+    """Yield running clients that know the topic."""
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(make_client(url, QUICK, hints=HINTS)) for _ in range(count)
+        ]
+        for client in clients:
+            await learn(client)
+        yield clients
+
+
+# --- among honest clients -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("four")
+async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_failure(
+    make_client: ClientMaker, redis_url: str
+) -> None:
+    heard = Heard()
+    async with (
+        several(make_client, redis_url, 3) as failing,
+        make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as fourth,
+    ):
+        await learn(fourth)
+        assert await select(fourth) == {*NAMES}
+        for client in failing[:2]:
+            fail(client, "broker-a")
+        fail(failing[2], "broker-b")
+        fail(failing[2], "broker-a")
+        await until_suspected(fourth, "broker-a")
+        assert await select(fourth) == {"broker-b", "broker-c", "broker-d"}
+        state = plain(fourth).faults()["broker-a"]
+        assert (state.consecutive_failures, state.isolated_for_s, state.reason) == (0, 0.0, "suspected")
+        assert "broker-b" not in plain(fourth).faults()
+    assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-a",))]
+
+
+@pytest.mark.usefixtures("four")
+async def test_a_client_of_either_kind_hears_those_of_the_other(redis_url: str) -> None:
+    config = replace(QUICK, hints=HINTS)
+    async with contextlib.AsyncExitStack() as stack:
+        threads = [stack.enter_context(RouteClient.from_url(redis_url, config)) for _ in range(2)]
+        tasks = [
+            await stack.enter_async_context(AsyncRouteClient.from_url(redis_url, config)) for _ in range(2)
+        ]
+        for client in threads:
+            client.prefetch(["t0"])
+        for task in tasks:
+            await learn(task)
+        for each in (*threads, tasks[0]):
+            for _ in range(HINTS.failures_before_hint):
+                each.record("broker-a", 0.01, failed=True)
+        await until_suspected(tasks[1], "broker-a")
+        assert await select(tasks[1]) == {"broker-b", "broker-c", "broker-d"}
+
+
+@pytest.mark.usefixtures("four")
+async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_is_used_again(
+    make_client: ClientMaker, redis_url: str, admin: redis.Redis
+) -> None:
+    heard = Heard()
+    async with (
+        several(make_client, redis_url, 3) as failing,
+        make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as fourth,
+    ):
+        await learn(fourth)
+        for client in failing:
+            fail(client, "broker-a")
+        await until_suspected(fourth, "broker-a")
+        plain(failing[1]).record("broker-a", 0.01)
+        await until_suspected(fourth)
+        assert await select(fourth) == {*NAMES}
+        assert admin.zcard(KEY) == 2
+        for client in (failing[0], failing[2]):
+            plain(client).record("broker-a", 0.01)
+        await await_until(lambda: not admin.exists(KEY), description="all hints are withdrawn")
+    assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-a",)), BrokersSuspected(())]
+
+
+@pytest.mark.usefixtures("four")
+async def test_a_success_of_ones_own_overrules_all_others(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    hints = replace(HINTS, own_success_s=3_600.0)
+    async with make_client(redis_url, QUICK, hints=hints) as client:
+        await learn(client)
+        plain(client).record("broker-a", 0.01)
+        for voice in ("x", "y", "z"):
+            agent.hint(voice, ["broker-a", "broker-b"], ttl_s=30.0)
+        await until_suspected(client, "broker-b")
+        assert await select(client) == {"broker-a", "broker-c", "broker-d"}
+
+
+# --- among others -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("four")
+async def test_a_single_client_that_lies_has_no_effect(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    heard = Heard()
+    async with make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as client:
+        await learn(client)
+        for _ in range(5):
+            agent.hint("liar", NAMES, ttl_s=60.0)
+        for voice in ("x", "y", "z"):  # they come after it, so who hears them has heard the liar
+            agent.hint(voice, ["broker-c"], ttl_s=30.0)
+        await until_suspected(client, "broker-c")
+        assert await select(client) == {"broker-a", "broker-b", "broker-d"}
+    assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-c",))]
+
+
+@pytest.mark.usefixtures("four")
+async def test_many_that_lie_cannot_make_a_client_suspect_all(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    async with make_client(redis_url, QUICK, hints=HINTS) as client:
+        await learn(client)
+        for number in range(8):
+            agent.hint(f"liar-{number}", NAMES, ttl_s=60.0)
+        await await_until(lambda: suspected(client), description="somebody is suspected")
+        assert len(suspected(client)) == 1
+        assert await select(client) == {*NAMES} - suspected(client)
+
+
+async def user_of(server: EmbeddedServer, role: Role) -> str:
+    """Make a user of this role; return the address with its name."""
+    with redis.Redis.from_url(server.url) as admin:
+        admin.execute_command(*acl_rules("sharedroutes", role, user="u", password=f">{PASSWORD}").split(" "))
+    return server.url.replace("//", f"//u:{PASSWORD}@")
+
+
+async def test_a_client_without_the_right_says_so_once_and_goes_on(
+    make_client: ClientMaker,
+    own_server: EmbeddedServer,
+    own_agent: RouteStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    register_four(own_agent)
+    url = await user_of(own_server, Role.READER)
+    async with make_client(url, QUICK, hints=HINTS) as client:
+        await learn(client)
+        fail(client, "broker-a")
+        await await_until(lambda: "takes no hints from this user" in caplog.text, description="it is said")
+        fail(client, "broker-b")
+        for voice in ("x", "y", "z"):
+            own_agent.hint(voice, ["broker-d"], ttl_s=30.0)
+        await until_suspected(client, "broker-d")
+        own_agent.register(broker("broker-e"), topics(1))
+        await until_held_by(client, "t0", *NAMES, "broker-e")
+        health = client.health()
+        assert (health.source, health.last_error) == ("live", None)
+    assert caplog.text.count("takes no hints from this user") == 1
+    assert {*own_agent.hints()} == {"broker-d"}
+
+
+async def test_a_hinter_may_give_hints(
+    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+) -> None:
+    register_four(own_agent)
+    url = await user_of(own_server, Role.HINTER)
+    async with make_client(url, QUICK, hints=HINTS) as client:
+        await learn(client)
+        fail(client, "broker-a")
+        await await_until(lambda: {*own_agent.hints()} == {"broker-a"}, description="the hint is given")
+
+
+@pytest.mark.usefixtures("four")
+async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    async with make_client(redis_url) as silent:
+        await learn(silent)
+        for _ in range(5):
+            fail(silent, "broker-a")
+        for number in range(3):  # each is heard of only after a chance to give hints
+            agent.register(broker(f"later-{number}"), topics(1, first=10 + number))
+            await until_held_by(silent, f"t{10 + number}", f"later-{number}")
+        assert not admin.exists(KEY)
+        async with several(make_client, redis_url, 1) as (giving,):
+            for voice in ("x", "y", "z"):
+                agent.hint(voice, ["broker-b"], ttl_s=30.0)
+            fail(giving, "broker-a")
+            await until_suspected(giving, "broker-b")
+            await await_until(lambda: len(agent.hints()) == 2, description="the hint is given")
+            assert len(agent.hints()["broker-a"]) == 1
+            assert suspected(silent) == set()
+            assert plain(silent)._core.hinting is None
+
+
+# --- what counts as out of reach ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def core() -> ClientCore:
+    core = ClientCore(ClientConfig(hints=HintConfig(failures_before_hint=1)), random.Random(1))
+    core.begin("1-0", 0.0)
+    return core
+
+
+def told(core: ClientCore) -> tuple[str, ...] | None:
+    assert core.hinting is not None
+    return core.hinting.to_tell(0.0)
+
+
+def test_a_failure_that_reached_nobody_makes_a_hint(core: ClientCore) -> None:
+    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    assert told(core) == ("a",)
+
+
+def test_a_failure_that_was_an_answer_makes_no_hint(core: ClientCore) -> None:
+    core.record("a", 0.0, 0.0, failed=True, reachable=True, generation=None)
+    assert told(core) is None
+
+
+def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
+    core: ClientCore, table: FakeTable
+) -> None:
+    began_in = core.faults.generation
+    core.offer_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
+    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=began_in)
+    assert told(core) is None
+
+
+def test_a_broker_that_is_started_anew_withdraws_what_was_said_of_it(
+    core: ClientCore, table: FakeTable
+) -> None:
+    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    assert told(core) == ("a",)
+    core.offer_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
+    assert core.hinting is not None
+    assert core.hinting.to_tell(100.0) == ()

@@ -1,0 +1,75 @@
+"""What importing the client does to a process: nothing; and what starting it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from sharedroutes.client import RouteClient
+from sharedroutes.registry import RouteStore
+from tests.client.clients import QUICK
+from tests.registry.builders import broker, topics
+
+SOURCES: Final = Path(__file__).parents[2] / "src"
+
+PROGRAM: Final = """
+import atexit, json, os, signal, sys, threading
+
+seen = []
+
+def noting(name, original):
+    def call(*arguments, **named):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if caller.partition(".")[0] == "sharedroutes":
+            seen.append(f"{name} in {caller}")
+        return original(*arguments, **named)
+    return call
+
+os.register_at_fork = noting("register_at_fork", os.register_at_fork)
+atexit.register = noting("atexit", atexit.register)
+signal.signal = noting("signal", signal.signal)
+WATCHED = ("socket.", "subprocess.", "_thread.start_new_thread", "os.fork")
+sys.addaudithook(lambda event, _: seen.append(event) if event.startswith(WATCHED) else None)
+
+files = set(os.listdir("/dev/fd"))
+import sharedroutes.client
+json.dump({
+    "seen": seen,
+    "threads": [thread.name for thread in threading.enumerate()],
+    "files": sorted(set(os.listdir("/dev/fd")) - files),
+}, sys.stdout)
+"""
+
+
+def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
+    done = subprocess.run(
+        (sys.executable, "-W", "error", "-c", PROGRAM),
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found == {"seen": [], "threads": ["MainThread"], "files": []}
+
+
+def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(
+    redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker(), topics(1))
+    before = {*threading.enumerate()}
+    client = RouteClient.from_url(redis_url, QUICK)
+    assert {*threading.enumerate()} == before
+    with client:
+        client.select_queue("t0")
+        started = {*threading.enumerate()} - before
+        assert started
+        assert all(thread.daemon and thread.name.startswith("sharedroutes-") for thread in started)
+    assert {*threading.enumerate()} == before

@@ -1,0 +1,164 @@
+"""What a client tells of losses that it holds back, and of the end of that."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.observing.events import (
+    Event,
+    FeedLost,
+    LookupDone,
+    LossHeld,
+    LossReleased,
+    RoutesChanged,
+)
+from tests.client.fake_table import FakeTable
+from tests.client.heard import HOLD_S, PLACE, TAIL_S, Heard, ask, begun, hear, look
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def core(heard: Heard) -> ClientCore:
+    """Return a core that has its place; what led there is not heard any more."""
+    core = begun(heard)
+    heard.take()
+    return core
+
+
+@pytest.fixture
+def known(core: ClientCore, table: FakeTable, heard: Heard) -> ClientCore:
+    """Return a core that knows topic t of broker a, and u of b, c and d."""
+    table.register("a", "t")
+    for name in ("b", "c", "d"):
+        table.register(name, "u")
+    ask(core, table, "t", "u")
+    look(core, table)
+    heard.take()
+    return core
+
+
+# --- losses that are held back ------------------------------------------------------------------------------
+
+
+def lose_everything(core: ClientCore, table: FakeTable, heard: Heard) -> None:
+    """Let the store be restarted empty, and the client find out at TAIL_S."""
+    table.lose_everything()
+    hear(core, lost=True)
+    core.begin("0-0", 0.0)
+    look(core, table, TAIL_S)
+    assert heard.take() == [
+        FeedLost(PLACE),
+        LookupDone(2, 2, 0.0),
+        LossHeld(("a", "b", "c", "d"), ("t", "u")),
+    ]
+
+
+def test_what_is_held_back_is_told_once_and_that_it_came_back_once(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    lose_everything(known, table, heard)
+    look(known, table, 2 * TAIL_S)
+    assert heard.take() == []
+    for name, topic in (("a", "t"), ("b", "u"), ("c", "u")):
+        hear(known, *table.register(name, topic), now=3.0)
+    look(known, table, 3.0)
+    assert heard.all(LossReleased) == []
+    hear(known, *table.register("d", "u"), now=4.0)
+    look(known, table, 4.0)
+    look(known, table, 5.0)
+    assert heard.all(LossReleased) == [LossReleased("returned")]
+    assert heard.all(LossHeld) == []
+
+
+def test_the_end_of_a_hold_that_ran_out_of_time_is_told(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    lose_everything(known, table, heard)
+    over = TAIL_S + HOLD_S
+    known._cache._refresh_at = over
+    look(known, table, over)
+    known._cache._refresh_at = over + TAIL_S
+    look(known, table, over + TAIL_S)
+    assert heard.all(LossReleased) == [LossReleased("time")]
+    assert [{*event.topics} for event in heard.all(RoutesChanged)] == [{"t", "u"}]
+
+
+def test_an_operators_word_is_told_when_it_takes_effect(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    lose_everything(known, table, heard)
+    known.accept(2.0)
+    assert heard.take() == []
+    look(known, table, 2.0)
+    changed, *others = heard.take()
+    assert isinstance(changed, RoutesChanged)
+    assert {*changed.topics} == {"t", "u"}
+    assert others == [LookupDone(2, 2, 0.0), LossReleased("accepted")]
+    look(known, table, 3.0)
+    assert heard.take() == []
+
+
+@pytest.mark.parametrize("how", ["confirmed", "returned"])
+def test_a_doubted_loss_is_told_and_what_the_second_look_says(
+    known: ClientCore, table: FakeTable, heard: Heard, how: str
+) -> None:
+    lease = table.leases["a", 0]
+    table.expire("a")
+    look(known, table, TAIL_S)
+    assert heard.take() == [LossHeld(("a",), ())]
+    if how == "returned":
+        table.leases["a", 0] = lease
+    look(known, table, 2 * TAIL_S)
+    expected: list[Event] = [] if how == "returned" else [RoutesChanged(("t",))]
+    released = [event for event in heard.events if isinstance(event, LossReleased)]
+    assert [event.how for event in released] == [how]
+    assert [event for event in heard.events if event not in released] == expected
+
+
+def test_a_part_that_was_held_and_is_believed_lost_has_not_returned(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    hear(known, table.come_up("a", 1))
+    look(known, table)
+    hear(known, lost=True)
+    known.begin("0-0", 0.0)
+    table.expire("a", 1)
+    look(known, table, TAIL_S)
+    assert heard.all(LossHeld) == [LossHeld(("a",), ())]
+    known._cache._refresh_at = TAIL_S + HOLD_S
+    look(known, table, TAIL_S + HOLD_S)
+    assert known.health(0.0).held == ()
+    assert heard.all(LossReleased) == [LossReleased("time")]
+
+
+def test_a_held_broker_that_says_itself_that_it_ends_ends_the_hold(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    table.expire("a")
+    look(known, table, TAIL_S)
+    hear(known, table.unregister("a"), now=TAIL_S)
+    look(known, table, TAIL_S)
+    look(known, table, 2 * TAIL_S)
+    assert known.health(0.0).held == ()
+    assert heard.all(LossHeld) == [LossHeld(("a",), ())]
+    assert heard.all(LossReleased) == [LossReleased("confirmed")]
+
+
+def test_a_held_topic_that_nobody_wants_any_more_ends_the_hold(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    del table.rows["t"]
+    known._cache._refresh_at = TAIL_S
+    request = known.due(TAIL_S)
+    assert request is not None
+    known.offer(request, table.answer(request), TAIL_S)
+    assert heard.all(LossHeld) == [LossHeld((), ("t",))]
+    known.forget(["t"])
+    look(known, table, 2 * TAIL_S)
+    assert known.health(0.0).held == ()
+    assert len(heard.all(LossReleased)) == 1

@@ -1,0 +1,143 @@
+"""A client of a registry that misbehaves in every way: who has a route gets a queue, and a good one."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
+from sharedroutes.client.core import ClientCore
+from sharedroutes.registry import Change, ChangePage
+from tests.client.fake_table import FakeTable
+
+TOPICS: Final = ("t0", "t1")
+BROKERS: Final = ("a", "b", "c", "d")
+CONFIG: Final = ClientConfig(
+    tail_s=1.0, refresh_s=20.0, jitter_s=0.0, missing_retry_s=0.0, guard_hold_s=30.0, faults=FaultConfig()
+)
+PLACE: Final = "1700000000000-1"
+
+
+class ClientUnderFaults(RuleBasedStateMachine):
+    """Brokers come and go, attempts end well or not, the store answers, fails or forgets."""
+
+    brokers = st.sampled_from(BROKERS)
+    topics = st.sampled_from(TOPICS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = FakeTable()
+        self.now = 0.0
+        self.last_failed: str | None = None
+
+    @initialize(seed=st.integers(0, 1_000), names=st.sets(brokers, min_size=1))
+    def start(self, seed: int, names: set[str]) -> None:
+        self.core = ClientCore(CONFIG, random.Random(seed))
+        self.core.begin(PLACE, self.now)
+        for name in names:
+            self.table.register(name, *TOPICS)
+        self.learn()
+
+    # --- the registry ---------------------------------------------------------------------------------------
+
+    @rule(name=brokers, told=st.booleans())
+    def a_broker_registers(self, name: str, told: bool) -> None:  # noqa: FBT001 - by name
+        self.tell(self.table.register(name, *TOPICS), told=told)
+
+    @rule(name=brokers, told=st.booleans())
+    def a_lease_ends(self, name: str, told: bool) -> None:  # noqa: FBT001 - by name
+        self.tell([self.table.expire(name)], told=told)
+
+    @rule(name=brokers)
+    def a_broker_unregisters(self, name: str) -> None:
+        if (name, 0) in self.table.leases:
+            self.tell([self.table.unregister(name)], told=True)
+
+    @rule()
+    def the_store_loses_everything(self) -> None:
+        self.table.lose_everything()
+        self.core.offer_page(ChangePage((), PLACE, lost=True, complete=True), self.now)
+        self.core.begin(PLACE, self.now)
+
+    @rule()
+    def the_store_answers(self) -> None:
+        self.learn()
+
+    @rule()
+    def the_store_fails(self) -> None:
+        assert 0 < self.core.failed(ConnectionError("down"), self.now) <= CONFIG.reconnect_s
+
+    @rule(seconds=st.sampled_from([0.01, 0.5, 2.0, 11.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    # --- attempts -------------------------------------------------------------------------------------------
+
+    @rule(topic=topics, failed=st.booleans(), latency_s=st.sampled_from([0.0, 0.06, 0.6, 20.0]))
+    def an_attempt_ends(self, topic: str, failed: bool, latency_s: float) -> None:  # noqa: FBT001 - by name
+        name = self.choose(topic, self.last_failed)
+        if name is not None:
+            if name == self.last_failed:
+                assert self.writable(topic) == {name}, "the broker that failed again, and another was there"
+            self.core.record(name, latency_s, self.now, failed=failed, reachable=None, generation=None)
+            self.last_failed = name if failed else None
+
+    # --- what must always hold ------------------------------------------------------------------------------
+
+    @invariant()
+    def who_has_a_route_gets_a_queue_of_it(self) -> None:
+        for topic in TOPICS:
+            names = self.writable(topic)
+            assert (self.choose(topic, None) in names) if names else (self.choose(topic, None) is None)
+            for avoid in names:
+                assert (self.choose(topic, avoid) != avoid) == (len(names) > 1)
+
+    @invariant()
+    def so_many_are_left_alone_as_may_be_and_no_more(self) -> None:
+        verdict = self.core.faults.verdict(self.now)
+        for topic in TOPICS:
+            names = self.writable(topic)
+            view = self.core.view(topic)
+            if view is None or not names or verdict.shares:  # who comes back slowly is chosen by chance
+                continue
+            chosen = {self.core.pick(topic, view, None, self.now).broker_name for _ in range(view.size)}
+            most = max(1, int(CONFIG.faults.max_isolated_share * len(names))) if len(names) > 1 else 0
+            assert len(names - chosen) == min(most, len(names & {*verdict.blocked}))
+            assert names - chosen <= {*verdict.blocked}
+
+    # --- helpers --------------------------------------------------------------------------------------------
+
+    def tell(self, changes: list[Change], *, told: bool) -> None:
+        if told:
+            self.core.offer_page(ChangePage(tuple(changes), PLACE, lost=False, complete=True), self.now)
+
+    def learn(self) -> None:
+        """Let the store answer all that is to be asked."""
+        asked = self.core.question(TOPICS, self.now).request
+        for request in (asked, self.core.due(self.now)):
+            if request is not None:
+                self.core.offer(request, self.table.answer(request), self.now)
+        self.core.caught_up()
+
+    def writable(self, topic: str) -> set[str]:
+        """Return the brokers of the known route that have a master."""
+        route = self.core.route(topic)
+        brokers = () if route is None else route.broker_datas
+        return {data.broker_name for data in brokers if data.master_address is not None}
+
+    def choose(self, topic: str, avoid: str | None) -> str | None:
+        view = self.core.view(topic)
+        if view is None:
+            return None
+        try:
+            return self.core.pick(topic, view, avoid, self.now).broker_name
+        except NoRoute:
+            return None
+
+
+TestClientUnderFaults = ClientUnderFaults.TestCase
+TestClientUnderFaults.settings = settings(max_examples=100, stateful_step_count=40)

@@ -1,0 +1,165 @@
+"""How a client tells of itself: once, in order, and while no lock is held."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sharedroutes.client import HintConfig
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.observing.events import (
+    BrokerIsolated,
+    BrokerReturned,
+    BrokersSuspected,
+    Event,
+    FeedLost,
+    LookupDone,
+    LossHeld,
+    LossReleased,
+    RoutesChanged,
+    SnapshotSaved,
+    SourceChanged,
+)
+from tests.client.fake_table import FakeTable
+from tests.client.heard import DOWN, PLACE, Heard, ask, begun, fail, hear, look, make_core
+
+SOON_S: Final = 10.0
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def core(heard: Heard) -> ClientCore:
+    """Return a core that has its place; what led there is not heard any more."""
+    core = begun(heard)
+    heard.take()
+    return core
+
+
+# --- how it is told -----------------------------------------------------------------------------------------
+
+
+class Asks:
+    """An observer that asks the client for whatever there is."""
+
+    def __init__(self) -> None:
+        self.core: ClientCore | None = None
+        self.heard: list[type] = []
+
+    def on_event(self, event: Event) -> None:
+        core = self.core
+        assert core is not None
+        core.health(0.0)
+        core.route("t")
+        core.view("u")
+        core.find_address("a", 0, only_this=False)
+        core.faults.states(0.0)
+        core.faults.verdict(0.0)
+        core.wait_s(0.0)
+        core.save_due(0.0)
+        core.doorbell(b"")
+        core.forget(["no-such"])
+        if isinstance(event, BrokerIsolated):
+            core.accept(0.0)
+        self.heard.append(type(event))
+
+
+def in_time(work: Callable[[], None]) -> None:
+    """Do something in a thread, which must not hang."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(SOON_S)
+    assert not thread.is_alive()
+
+
+def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path: Path) -> None:
+    asks = Asks()
+    core = asks.core = make_core(asks, snapshot_path=tmp_path / "routes.json", hints=HintConfig())
+    table.register("a", "t")
+
+    def everything() -> None:
+        core.failed(DOWN, 0.0)
+        core.begin(PLACE, 0.0)
+        ask(core, table, "t")
+        look(core, table)
+        core.caught_up()
+        fail(core, "a")
+        hear(core, table.come_up("a"))
+        look(core, table)
+        assert core.hinting is not None
+        core.hinting.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
+        core.save_snapshot(0.0)
+        hear(core, lost=True)
+        core.begin("0-0", 0.0)
+        table.lose_everything()
+        look(core, table, 0.5)
+        core.accept(0.5)
+        look(core, table, 0.5)
+
+    in_time(everything)
+    assert {*asks.heard} >= {
+        SourceChanged,
+        RoutesChanged,
+        LookupDone,
+        BrokerIsolated,
+        BrokerReturned,
+        BrokersSuspected,
+        SnapshotSaved,
+        FeedLost,
+        LossHeld,
+        LossReleased,
+    }
+
+
+class Looks:
+    """An observer that looks a topic up as soon as it hears that changes were lost."""
+
+    def __init__(self, table: FakeTable) -> None:
+        self.core: ClientCore | None = None
+        self.table = table
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, FeedLost):
+            assert self.core is not None
+            ask(self.core, self.table, "t")
+
+
+def test_what_an_observer_causes_is_told_after_what_it_was_told(heard: Heard, table: FakeTable) -> None:
+    looks = Looks(table)
+    core = looks.core = make_core(looks, heard)
+    core.begin(PLACE, 0.0)
+    heard.take()
+    table.register("a", "t")
+    hear(core, lost=True)
+    assert heard.take() == [FeedLost(PLACE), RoutesChanged(("t",)), LookupDone(1, 0, 0.25)]
+
+
+def test_each_event_is_told_once_whichever_thread_it_happens_on(
+    core: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    def work(number: int) -> None:
+        for count in range(50):
+            ask(core, table, *(f"t{number}-{count}-{topic}" for topic in range(number + 1)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts = [event.topics for event in heard.all(LookupDone)]
+    assert {count: counts.count(count) for count in {*counts}} == {1: 50, 2: 50, 3: 50, 4: 50}
+
+
+def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: ClientCore, heard: Heard) -> None:
+    core.hold_still()
+    core._events.append(FeedLost("of the original"))
+    core.start_anew()
+    core.failed(DOWN, 0.0)
+    assert heard.take() == [SourceChanged("live", "memory", "down")]

@@ -1,0 +1,170 @@
+"""Which losses are believed: the guard, the feed's word, a second look, an operator's word."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sharedroutes.client.guard import MassLossGuard
+from sharedroutes.client.losses import Belief, HeldBack, Kept, Losses
+
+HOLD_S: Final = 30.0
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def losses() -> Losses:
+    return Losses(MassLossGuard(0.5, HOLD_S))
+
+
+# --- what one kind of names is kept for ---------------------------------------------------------------------
+
+
+def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(kept: Kept) -> None:
+    assert kept.doubts("a", 7)
+    kept.hold("a", 7)
+    assert kept.doubts("a", 7)
+    assert not kept.doubts("a", 8)
+    assert kept.doubts("b", 8)
+
+
+def test_an_answer_to_an_earlier_request_is_no_second_word(kept: Kept) -> None:
+    kept.hold("a", 7)
+    assert kept.doubts("a", 6)
+
+
+def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: Kept) -> None:
+    kept.hold("a", 7)
+    kept.hold("a", 8)
+    assert not kept.doubts("a", 8)
+
+
+def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: Kept) -> None:
+    kept.announced(["a", "b"])
+    assert not kept.doubts("a", 1)
+    assert not kept.doubts("b", 1)
+    assert kept.doubts("c", 1)
+    assert not kept.held
+
+
+def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: Kept) -> None:
+    kept.hold("a", 7)
+    kept.announced(["b"])
+    for name in ("a", "b", "never mentioned"):
+        kept.settle(name)
+        assert kept.doubts(name, 8)
+
+
+def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: Kept) -> None:
+    kept.announced(["a"])
+    kept.hold("a", 7)
+    kept.hold("b", 7)
+    kept.settle("a")
+    kept.settle("never mentioned")
+    assert kept.held == {"b"}
+    assert kept.doubts("a", 8)
+
+
+# --- how an end is called -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("believed", "until", "accepted", "how"),
+    [
+        ("", None, False, "returned"),
+        ("", 10.0, True, "returned"),
+        ("t", None, False, "confirmed"),
+        ("a", 10.0, False, "time"),
+        ("at", 10.0, False, "time"),
+        ("at", None, True, "accepted"),
+        ("a", 9.0, True, "accepted"),
+    ],
+)
+def test_an_end_is_called_by_what_brought_it(
+    losses: Losses,
+    believed: str,
+    until: float | None,
+    accepted: bool,  # noqa: FBT001 - a parameter
+    how: str,
+) -> None:
+    losses.brokers.hold("a", 1)
+    losses.topics.hold("t", 1)
+    for kept, name in ((losses.brokers, "a"), (losses.topics, "t")):
+        (kept.believe if name in believed else kept.settle)(name)
+    before = HeldBack(frozenset({"a", "t"}), until, is_accepted=accepted)
+    assert losses.how_it_ended(before) == how
+    assert losses.how_it_ended(before) == "returned", "the next end is judged by itself"
+
+
+def test_the_loss_of_what_was_not_held_says_nothing_of_what_was(losses: Losses) -> None:
+    losses.brokers.hold("a", 1)
+    losses.brokers.believe("another")
+    losses.brokers.settle("a")
+    assert losses.how_it_ended(HeldBack(frozenset({"a"}), None, is_accepted=False)) == "returned"
+
+
+# --- both kinds together ------------------------------------------------------------------------------------
+
+
+def beliefs(losses: Losses, *lost: int, known: int = 4, now: float = 0.0, number: int = 1) -> list[Belief]:
+    return [losses.belief(number, known, count, now) for count in lost]
+
+
+def test_many_losses_are_held_and_few_are_doubted(losses: Losses) -> None:
+    assert beliefs(losses, 0, 1, 2) == ["doubt"] * 3
+    assert beliefs(losses, 3, 1, 0) == ["hold"] * 3
+
+
+def test_losses_are_held_until_the_time_is_over_and_judged_anew_then(losses: Losses) -> None:
+    assert beliefs(losses, 3) == ["hold"]
+    assert beliefs(losses, 3, now=HOLD_S - 0.1) == ["hold"]
+    assert beliefs(losses, 3, 1, now=HOLD_S) == ["doubt", "doubt"]
+    assert beliefs(losses, 3, now=HOLD_S) == ["hold"]
+
+
+def test_what_an_operator_accepts_is_believed_whatever_it_lacks(losses: Losses) -> None:
+    beliefs(losses, 3)
+    losses.accept(5)
+    assert losses.guard.until is None
+    assert beliefs(losses, 4, 1, number=6) == ["believe", "believe"]
+    assert losses.guard.until is None
+
+
+def test_an_answer_to_what_was_asked_before_is_not_what_the_operator_accepted(losses: Losses) -> None:
+    losses.accept(5)
+    assert beliefs(losses, 3, number=5) == ["hold"]
+    assert beliefs(losses, 3, number=6) == ["believe"]
+
+
+def test_an_operators_word_holds_until_everything_was_read_since(losses: Losses) -> None:
+    losses.accept(5)
+    losses.all_read(5)
+    assert beliefs(losses, 3, number=6) == ["believe"]
+    losses.all_read(6)
+    assert beliefs(losses, 1, 3, number=7) == ["doubt", "hold"]
+
+
+def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losses: Losses) -> None:
+    losses.guard.arm(0.0)
+    losses.topics.hold("t", 1)
+    losses.all_read(1)
+    assert losses.guard.until is not None
+    losses.topics.settle("t")
+    losses.all_read(2)
+    assert losses.guard.until is None
+
+
+def test_what_is_held_back_is_told_of_both_kinds_with_what_decides_its_end(losses: Losses) -> None:
+    assert losses.held_back() == HeldBack(frozenset(), None, is_accepted=False)
+    losses.brokers.hold("a", 1)
+    losses.guard.arm(2.0)
+    assert losses.any_held
+    losses.topics.hold("t", 1)
+    assert losses.held_back() == HeldBack(frozenset({"a", "t"}), 2.0 + HOLD_S, is_accepted=False)
+    losses.accept(1)
+    assert losses.held_back() == HeldBack(frozenset({"a", "t"}), None, is_accepted=True)

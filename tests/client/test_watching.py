@@ -1,0 +1,323 @@
+"""Who waits for routes to change: what is kept for them, and what they are told of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from sharedroutes.client import ClientConfig, RouteChange
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.listening import Changes
+from sharedroutes.client.watching import Watch, Watches
+from sharedroutes.registry import Change, ChangePage
+from tests.client.fake_table import FakeTable
+from tests.support import wait_until
+
+PLACE = "1700000000000-1"
+
+
+def taken(watch: Watch) -> list[str]:
+    """Return all that a watch was told and nobody has taken."""
+    return list(iter(watch.take, None))
+
+
+class Waker:
+    """Counts how often somebody was woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def __call__(self) -> None:
+        self.woken += 1
+
+
+@pytest.fixture
+def waker() -> Waker:
+    return Waker()
+
+
+# --- one who waits -----------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_changed_is_told_and_wakes(waker: Waker) -> None:
+    one = Watch(["t"], waker)
+    one.tell(["t"])
+    assert waker.woken == 1
+    assert taken(one) == ["t"]
+    assert taken(one) == []
+
+
+def test_other_topics_are_not_told_and_do_not_wake(waker: Waker) -> None:
+    one = Watch(["t"], waker)
+    one.tell(["u"])
+    one.tell([])
+    assert waker.woken == 0
+    assert taken(one) == []
+
+
+def test_without_topics_all_are_told(waker: Waker) -> None:
+    one = Watch(None, waker)
+    one.tell(["u", "t"])
+    assert taken(one) == ["u", "t"]
+
+
+def test_with_an_empty_choice_of_topics_none_is_told(waker: Waker) -> None:
+    one = Watch([], waker)
+    one.tell(["t"])
+    assert (taken(one), waker.woken) == ([], 0)
+
+
+def test_a_topic_that_changes_often_is_told_once_in_the_place_of_its_first_change(waker: Waker) -> None:
+    one = Watch(None, waker)
+    for topics in (["t"], ["u", "t"], ["t"], ["v"]):
+        one.tell(topics)
+    assert taken(one) == ["t", "u", "v"]
+
+
+def test_what_changes_after_a_look_is_told_at_the_next(waker: Waker) -> None:
+    one = Watch(None, waker)
+    one.tell(["t"])
+    taken(one)
+    one.tell(["t"])
+    assert taken(one) == ["t"]
+
+
+def test_who_wants_to_know_no_more_is_woken(waker: Waker) -> None:
+    one = Watch(None, waker)
+    assert not one.over
+    one.close()
+    assert (one.over, waker.woken) == (True, 1)
+
+
+def test_nothing_is_lost_between_threads_that_tell_and_one_that_takes() -> None:
+    topics = [f"t{number}" for number in range(4_000)]
+    parts = [topics[number::4] for number in range(4)]
+    wake = threading.Event()
+    one = Watch(None, wake.set)
+
+    def tell(part: list[str]) -> None:
+        for topic in part:
+            one.tell([topic])
+
+    tellers = [threading.Thread(target=tell, args=(part,)) for part in parts]
+    found: list[str] = []
+    for teller in tellers:
+        teller.start()
+    while any(teller.is_alive() for teller in tellers):
+        found += taken(one)
+    found += taken(one)
+    assert sorted(found) == sorted(topics)
+
+
+# --- all who wait ------------------------------------------------------------------------------------------
+
+
+def test_each_is_told_what_concerns_it(waker: Waker) -> None:
+    watches = Watches()
+    everything, some = Watch(None, waker), Watch(["t"], waker)
+    for one in (everything, some):
+        watches.add(one)
+    watches.tell(["t", "u"])
+    assert taken(everything) == ["t", "u"]
+    assert taken(some) == ["t"]
+
+
+def test_who_was_removed_is_not_told(waker: Waker) -> None:
+    watches = Watches()
+    gone, left = Watch(None, waker), Watch(None, waker)
+    for one in (gone, left):
+        watches.add(one)
+    watches.remove(gone)
+    watches.remove(gone)
+    watches.tell(["t"])
+    assert (taken(gone), taken(left)) == ([], ["t"])
+
+
+def test_closing_lets_everybody_go(waker: Waker) -> None:
+    watches = Watches()
+    several = [Watch(None, waker), Watch(["t"], waker)]
+    for one in several:
+        watches.add(one)
+    watches.close()
+    assert [one.over for one in several] == [True, True]
+    assert waker.woken == 2
+
+
+def test_who_comes_after_the_end_is_let_go_at_once(waker: Waker) -> None:
+    watches = Watches()
+    watches.close()
+    late = Watch(None, waker)
+    watches.add(late)
+    assert late.over
+
+
+# --- what a watcher of a client sees -----------------------------------------------------------------------
+
+
+class Client:
+    """A core over a registry in memory, whose follower works when it is told to."""
+
+    def __init__(self, table: FakeTable) -> None:
+        self.table = table
+        self.core = ClientCore(ClientConfig(), random.Random(1))
+        self.core.begin(PLACE, 0.0)
+
+    def learn(self, *topics: str) -> None:
+        request = self.core.question(topics, 0.0).request
+        assert request is not None
+        self.core.offer(request, self.table.answer(request), 0.0)
+        self.look()
+
+    def look(self, now: float = 0.0) -> None:
+        while (request := self.core.due(now)) is not None:
+            self.core.offer(request, self.table.answer(request), now)
+
+    def take(self, *changes: Change) -> None:
+        self.core.offer_page(ChangePage(changes, PLACE, lost=False, complete=True), 0.0)
+        self.look()
+
+
+@pytest.fixture
+def client(table: FakeTable) -> Client:
+    for name, topic in (("a", "t"), ("b", "u"), ("c", "v")):
+        table.register(name, topic)
+    client = Client(table)
+    client.learn("t", "u", "v")
+    return client
+
+
+def seen(changes: Iterator[RouteChange], count: int) -> list[tuple[str, set[str]]]:
+    """Return the next topics, and who holds them."""
+    return [
+        (change.topic, {row.broker_name for row in change.route.queue_datas} if change.route else set())
+        for change in islice(changes, count)
+    ]
+
+
+def test_a_watcher_sees_first_what_is_and_then_each_change(client: Client) -> None:
+    changes = Changes(client.core, ["t", "u"])
+    assert seen(changes, 2) == [("t", {"a"}), ("u", {"b"})]
+    client.take(*client.table.register("d", "u", "v"))
+    assert seen(changes, 1) == [("u", {"b", "d"})]
+    client.take(client.table.unregister("a"))
+    assert seen(changes, 1) == [("t", set())]
+
+
+def test_several_changes_since_the_last_look_are_seen_as_one(client: Client) -> None:
+    changes = Changes(client.core, ["t"])
+    seen(changes, 1)
+    for name in ("d", "e", "f"):
+        client.take(*client.table.register(name, "t"))
+    client.take(client.table.unregister("e"))
+    assert seen(changes, 1) == [("t", {"a", "d", "f"})]
+    client.take(client.table.unregister("a"))
+    assert seen(changes, 1) == [("t", {"d", "f"})]
+
+
+def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(client: Client) -> None:
+    changes = Changes(client.core, ["t", "u"])
+    assert seen(changes, 1) == [("t", {"a"})]
+    client.take(*client.table.register("d", "u"))
+    assert seen(changes, 1) == [("u", {"b", "d"})]
+    client.take(*client.table.register("e", "t"))
+    assert seen(changes, 1) == [("t", {"a", "e"})]
+
+
+def test_a_watcher_of_everything_sees_changes_only(client: Client) -> None:
+    changes = Changes(client.core, None)
+    client.take(*client.table.register("d", "v"))
+    assert seen(changes, 1) == [("v", {"c", "d"})]
+
+
+def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(client: Client) -> None:
+    changes = Changes(client.core, ["t"])
+    found: list[RouteChange] = []
+    reader = threading.Thread(target=lambda: found.extend(changes), daemon=True)
+    reader.start()
+    wait_until(lambda: len(found) == 1, description="the reader knows what is")
+    client.take(*client.table.register("d", "t"))
+    wait_until(lambda: len(found) == 2, description="the reader knows of the change")
+    client.core.watches.close()
+    reader.join(timeout=5.0)
+    assert not reader.is_alive()
+
+
+def test_a_watched_topic_that_was_created_while_changes_were_lost_is_seen(client: Client) -> None:
+    client.learn("new")
+    changes = Changes(client.core, ["new"])
+    assert seen(changes, 1) == [("new", set())]
+    client.table.register("d", "new")
+    client.core.offer_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
+    client.core.begin(PLACE, 1.0)
+    client.look(1.0 + client.core.config.refresh_s)
+    client.core.watches.close()
+    route = client.core.route("new")
+    assert route is not None
+    assert [row.broker_name for row in route.queue_datas] == ["d"]
+
+
+def test_a_watched_topic_that_was_created_after_the_client_found_its_place_is_seen(table: FakeTable) -> None:
+    core = ClientCore(ClientConfig(), random.Random(1))
+    request = core.question(["new"], 0.0).request
+    assert request is not None
+    core.offer(request, table.answer(request), 0.0)  # before the follower has had its turn
+    changes = Changes(core, ["new"])
+    assert seen(changes, 1) == [("new", set())]
+    core.begin(PLACE, 0.0)
+    for created in ([], table.register("d", "new")):
+        core.offer_page(ChangePage(tuple(created), PLACE, lost=False, complete=True), 0.0)
+        while (due := core.due(0.0)) is not None:
+            core.offer(due, table.answer(due), 0.0)
+    assert core.route("new") == table.route("new")
+
+
+def test_closing_ends_a_watch_even_between_two_of_its_topics(client: Client) -> None:
+    changes = Changes(client.core, ["t", "u"])
+    seen(changes, 1)
+    client.core.watches.close()
+    assert seen(changes, 1) == []
+
+
+def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
+    before = Changes(client.core, ["t"])
+    client.core.watches.close()
+    for changes in (before, Changes(client.core, ["t"])):
+        found: list[RouteChange] = []
+        reader = threading.Thread(target=found.extend, args=(changes,), daemon=True)
+        reader.start()
+        reader.join(timeout=5.0)
+        assert not reader.is_alive()
+        assert found == []
+
+
+def test_a_watch_that_is_closed_ends_and_leaves_nothing(client: Client) -> None:
+    with Changes(client.core, ["t", "u"]) as changes:
+        assert seen(changes, 1) == [("t", {"a"})]
+        changes.close()
+        assert seen(changes, 1) == []
+    assert len(client.core.watches._all) == 0
+
+
+def test_a_watcher_that_goes_away_leaves_nothing(client: Client) -> None:
+    changes = Changes(client.core, ["t"])
+    seen(changes, 1)
+    assert len(client.core.watches._all) == 1
+    del changes
+    assert len(client.core.watches._all) == 0
+
+
+def test_a_watcher_may_be_collected_while_another_is_added(client: Client) -> None:
+    forgotten = [Changes(client.core, None)]
+
+    def collect() -> None:
+        with client.core.watches._lock:  # where the collector of garbage may happen to run
+            forgotten.clear()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(timeout=2.0)
+    assert not thread.is_alive()

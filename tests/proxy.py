@@ -1,0 +1,252 @@
+"""A network that fails: a TCP proxy in front of a server, whose faults a test begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
+
+__all__ = ["OUTAGES", "Direction", "FaultyProxy", "Outage"]
+
+T = TypeVar("T")
+
+_LOOPBACK: Final = "127.0.0.1"
+_CHUNK_BYTES: Final = 65_536
+_RESETS_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, for 0 seconds
+
+Direction: TypeAlias = Literal["requests", "replies"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What happens on every connection for now."""
+
+    delay_s: float = 0.0
+    swallows: Direction | None = None
+    cut_after_bytes: int | None = None
+    abandons: bool = False
+
+
+_NO_FAULT: Final = _Fault()
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """A connection of a client, and the one to the server that belongs to it."""
+
+    client: socket.socket
+    server: socket.socket
+    abandoned: bool
+    requests: bytearray = field(default_factory=bytearray)
+    replied_bytes: int = 0
+
+
+class FaultyProxy:
+    """Carries bytes between clients and the server at a loopback port, in a thread of its own.
+
+    Faults last as long as their block; `reset` and `abandon` do something once.
+    """
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._reserved = _bound(0)  # holds the port while nobody listens, lest it be given to somebody else
+        self._port: int = self._reserved.getsockname()[1]
+        self._fault = _NO_FAULT
+        self._links: dict[_Link, asyncio.Task[None]] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._flowing = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-proxy", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return f"redis://{_LOOPBACK}:{self._port}/0"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._run(self._flow(on=True))
+        self._run(self._listen())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._refuse())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._reserved.close()
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def slow(self, delay_s: float) -> AbstractContextManager[None]:
+        """Let every piece of a reply come so many seconds later."""
+        return self._faulty(_Fault(delay_s=delay_s))
+
+    def swallowing(self, direction: Direction) -> AbstractContextManager[None]:
+        """Lose what is sent in one direction, without a word."""
+        return self._faulty(_Fault(swallows=direction))
+
+    def cutting(self, after_bytes: int) -> AbstractContextManager[None]:
+        """Close every connection that has carried so many more bytes of replies."""
+        return self._faulty(_Fault(cut_after_bytes=after_bytes))
+
+    def abandoning(self) -> AbstractContextManager[None]:
+        """Keep all connections, old and new, open without serving them, not even when the fault is over."""
+        return self._faulty(_Fault(abandons=True))
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Carry nothing; what piled up is carried when the fault is over."""
+        self._run(self._flow(on=False))
+        try:
+            yield
+        finally:
+            self._run(self._flow(on=True))
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Close all connections and refuse new ones."""
+        self._run(self._refuse())
+        try:
+            yield
+        finally:
+            self._run(self._listen())
+
+    def reset(self) -> None:
+        """Reset all connections."""
+        self._run(self._end_links(reset=True))
+
+    def abandon(self, saying: bytes) -> int:
+        """Keep those connections open without serving them whose requests have these bytes; say how many."""
+        return self._run(self._abandon(saying))
+
+    # --- in the thread ------------------------------------------------------------------------------------
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @contextlib.contextmanager
+    def _faulty(self, fault: _Fault) -> Iterator[None]:
+        self._run(self._begin(fault))
+        try:
+            yield
+        finally:
+            self._run(self._begin(_NO_FAULT))
+
+    async def _begin(self, fault: _Fault) -> None:
+        self._fault = fault
+        for link in self._links:
+            link.replied_bytes = 0
+            link.abandoned = link.abandoned or fault.abandons
+
+    async def _flow(self, *, on: bool) -> None:
+        (self._flowing.set if on else self._flowing.clear)()
+
+    async def _abandon(self, saying: bytes) -> int:
+        found = [link for link in self._links if saying in link.requests]
+        for link in found:
+            link.abandoned = True
+        return len(found)
+
+    async def _listen(self) -> None:
+        listener = _bound(self._port)
+        listener.settimeout(0)
+        listener.listen()
+        self._listening = asyncio.create_task(self._accept(listener))
+
+    async def _refuse(self) -> None:
+        assert self._listening is not None
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
+        await self._end_links()
+
+    async def _end_links(self, *, reset: bool = False) -> None:
+        ending = dict(self._links)
+        for link, task in ending.items():
+            if reset and link.client.fileno() >= 0:
+                link.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS_WHEN_CLOSED)
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending.values())
+        for link in ending:  # a task that was cancelled before its first step has closed nothing
+            link.client.close()
+            link.server.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        with listener:
+            while True:
+                client, _ = await self._loop.sock_accept(listener)
+                link = _Link(client, socket.socket(), self._fault.abandons)
+                self._links[link] = asyncio.create_task(self._serve(link))
+                self._links[link].add_done_callback(partial(self._forget, link))
+
+    def _forget(self, link: _Link, _: object) -> None:
+        del self._links[link]
+
+    async def _serve(self, link: _Link) -> None:
+        with link.client, link.server, contextlib.suppress(OSError):
+            link.client.settimeout(0)
+            link.server.settimeout(0)
+            await self._loop.sock_connect(link.server, (_LOOPBACK, self._server_port))
+            pumps = [asyncio.create_task(self._pump(link, way)) for way in get_args(Direction)]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)  # a connection may end in a reset
+
+    async def _pump(self, link: _Link, way: Direction) -> None:
+        """Carry the bytes of one direction until the connection ends."""
+        source, target = (link.client, link.server) if way == "requests" else (link.server, link.client)
+        over = False
+        while not over:
+            await self._until_served(link)
+            data = await self._loop.sock_recv(source, _CHUNK_BYTES)
+            await self._until_served(link)
+            fault, over = self._fault, not data
+            if way == "requests":
+                link.requests += data
+            else:
+                await asyncio.sleep(fault.delay_s)
+                if fault.cut_after_bytes is not None:
+                    data = data[: fault.cut_after_bytes - link.replied_bytes]
+                    link.replied_bytes += len(data)
+                    over = over or link.replied_bytes == fault.cut_after_bytes
+            if fault.swallows != way:
+                await self._loop.sock_sendall(target, data)
+
+    async def _until_served(self, link: _Link) -> None:
+        await self._flowing.wait()
+        if link.abandoned:
+            await asyncio.Event().wait()
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket at a loopback port; several may be bound to one as long as a single one listens."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((_LOOPBACK, port))
+    return made
+
+
+Outage: TypeAlias = Callable[[FaultyProxy], AbstractContextManager[None]]
+
+OUTAGES: Final[Mapping[str, Outage]] = {
+    "refused": FaultyProxy.refusing,
+    "hanging": FaultyProxy.hanging,
+    "half-open": FaultyProxy.abandoning,
+    "requests lost": lambda proxy: proxy.swallowing("requests"),
+    "replies lost": lambda proxy: proxy.swallowing("replies"),
+    "cut at once": lambda proxy: proxy.cutting(0),
+    "cut in a reply": lambda proxy: proxy.cutting(20),
+    "slower than the deadline": lambda proxy: proxy.slow(1.0),
+}
+"""Faults that no call gets through, by name; of IMPATIENT's deadlines, a second is five."""
