@@ -9,7 +9,20 @@ import click
 
 from sharedroutes.registry import RegistryError
 
-from . import expiry, fanout, heartbeat, lookup, memory, propagate, register, scale, select
+from . import (
+    expiry,
+    fanout,
+    heartbeat,
+    lookup,
+    memory,
+    outage,
+    propagate,
+    refresh,
+    register,
+    scale,
+    select,
+    storm,
+)
 from .harness import Benchmark, Outcome
 from .machine import this_machine
 from .report import render, to_json
@@ -23,6 +36,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "memory": memory.BENCHMARK,
     "scale": scale.BENCHMARK,
     "select": select.BENCHMARK,
+    "refresh": refresh.BENCHMARK,
+    "outage": outage.BENCHMARK,
+    "storm": storm.BENCHMARK,
     "propagate": propagate.BENCHMARK,
     "fanout": fanout.BENCHMARK,
     "expiry": expiry.BENCHMARK,

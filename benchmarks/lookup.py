@@ -13,11 +13,10 @@ from typing import Final, TypeVar
 import redis
 
 from sharedroutes.registry import EmbeddedServer, RouteStore
-from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.plans import Plan, Reads, Reply
 
 from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
-from .workload import Table, broker, fill, tables, topic_names
+from .workload import fill, fill_hashes, hash_key, tables, topic_names
 
 __all__ = ["BENCHMARK", "Size", "rate_of", "run"]
 
@@ -68,7 +67,7 @@ def run(size: Size) -> Outcome:
         names = topic_names(size.topics)
         of_brokers = tables(names, size.brokers)
         fill(store, of_brokers)
-        _fill_hashes(client, names, of_brokers)
+        fill_hashes(client, of_brokers)
         _fill_plain_keys(client, store, names)
         contestants = _ours(size, store, client, names)
         binary = shutil.which("redis-benchmark")
@@ -81,7 +80,7 @@ def _ours(size: Size, store: RouteStore, client: redis.Redis, names: Sequence[st
     rng = random.Random(1)
     picks = [rng.sample(names, size.topics_per_lookup) for _ in range(_SETTLE + size.lookups)]
     keys = [[store.keys.topic(topic) for topic in pick] for pick in picks]
-    hashes = [[_hash_key(topic) for topic in pick] for pick in picks[: _SETTLE + size.lookups // 5 + 1]]
+    hashes = [[hash_key(topic) for topic in pick] for pick in picks[: _SETTLE + size.lookups // 5 + 1]]
     known = store.lookup(names).groups
     return {
         _RAW: partial(_rate, size, lambda wanted: store.run(_mget(wanted)), keys),
@@ -108,25 +107,11 @@ def _mget(keys: Sequence[str]) -> Plan[Reply]:
     return values
 
 
-def _hash_key(topic: str) -> str:
-    return f"by-hand:{topic}"
-
-
 def _hgetall(client: redis.Redis, keys: Sequence[str]) -> list[object]:
     pipeline = client.pipeline(transaction=False)
     for key in keys:
         pipeline.hgetall(key)
     return pipeline.execute()
-
-
-def _fill_hashes(client: redis.Redis, names: Sequence[str], of_brokers: Sequence[Table]) -> None:
-    pipeline = client.pipeline(transaction=False)
-    for topic in names:
-        row: list[str | bytes] = []
-        for number, table in enumerate(of_brokers):
-            row += (broker(number).broker_name, encode_config(table[topic]))
-        pipeline.hset(_hash_key(topic), items=row)
-    pipeline.execute()
 
 
 def _fill_plain_keys(client: redis.Redis, store: RouteStore, names: Sequence[str]) -> None:

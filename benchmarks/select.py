@@ -1,35 +1,55 @@
-"""What choosing a queue costs."""
+"""What choosing a queue costs, and what looking up a route that is known."""
 
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sharedroutes.client import RouteClient
-from sharedroutes.registry import EmbeddedServer, MessageQueue, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .harness import Benchmark, Contestant, Figure, Outcome, at_least, at_most, interleave, ratio, seconds
+from .rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
+from .together import Together
 from .workload import broker, fill
 
 __all__ = ["BENCHMARK", "Size", "run"]
 
+_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"
+_WIDE: Final = "orders-wide"
+_NARROW: Final = "orders-narrow"
 _QUIET: Final = "select_queue, no faults"
 _BY_HAND: Final = "by hand: dict and random.choice, no faults"
+_JAVA: Final = "RocketMQ's MQFaultStrategy, no faults"
 _FAULTY: Final = "select_queue, some brokers isolated"
 _FAULTY_BY_HAND: Final = "by hand: random.choice of a filtered list"
-_ONE_THREAD: Final = "1 thread"
-_THREADS: Final = "8 threads, together"
-_THREAD_COUNT: Final = 8
+_FAULTY_JAVA: Final = "RocketMQ's MQFaultStrategy, some brokers isolated"
+_LOOKUP: Final = "route(), known"
+_PLAIN_GET: Final = "by hand: dict.get"
+_THREADS: Final = "select_queue, by 8 threads together"
+_PLAIN_THREADS: Final = "by hand: dict.get, by 8 threads together"
 _SLOW_S: Final = 20.0
 """Such an answer isolates a broker for 30 s: longer than a round takes."""
 
-Select: TypeAlias = Callable[[str], MessageQueue]
+_TARGETS: Final = {_QUIET: at_most(250), _FAULTY: at_most(1_000), _LOOKUP: at_most(300)}
+_FLAT: Final = at_most(1.25)
+"""The larger of two sizes may cost so many times the smaller: more than the rounds scatter."""
+
+_GETS_A_SELECTION: Final = 6
+"""So that both take about as long."""
+
+_NO_SLOWER: Final = at_least(0.97)
+"""Of several threads to one: 1, less the up to 2 % that a dict.get loses too, which shares nothing that is
+written, for the interpreter hands over every 5 ms; and less 1 % by which the median scatters from run to run.
+By CPU: some thread always runs, so more time than that on the clock is what other processes took."""
+
+Select: TypeAlias = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +58,91 @@ class Size:
 
     rounds: int = 15
     selections: int = 200_000
+    together: int = 4_000_000
+    """Selections of all threads: each is to have many turns, which last 5 ms (sys.getswitchinterval)."""
+
     brokers: int = 8
     queues: int = 8
     """On each broker."""
 
+    wide_queues: int = 10_000
+    """Of all brokers; compared with a topic that has one on each."""
+
     isolated: int = 2
+    java_selections: int = 2_000_000
+    java: bool = True
+    """Whether RocketMQ's client is measured too, which Maven fetches."""
 
 
-QUICK: Final = Size(rounds=5, selections=50_000)
+QUICK: Final = Size(rounds=5, selections=50_000, together=1_000_000, java=False)
 
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError."""
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url) as store,
-        RouteClient.from_url(server.url) as quiet,
-        RouteClient.from_url(server.url) as faulty,
-    ):
-        fill(store, [{_TOPIC: TopicConfig(_TOPIC, size.queues, size.queues)}] * size.brokers)
-        isolated = frozenset(broker(number).broker_name for number in range(size.isolated))
-        by_hand = _ByHand(quiet.subscribe_queues(_TOPIC), isolated)
-        alone, together = size.selections, size.selections // _THREAD_COUNT
-        contestants: dict[str, Contestant] = {
-            _QUIET: partial(_nanoseconds, quiet.select_queue, alone),
-            _BY_HAND: partial(_nanoseconds, by_hand.select, alone),
-            _FAULTY: partial(_isolate_and_time, faulty, isolated, alone),
-            _FAULTY_BY_HAND: partial(_nanoseconds, by_hand.select_healthy, alone),
-            _ONE_THREAD: partial(_throughput, quiet.select_queue, 1, alone),
-            _THREADS: partial(_throughput, quiet.select_queue, _THREAD_COUNT, together),
-        }
-        return _judge(size, interleave(size.rounds, contestants))
+    notes = [f"{size.brokers} brokers with {size.queues} queues each, {size.isolated} of them isolated"]
+    with ExitStack() as stack:
+        server = stack.enter_context(EmbeddedServer())
+        store = stack.enter_context(RouteStore.from_url(server.url, _CONFIG))
+        fill(store, [{topic.topic_name: topic for topic in _topics(size)}] * size.brokers)
+        quiet, faulty = (stack.enter_context(RouteClient.from_url(server.url)) for _ in range(2))
+        threads = _threads(size, quiet)
+        contestants = _ours(size, quiet, faulty) | {name: of.round for name, of in threads.items()}
+        try:
+            contestants |= _javas(stack, size)
+        except JavaAbsent as reason:
+            notes.append(f"not compared with RocketMQ's Java client: {reason}")
+        values = interleave(size.rounds, contestants)
+    ours, plain = (threads[name].figures() for name in (_THREADS, _PLAIN_THREADS))
+    by_cpu = replace(ours.cpu, target=_NO_SLOWER)
+    return Outcome([*_figures(size, values), ours.wall, by_cpu, *plain], notes)
+
+
+def _javas(stack: ExitStack, size: Size) -> dict[str, Contestant]:
+    if not size.java:
+        raise JavaAbsent("that is left out of a quick run")
+    java = stack.enter_context(java_selection(size.brokers, size.queues, size.isolated))
+    return {
+        _JAVA: partial(java.nanoseconds, QUIET, size.java_selections),
+        _FAULTY_JAVA: partial(java.nanoseconds, FAULTY, size.java_selections),
+    }
+
+
+def _topics(size: Size) -> Iterable[TopicConfig]:
+    for topic, queues in ((_TOPIC, size.queues), (_WIDE, size.wide_queues // size.brokers), (_NARROW, 1)):
+        yield TopicConfig(topic, queues, queues)
+
+
+def _ours(size: Size, quiet: RouteClient, faulty: RouteClient) -> dict[str, Contestant]:
+    isolated = frozenset(broker(number).broker_name for number in range(size.isolated))
+    by_hand = _ByHand(quiet.subscribe_queues(_TOPIC), isolated)
+    table = quiet.get([_TOPIC])
+    alone = size.selections
+    contestants: dict[str, Contestant] = {
+        _QUIET: partial(_nanoseconds, quiet.select_queue, _TOPIC, alone),
+        _BY_HAND: partial(_nanoseconds, by_hand.select, _TOPIC, alone),
+        _FAULTY: partial(_isolate_and_time, faulty, isolated, _TOPIC, alone),
+        _FAULTY_BY_HAND: partial(_nanoseconds, by_hand.select_healthy, _TOPIC, alone // 10),
+        _LOOKUP: partial(_nanoseconds, quiet.route, _TOPIC, alone),
+        _PLAIN_GET: partial(_nanoseconds, table.get, _TOPIC, alone),
+    }
+    for topic, what in zip((_NARROW, _WIDE), _widths(size), strict=True):
+        contestants[f"{_QUIET}, {what}"] = partial(_nanoseconds, quiet.select_queue, topic, alone)
+        contestants[f"{_FAULTY}, {what}"] = partial(_isolate_and_time, faulty, isolated, topic, alone)
+    return contestants
+
+
+def _threads(size: Size, client: RouteClient) -> dict[str, Together]:
+    get = client.get([_TOPIC]).get
+    return {
+        _THREADS: Together("select_queue", partial(_repeat, client.select_queue, _TOPIC), size.together),
+        _PLAIN_THREADS: Together(
+            "dict.get", partial(_repeat, get, _TOPIC), size.together * _GETS_A_SELECTION
+        ),
+    }
+
+
+def _widths(size: Size) -> tuple[str, str]:
+    return f"{size.brokers} queues", f"{size.wide_queues:,} queues"
 
 
 class _ByHand:
@@ -87,58 +161,42 @@ class _ByHand:
         )
 
 
-def _nanoseconds(select: Select, count: int) -> float:
-    """Return ns a selection."""
-    return seconds(partial(_repeat, select, count)) / count * 1e9
+def _nanoseconds(select: Select, topic: str, count: int) -> float:
+    """Return ns a call."""
+    select(topic)  # what is made once for a topic is not part of it
+    return seconds(partial(_repeat, select, topic, count)) / count * 1e9
 
 
-def _repeat(select: Select, count: int) -> None:
+def _repeat(select: Select, topic: str, count: int) -> None:
     for _ in repeat(None, count):
-        select(_TOPIC)
+        select(topic)
 
 
-def _isolate_and_time(client: RouteClient, isolated: frozenset[str], count: int) -> float:
+def _isolate_and_time(client: RouteClient, isolated: frozenset[str], topic: str, count: int) -> float:
     """Return ns a selection; raises RuntimeError when the brokers are not left alone."""
     for name in isolated:
         client.record(name, _SLOW_S)
-    figure = _nanoseconds(client.select_queue, count)
-    if client.select_queue(_TOPIC).broker_name in isolated:
+    figure = _nanoseconds(client.select_queue, topic, count)
+    if client.select_queue(topic).broker_name in isolated:
         raise RuntimeError("an isolated broker was chosen: the round was too slow to be counted")
     return figure
 
 
-def _throughput(select: Select, threads: int, count: int) -> float:
-    """Return millions of selections a second of so many threads, each of which makes `count`."""
-    start = threading.Barrier(threads + 1)
-
-    def work() -> None:
-        start.wait()
-        _repeat(select, count)
-
-    workers = [threading.Thread(target=work) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    start.wait()
-    return threads * count / seconds(partial(_join, workers)) / 1e6
-
-
-def _join(workers: list[threading.Thread]) -> None:
-    for worker in workers:
-        worker.join()
-
-
-def _judge(size: Size, values: dict[str, list[float]]) -> Outcome:
-    targets = {_QUIET: at_most(400), _FAULTY: at_most(1_500)}
-    threaded = (_ONE_THREAD, _THREADS)
+def _figures(size: Size, values: dict[str, list[float]]) -> list[Figure]:
+    threaded = (_THREADS, _PLAIN_THREADS)
     found = {
-        name: Figure(name, "M/s" if name in threaded else "ns", rounds, targets.get(name))
+        name: Figure(name, "M/s" if name in threaded else "ns", rounds, _TARGETS.get(name))
         for name, rounds in values.items()
     }
-    pairs = ((_QUIET, _BY_HAND), (_FAULTY, _FAULTY_BY_HAND), (_THREADS, _ONE_THREAD))
-    return Outcome(
-        [*found.values(), *(ratio(found[one], found[other]) for one, other in pairs)],
-        [f"{size.brokers} brokers with {size.queues} queues each, {size.isolated} of them isolated"],
-    )
+    pairs = [(_QUIET, _BY_HAND), (_FAULTY, _FAULTY_BY_HAND), (_LOOKUP, _PLAIN_GET)]
+    if _JAVA in found:
+        pairs += [(_QUIET, _JAVA), (_FAULTY, _FAULTY_JAVA)]
+    few, many = _widths(size)
+    return [
+        *found.values(),
+        *(ratio(found[one], found[other]) for one, other in pairs),
+        *(ratio(found[f"{name}, {many}"], found[f"{name}, {few}"], _FLAT) for name in (_QUIET, _FAULTY)),
+    ]
 
 
 BENCHMARK: Final = Benchmark(

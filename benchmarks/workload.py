@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
+import redis
 
-__all__ = ["Table", "broker", "fill", "long_topic_names", "spread", "tables", "topic_names"]
+from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
+from sharedroutes.registry.codec import encode_config
+
+__all__ = [
+    "Table",
+    "broker",
+    "fill",
+    "fill_hashes",
+    "hash_key",
+    "long_topic_names",
+    "spread",
+    "tables",
+    "topic_names",
+]
 
 Table: TypeAlias = dict[str, TopicConfig]
 
@@ -64,3 +78,20 @@ def broker(number: int) -> Broker:
 def fill(store: RouteStore, of_brokers: Iterable[Table]) -> list[Registration]:
     """Register one broker for each table."""
     return [store.register(broker(number), table) for number, table in enumerate(of_brokers)]
+
+
+def hash_key(topic: str) -> str:
+    """Return the key of a topic in the table that one would write by hand."""
+    return f"by-hand:{topic}"
+
+
+def fill_hashes(client: redis.Redis, of_brokers: Sequence[Table]) -> None:
+    """Write the table that one would write by hand: a hash a topic, a field a broker."""
+    rows: defaultdict[str, list[str | bytes]] = defaultdict(list)
+    for number, table in enumerate(of_brokers):
+        for topic, config in table.items():
+            rows[topic] += (broker(number).broker_name, encode_config(config))
+    pipeline = client.pipeline(transaction=False)
+    for topic, row in rows.items():
+        pipeline.hset(hash_key(topic), items=row)
+    pipeline.execute()

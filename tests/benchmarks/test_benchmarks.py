@@ -9,7 +9,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from benchmarks import expiry, fanout, heartbeat, lookup, memory, propagate, register, scale, select
+from benchmarks import (
+    expiry,
+    fanout,
+    heartbeat,
+    lookup,
+    memory,
+    outage,
+    propagate,
+    refresh,
+    register,
+    scale,
+    select,
+    storm,
+)
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.harness import Outcome
 
@@ -65,7 +78,49 @@ CASES = (
         2,
     ),
     Case(
-        "select", lambda: select.run(select.Size(rounds=1, selections=80, brokers=3, queues=2, isolated=1)), 2
+        "select",
+        lambda: select.run(
+            select.Size(
+                rounds=1,
+                selections=80,
+                together=160,
+                brokers=3,
+                queues=2,
+                wide_queues=30,
+                isolated=1,
+                java=False,
+            )
+        ),
+        6,
+    ),
+    Case(
+        "refresh",
+        lambda: refresh.run(
+            refresh.Size(rounds=1, topics=300, brokers=4, brokers_per_topic=2, topics_of_trips=20)
+        ),
+        4,
+    ),
+    Case(
+        "outage", lambda: outage.run(outage.Size(rounds=1, round_s=0.05, threads=2, brokers=2, queues=1)), 2
+    ),
+    Case(
+        "storm",
+        lambda: storm.run(
+            storm.Size(
+                storms=((3, storm.EMPTY), (3, storm.SOON), (3, storm.BY_HAND)),
+                processes=1,
+                topics=4,
+                brokers=2,
+                reconnect_s=0.5,
+                settle_s=0.0,
+                steady_s=1.2,
+                down_s=0.1,
+                soon_s=0.0,
+                return_s=0.6,
+                later_s=1.2,
+            )
+        ),
+        3,
     ),
     Case("propagate", lambda: propagate.run(propagate.Size(changes=2, topics=3)), 1),
     Case("fanout", lambda: fanout.run(fanout.Size(rounds=1, changes=2, followers=3)), 1),

@@ -1,0 +1,228 @@
+"""A client with many topics: `python -m benchmarks.cached URL WHAT TOPICS ROUNDS`, in a process of its own.
+
+WHAT is `cpu`, `traced`, `resident` or `trips`; the answer is one line of JSON: what was measured by name, a
+value a round. Only the client runs beside the main thread, so its CPU is all that is not the main thread's.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import redis
+
+from sharedroutes.client import ClientConfig, NoRoute, RouteClient
+from sharedroutes.client.observing.events import Event, LookupDone
+from sharedroutes.registry.keys import Keys
+
+from .harness import interleave
+from .workload import hash_key, topic_names
+
+__all__ = [
+    "BY_HAND",
+    "CPU",
+    "LOOKED_UP",
+    "MGET",
+    "RESIDENT",
+    "ROUTES",
+    "TO_SEND",
+    "TRACED",
+    "TRIPS",
+    "main",
+]
+
+CPU: Final = "cpu"
+TRACED: Final = "traced"
+RESIDENT: Final = "resident"
+TRIPS: Final = "trips"
+
+ROUTES: Final = "client"
+LOOKED_UP: Final = "client, with all routes looked up"
+TO_SEND: Final = "client, with the queues to send to"
+BY_HAND: Final = "by hand: HGETALL pipeline"
+MGET: Final = "by hand: MGET and split"
+
+_TAIL_S: Final = 30.0
+"""Nothing but what the benchmark asks for is read while it measures."""
+
+_DEADLINE_S: Final = 30.0
+_AT_ONCE: Final = 1_000
+_NO_LOOKUPS: Final = (b"XRANGE", b"XREVRANGE", b"SUBSCRIBE", b"HELLO", b"CLIENT")
+_PAGE_BYTES: Final = resource.getpagesize()
+
+
+class _Client:
+    """A client that knows all the topics, and reads them again when told to."""
+
+    def __init__(self, routes: RouteClient, refreshes: _Refreshes, names: Sequence[str]) -> None:
+        self.routes = routes
+        self._refreshes = refreshes
+        if len(routes.get(names)) != len(names):
+            raise RuntimeError("a topic of the benchmark has no route")
+
+    def refresh(self) -> None:
+        """Wait until all topics were read once more and taken in; raises RuntimeError if they are not."""
+        self._refreshes.done.clear()
+        self.routes.accept()  # a full refresh at once, which costs what any other does
+        if not self._refreshes.done.wait(_DEADLINE_S):
+            raise RuntimeError(f"the topics were not read again within {_DEADLINE_S} s")
+
+
+class _Refreshes:
+    """Hears of every look at the table; the one that counts is at all topics."""
+
+    def __init__(self, topics: int) -> None:
+        self._topics = topics
+        self.done = threading.Event()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, LookupDone) and event.topics >= self._topics:
+            self.done.set()
+
+
+@contextmanager
+def _client(make: Callable[[ClientConfig], RouteClient], names: Sequence[str]) -> Iterator[_Client]:
+    refreshes = _Refreshes(len(names))
+    with make(ClientConfig(tail_s=_TAIL_S, refresh_s=_TAIL_S, observers=(refreshes,))) as routes:
+        yield _Client(routes, refreshes, names)
+
+
+def main(url: str, what: str, topics: int, rounds: int) -> dict[str, list[float]]:
+    """Measure; raises RuntimeError when the client does not do what is to be measured."""
+    names = topic_names(topics)
+    if what == CPU:
+        return _cpu(url, names, rounds)
+    if what == TRIPS:
+        return {ROUTES: [*_trips(url, names, rounds)]}
+    if what == TRACED:
+        tracemalloc.start()
+        return _memory(url, names, _traced)
+    return _memory(url, names, _resident)
+
+
+def _cpu(url: str, names: Sequence[str], rounds: int) -> dict[str, list[float]]:
+    """Return ms of CPU for one refresh."""
+    make = partial(RouteClient.from_url, url)
+    with _client(make, names) as client, redis.Redis.from_url(url) as by_hand:
+        return interleave(
+            rounds,
+            {
+                ROUTES: partial(_refresh_ms, client),
+                BY_HAND: partial(_own_ms, partial(_hgetall, by_hand, names)),
+                MGET: partial(_own_ms, partial(_mget, by_hand, names)),
+            },
+        )
+
+
+def _refresh_ms(client: _Client) -> float:
+    begin = _others_s()
+    client.refresh()
+    return (_others_s() - begin) * 1_000
+
+
+def _others_s() -> float:
+    return time.process_time() - time.thread_time()
+
+
+def _own_ms(work: Callable[[], object]) -> float:
+    begin = time.thread_time()
+    work()
+    return (time.thread_time() - begin) * 1_000
+
+
+def _hgetall(client: redis.Redis, names: Sequence[str]) -> dict[str, dict[bytes, bytes]]:
+    table: dict[str, dict[bytes, bytes]] = {}
+    for start in range(0, len(names), _AT_ONCE):
+        part = names[start : start + _AT_ONCE]
+        with client.pipeline(transaction=False) as pipeline:
+            for topic in part:
+                pipeline.hgetall(hash_key(topic))
+            table.update(zip(part, pipeline.execute(), strict=True))
+    return table
+
+
+def _mget(client: redis.Redis, names: Sequence[str]) -> dict[str, list[list[bytes]]]:
+    key = Keys("sharedroutes").topic
+    table: dict[str, list[list[bytes]]] = {}
+    for start in range(0, len(names), _AT_ONCE):
+        part = names[start : start + _AT_ONCE]
+        values: Any = client.mget(map(key, part))
+        for topic, value in zip(part, values, strict=True):
+            table[topic] = [row.split(b" ") for row in value.split(b"\n")]
+    return table
+
+
+def _memory(url: str, names: Sequence[str], used: Callable[[], float]) -> dict[str, list[float]]:
+    """Return bytes a topic."""
+    found = {}
+    empty = used()
+    with _client(partial(RouteClient.from_url, url), names) as client:
+        client.refresh()
+        found[ROUTES] = [(used() - empty) / len(names)]
+        for topic in names:
+            client.routes.route(topic)
+        found[LOOKED_UP] = [(used() - empty) / len(names)]
+        for topic in names:
+            with suppress(NoRoute):  # some topics are read-only
+                client.routes.select_queue(topic)
+        found[TO_SEND] = [(used() - empty) / len(names)]
+    with redis.Redis.from_url(url) as by_hand:
+        by_hand.ping()
+        empty = used()
+        table = _hgetall(by_hand, names)
+        found[BY_HAND] = [(used() - empty) / len(table)]
+    return found
+
+
+def _traced() -> float:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def _resident() -> float:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * _PAGE_BYTES
+
+
+def _trips(url: str, names: Sequence[str], rounds: int) -> Sequence[float]:
+    """Return how often a refresh waits for the server's answers."""
+    pool = redis.ConnectionPool.from_url(url, connection_class=_Counted)
+    with (
+        redis.Redis(connection_pool=pool) as store,
+        _client(partial(RouteClient.from_client, store), names) as client,
+    ):
+        found = []
+        for _ in range(rounds):
+            before = _Counted.lookups
+            client.refresh()
+            found.append(float(_Counted.lookups - before))
+    pool.close()
+    return found
+
+
+class _Counted(redis.Connection):
+    """Counts what is sent at once, but for connecting and the change feed."""
+
+    lookups = 0
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's
+        sent = command if isinstance(command, bytes) else b"".join(command)
+        if not any(name in sent[:100] for name in _NO_LOOKUPS):
+            _Counted.lookups += 1
+        super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
+
+
+if __name__ == "__main__":
+    _, where, kind, how_many, how_often = sys.argv
+    sys.stdout.write(json.dumps(main(where, kind, int(how_many), int(how_often))) + "\n")

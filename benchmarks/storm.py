@@ -1,0 +1,286 @@
+"""What a restart of the store brings upon it, when many clients come back at once.
+
+The clients run in a few other processes, in one event loop each: a thread a client would measure this
+machine's scheduler. They have the default settings. Load is what the server counts of itself, ten times a
+second: commands, connections and its CPU; the worst second is the worst window of one second, wherever it
+begins. The store comes back empty, and its brokers register at once, so that all clients read everything
+again; or with all it had.
+
+Where clients share a few cores, those cores spread their return by themselves: what clients on machines of
+their own would do is nearer to what the smaller number of them does here, held against its own steady load.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, Any, Final, cast
+
+import redis
+
+from sharedroutes.client import ClientConfig
+from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
+
+from .crowd import POLLING, ROUTES
+from .harness import Benchmark, Figure, Outcome, Target, at_most, ratio
+from .load import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
+from .workload import fill, fill_hashes, tables, topic_names
+
+__all__ = ["BENCHMARK", "BY_HAND", "EMPTY", "KEPT", "SOON", "Size", "run"]
+
+_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
+EMPTY: Final = "back empty"
+KEPT: Final = "back with its data"
+SOON: Final = "soon back with its data"
+BY_HAND: Final = "by hand: HGETALL pipeline every second"
+_POLL_S: Final = 0.1
+_DEADLINE_S: Final = 60.0
+_TARGET: Final = at_most(2)
+_MOST_COMMON: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    storms: Sequence[tuple[int, str]] = (
+        (200, EMPTY),
+        (1_000, EMPTY),
+        (1_000, KEPT),
+        (1_000, SOON),
+        (1_000, BY_HAND),
+    )
+    """How many clients, and what they go through: one measurement each."""
+
+    processes: int = 4
+    topics: int = 100
+    brokers: int = 8
+    reconnect_s: float = ClientConfig().reconnect_s
+    settle_s: float = 3.0
+    """After the last client is there, before the steady load is taken."""
+
+    steady_s: float = 6.0
+    down_s: float = 3.0
+    """For how long the store is away after all clients know."""
+
+    soon_s: float = 0.2
+    """The same, of a store that is soon back: clients have failed together only just before."""
+
+    return_s: float = 10.0
+    """From the restart on: the worst second in it is the return's. Longer than `reconnect_s`."""
+
+    later_s: float = 25.0
+    """After that, when the store came back empty: for what was read at once may be read at once again."""
+
+
+QUICK: Final = Size(
+    storms=((500, EMPTY), (500, BY_HAND)), settle_s=1, steady_s=3, down_s=1, return_s=7, later_s=5
+)
+
+
+def run(size: Size) -> Outcome:
+    """Measure; raises EmbeddedServerError, and RuntimeError when not all clients come back."""
+    figures: list[Figure] = []
+    restarts = _restarts(size)
+    notes = [
+        f"asyncio clients in {size.processes} processes, 10 topics of {size.brokers} brokers each",
+        "what the brokers' registration costs is not counted",
+        f"return: the first {size.return_s:g} s after the restart; later: the {size.later_s:g} s after that",
+    ]
+    for clients, what in size.storms:
+        name = f"{clients:,} clients, {what}"
+        restart = restarts[what]
+        found = _Storm(size, clients, restart).measure()
+        figures += _figures(name, found, size.return_s if restart.later_s else math.inf, restart.target)
+        notes += [
+            f"{name}: commands a client until all were live: {found.told}",
+            f"{name}: commands a second: {' '.join(f'{rate:.0f}' for rate in by_second(found.after))}",
+        ]
+    return Outcome(figures, notes)
+
+
+def _restarts(size: Size) -> dict[str, _Restart]:
+    return {
+        EMPTY: _Restart(ROUTES, keeps=False, down_s=size.down_s, later_s=size.later_s),
+        KEPT: _Restart(ROUTES, keeps=True, down_s=size.down_s),
+        SOON: _Restart(ROUTES, keeps=True, down_s=size.soon_s),
+        BY_HAND: _Restart(POLLING, keeps=True, down_s=size.down_s, target=None),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Restart:
+    """One kind of restart."""
+
+    kind: str
+    keeps: bool
+    down_s: float
+    later_s: float = 0.0
+    target: Target | None = _TARGET
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    steady: Sequence[Sample]
+    after: Sequence[Sample]
+    live_s: float
+    told: str
+
+
+def _figures(what: str, found: _Found, return_s: float, target: Target | None) -> Iterator[Figure]:
+    """Return what one restart brought; the ratios are to the mean of the steady load."""
+    split_s = found.after[0].at_s + return_s
+    parts = {
+        "return": [sample for sample in found.after if sample.at_s <= split_s],
+        "later": [sample for sample in found.after if sample.at_s > split_s],
+    }
+    steady = Figure(f"{what}: commands, steady", "1/s", [mean_rate(found.steady, commands_of)])
+    yield steady
+    for part, samples in parts.items():
+        if len(samples) > 1:
+            worst = [worst_second(samples, commands_of)]
+            yield (figure := Figure(f"{what}: commands, worst second, {part}", "1/s", worst))
+            yield _times(f"{what}: commands, {part} / steady", figure, steady, target)
+    cpu = Figure("", "", [mean_rate(found.steady, _cpu_ms)])
+    cpu_worst = Figure("", "", [worst_second(found.after, _cpu_ms)])
+    yield _times(f"{what}: server CPU, worst second / steady", cpu_worst, cpu, None)
+    connections = worst_second(found.after, lambda sample: sample.connections)
+    yield Figure(f"{what}: connections, worst second", "1/s", [connections])
+    yield Figure(f"{what}: until all are live", "s", [found.live_s])
+
+
+def _times(name: str, of: Figure, to: Figure, target: Target | None) -> Figure:
+    return replace(ratio(of, to, target), name=name)
+
+
+def _cpu_ms(sample: Sample) -> float:
+    return sample.cpu_s * 1_000
+
+
+class _Storm:
+    """One restart of one store under one kind of client."""
+
+    def __init__(self, size: Size, clients: int, restart: _Restart) -> None:
+        self._size = size
+        self._clients = clients
+        self._restart = restart
+        self._names = topic_names(size.topics)
+        self._of_brokers = tables(self._names, size.brokers)
+
+    def measure(self) -> _Found:
+        size = self._size
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-storm-"))
+            options = ("--appendonly", "yes", "--dir", folder) if self._restart.keeps else ()
+            server = stack.enter_context(EmbeddedServer(*options))
+            written = self._write(server.url)
+            crowd = stack.enter_context(self._crowd(server.url))
+            time.sleep(size.settle_s)
+            with Sampler(server.url) as steady:
+                time.sleep(size.steady_s)
+            server.kill()
+            crowd.await_in_touch(0)
+            time.sleep(self._restart.down_s)
+            server.start()
+            begin = time.monotonic()
+            if not self._restart.keeps:
+                self._write(server.url)
+            aside = 0 if self._restart.keeps else written
+            with Sampler(server.url, Sample(begin, 0, 0, 0.0), aside=aside) as after:
+                crowd.await_in_touch(self._clients)
+                live_s = time.monotonic() - begin
+                told = _told(server.url, self._clients)
+                time.sleep(max(0.0, size.return_s + self._restart.later_s - live_s))
+        return _Found(steady.samples, after.samples, live_s, told)
+
+    @contextmanager
+    def _crowd(self, url: str) -> Iterator[_Crowd]:
+        processes, names = self._size.processes, ",".join(self._names)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with ExitStack() as stack:
+            pipes = []
+            for number in range(processes):
+                share = (self._clients + number) // processes
+                arguments = (url, self._restart.kind, str(share), names, str(self._size.reconnect_s))
+                process = stack.enter_context(
+                    subprocess.Popen(
+                        (sys.executable, "-m", "benchmarks.crowd", *arguments),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                        env=environment,
+                    )
+                )
+                stack.callback(process.kill)
+                pipes.append((cast(IO[str], process.stdin), cast(IO[str], process.stdout)))
+            crowd = _Crowd(pipes)
+            crowd.await_ready()
+            yield crowd
+
+    def _write(self, url: str) -> int:
+        """Fill the server; return how many commands that took, those of scripts too."""
+        with redis.Redis.from_url(url) as client:
+            before = commands_so_far(client)
+            if self._restart.kind == ROUTES:
+                with RouteStore.from_url(url, _CONFIG) as store:
+                    fill(store, self._of_brokers)
+            else:
+                fill_hashes(client, self._of_brokers)
+            return commands_so_far(client) - before
+
+
+def _told(url: str, clients: int) -> str:
+    """Return which commands the server was given most since its start, a client."""
+    with redis.Redis.from_url(url) as client:
+        stats: Any = client.info("commandstats")
+    calls = Counter({name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()})
+    del calls["info"]
+    return ", ".join(f"{count / clients:.1f} {name}" for name, count in calls.most_common(_MOST_COMMON))
+
+
+class _Crowd:
+    """The other processes, by their standard input and output."""
+
+    def __init__(self, pipes: Sequence[tuple[IO[str], IO[str]]]) -> None:
+        self._pipes = pipes
+
+    def await_ready(self) -> None:
+        for _, answers in self._pipes:
+            _line(answers)
+
+    def await_in_touch(self, wanted: int) -> None:
+        """Wait until so many clients are in touch with the store; raises RuntimeError when it takes long."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while (found := self._in_touch()) != wanted:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{found} clients are in touch after {_DEADLINE_S} s, not {wanted}")
+            time.sleep(_POLL_S)
+
+    def _in_touch(self) -> int:
+        for commands, _ in self._pipes:
+            commands.write("how many\n")
+            commands.flush()
+        return sum(int(_line(answers)) for _, answers in self._pipes)
+
+
+def _line(answers: IO[str]) -> str:
+    line = answers.readline()
+    if not line:
+        raise RuntimeError("a process of clients has ended; it wrote the reason to standard error")
+    return line
+
+
+BENCHMARK: Final = Benchmark(
+    "Do many clients that come back after a restart of the store come at once?",
+    partial(run, Size()),
+    partial(run, QUICK),
+)
