@@ -163,8 +163,10 @@ class AsyncRouteClient(RouteClientBase):
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
         topics = several(topics)
-        await self._learn(topics)
-        found = {topic: self._core.route(topic) for topic in topics}
+        ready = self._routes
+        if not all(topic in ready for topic in topics):
+            await self._learn(topics)
+        found = {topic: ready.get(topic) or self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
 
     async def prefetch(self, topics: Iterable[str]) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..registry.checks import check_int, check_name, check_seconds, several
+from ..registry.checks import (
+    check_int,
+    check_method,
+    check_name,
+    check_seconds,
+    check_share,
+    check_type,
+    several,
+)
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from ..registry.model import MAX_QUEUES
@@ -91,10 +99,22 @@ class ClientConfig:
             check_seconds(name, getattr(self, name), 0.01)
         for name in ("jitter_s", "missing_retry_s", "guard_hold_s", "snapshot_max_age_s"):
             check_seconds(name, getattr(self, name), 0)
-        if not 0 <= self.guard_share <= 1:
-            raise InvalidInput(f"guard_share: {self.guard_share!r} is not within 0..1")
+        check_share("guard_share", self.guard_share)
         if self.tail_s > self.refresh_s:
             raise InvalidInput(f"tail_s: {self.tail_s} is longer than refresh_s: {self.refresh_s}")
-        for topic in (*several(self.topics, "topics"), *filter(None, (self.default_topic,))):
-            check_name("topic", topic)
+        for topic in several(self.topics, "topics"):
+            check_name("topics", topic)
+        if self.default_topic:
+            check_name("default_topic", self.default_topic)
         check_int("default_topic_queues", self.default_topic_queues, 1, MAX_QUEUES)
+        if self.snapshot_path is not None:
+            check_type("snapshot_path", self.snapshot_path, Path)
+        check_type("faults", self.faults, FaultConfig)
+        if self.hints is not None:
+            check_type("hints", self.hints, HintConfig)
+        check_type("observers", self.observers, tuple)
+        for observer in self.observers:
+            check_method("observers", observer, "on_event")
+        check_method("strategy", self.strategy, "arrange")
+        if self.probe is not None:
+            check_method("probe", self.probe, "__call__")

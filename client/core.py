@@ -402,6 +402,7 @@ class ClientCore:
         self.watches.abandon()
         self.watches = Watches()
         self._served.start_anew()
+        self._trust.begin_copy()
         self._must_read = True
         self._deaf_until = 0.0
         self._lock.release()

@@ -53,15 +53,23 @@ def _due(core: ClientCore, detector: Detector) -> list[tuple[str, str]]:
 def _probe(core: ClientCore, address: str) -> bool:
     try:
         return (core.config.probe or tcp_probe)(address, core.config.faults.detect_timeout_s) is True
-    except Exception:  # noqa: BLE001 - it is the user's; the next broker needs its probe
-        _log.exception("the probe of %s failed", address)
-        return False
+    except Exception as error:  # noqa: BLE001 - it is the user's; the next broker needs its probe
+        return _failed(address, error)
 
 
 async def _probe_async(core: ClientCore, address: str) -> bool:
+    timeout_s, probe = core.config.faults.detect_timeout_s, core.config.probe
     try:
-        answer = (core.config.probe or async_tcp_probe)(address, core.config.faults.detect_timeout_s)
+        if probe is None:
+            return await async_tcp_probe(address, timeout_s)
+        # In a thread: one that is no coroutine waits for the network, and the loop must not.
+        answer = await asyncio.to_thread(probe, address, timeout_s)
         return (await answer if isinstance(answer, Awaitable) else answer) is True
-    except Exception:  # noqa: BLE001 - it is the user's; the next broker needs its probe
-        _log.exception("the probe of %s failed", address)
-        return False
+    except Exception as error:  # noqa: BLE001 - it is the user's; the next broker needs its probe
+        return _failed(address, error)
+
+
+def _failed(address: str, error: Exception) -> bool:
+    if not isinstance(error, OSError | EOFError):  # these say what False says
+        _log.error("the probe of %s failed", address, exc_info=error)
+    return False

@@ -10,6 +10,7 @@ RegistryError
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from ..registry.errors import RegistryError
 
@@ -22,6 +23,10 @@ class NoRoute(RegistryError, LookupError):
     def __init__(self, topic: str, wanted: str) -> None:
         super().__init__(f"no route: {wanted} topic {topic!r}; is it created, and are its brokers alive?")
         self.topic = topic
+        self._wanted = wanted
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.topic, self._wanted)  # errors of worker processes are pickled
 
 
 class BrokerRefused(RegistryError):
@@ -31,6 +36,9 @@ class BrokerRefused(RegistryError):
         super().__init__(f"the broker answered with code {code}{': ' if remark else ''}{remark}")
         self.code = code
         self.remark = remark
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, str]]:
+        return type(self), (self.code, self.remark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +69,7 @@ class AttemptsFailed(RegistryError):
         super().__init__(f"topic {topic!r}: gave up after {len(failures)} attempts, {why_over}: {told}")
         self.topic = topic
         self.failures = failures
+        self._why_over = why_over
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[Failure, ...], str]]:
+        return type(self), (self.topic, self.failures, self._why_over)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..registry.checks import check_int, check_seconds
+from ..registry.checks import check_int, check_seconds, check_share
 from ..registry.errors import InvalidInput
 from ..registry.plans.hints import MAX_HINT_TTL_S, MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 
@@ -67,8 +67,7 @@ class HintConfig:
                 f"min_interval_s: {self.min_interval_s} is more than half of ttl_s: {self.ttl_s}"
             )
         check_int("quorum", self.quorum, 2, MAX_HINTS_OF_A_BROKER - 1)  # one of them may be this client's
-        if not 0 <= self.max_suspected_share <= 1:
-            raise InvalidInput(f"max_suspected_share: {self.max_suspected_share!r} is not within 0..1")
+        check_share("max_suspected_share", self.max_suspected_share)
         check_seconds("own_success_s", self.own_success_s, 0)
 
 

@@ -166,8 +166,10 @@ class RouteClient(RouteClientBase):
         Raises StoreUnavailable or StoreRefused when some topic is not known yet and cannot be read.
         """
         topics = several(topics)
-        self._learn(topics)
-        found = {topic: self._core.route(topic) for topic in topics}
+        ready = self._routes
+        if not all(topic in ready for topic in topics):
+            self._learn(topics)
+        found = {topic: ready.get(topic) or self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
 
     def prefetch(self, topics: Iterable[str]) -> None:
@@ -214,7 +216,7 @@ class RouteClient(RouteClientBase):
         was_stopping, self._stopping = self._stopping.is_set(), threading.Event()
         if was_stopping:
             self._stopping.set()
-        self._is_copy = bool(self._threads) and not was_stopping
+        self._is_copy = (self._is_copy or bool(self._threads)) and not was_stopping
         self._threads = []
         self._sweeper = None
         self._core.start_anew()

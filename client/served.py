@@ -72,6 +72,7 @@ class Served:
         for topic in [topic for topic in self._borrowers if not self._cache.is_absent(topic)]:
             self._borrowers.discard(topic)
             self.views.pop(topic, None)
+            self._turns.pop(topic, None)
 
     def stop_borrowing(self) -> None:
         """Throw away what the default topic lent: whether topics exist has to be asked again."""

@@ -32,6 +32,12 @@ class Trust:
         """Take over what an earlier process knew, if anything."""
         self._come_from(source, "")
 
+    def begin_copy(self) -> None:
+        """Be a copy of the process that knew all this: nobody follows the store until the first use."""
+        self._all_read = False
+        if self.source == "live":
+            self.source = "memory"
+
     def answered(self, now: float) -> None:
         """Take in an answer; after a failure it takes a whole round of them."""
         self.answered_at = now

@@ -65,14 +65,17 @@ class Watches:
 
     def tell(self, topics: Collection[str]) -> None:
         """Tell all whom it concerns."""
-        for watch in list(self._all):
+        with self._lock:
+            watches = list(self._all)
+        for watch in watches:
             watch.tell(topics)
 
     def close(self) -> None:
         """Let everybody go: nothing will come any more."""
         with self._lock:
             self._over = True
-        for watch in list(self._all):
+            watches = list(self._all)
+        for watch in watches:
             watch.close()
 
     def abandon(self) -> None:

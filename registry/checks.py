@@ -96,3 +96,23 @@ def check_seconds(what: str, value: object, low: float) -> None:
         raise InvalidInput(f"{what}: expected a number of seconds, got {value!r}")
     if not low <= value <= _A_DAY_S:
         raise InvalidInput(f"{what}: {value!r} is not within {low}..{_A_DAY_S} seconds")
+
+
+def check_share(what: str, value: object, *, above_0: bool = False) -> None:
+    """Raise InvalidInput unless `value` is a share within 0..1."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected a share within 0..1, got {value!r}")
+    if not 0 <= value <= 1 or (above_0 and value == 0):
+        raise InvalidInput(f"{what}: {value!r} is not {'above 0 and ' if above_0 else ''}within 0..1")
+
+
+def check_type(what: str, value: object, wanted: type) -> None:
+    """Raise InvalidInput unless `value` is of a type."""
+    if not isinstance(value, wanted):
+        raise InvalidInput(f"{what}: expected a {wanted.__name__}, got {value!r}")
+
+
+def check_method(what: str, value: object, method: str) -> None:
+    """Raise InvalidInput unless `value` is an object with this method."""
+    if isinstance(value, type) or not callable(getattr(value, method, None)):
+        raise InvalidInput(f"{what}: expected an object with {method}(), got {value!r}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Literal
 
-from ...registry.checks import check_int, check_seconds
-from ...registry.errors import RegistryError
+from ...registry.checks import check_int, check_seconds, check_type
+from ...registry.errors import InvalidInput, RegistryError
 from ..errors import BrokerRefused
 
 __all__ = [
@@ -122,6 +122,12 @@ class RetryPolicy:
             if getattr(self, name) is not None:
                 check_seconds(name, getattr(self, name), _LEAST_S)
         check_seconds("pause_s", self.pause_s, 0)
+        check_type("retry_on", self.retry_on, tuple)
+        kinds: tuple[object, ...] = self.retry_on
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, Exception)):
+                raise InvalidInput(f"retry_on: {kind!r} is no class of exceptions")
+        check_type("retry_codes", self.retry_codes, frozenset)
 
     @classmethod
     def of(cls, policy: RetryPolicy | None, retries: int | None) -> RetryPolicy:

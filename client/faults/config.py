@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...registry.checks import check_int, check_seconds
-from ...registry.errors import InvalidInput
+from ...registry.checks import check_int, check_seconds, check_share, check_type
 from .ladder import LADDER, Ladder
 
 __all__ = ["FaultConfig"]
@@ -79,6 +78,9 @@ class FaultConfig:
     """What is known of a broker without results for so long is dropped."""
 
     def __post_init__(self) -> None:
+        if self.ladder is not None:
+            check_type("ladder", self.ladder, Ladder)
+        check_type("detect", self.detect, bool)
         check_int("consecutive_failures", self.consecutive_failures, 0, _MANY)
         check_int("min_results", self.min_results, 1, _MANY)
         for name in ("window_s", "base_isolation_s", "decay_s", "detect_interval_s", "detect_timeout_s"):
@@ -87,13 +89,6 @@ class FaultConfig:
         check_seconds("slow_start_s", self.slow_start_s, 0)
         check_seconds("drop_after_s", self.drop_after_s, self.window_s)
         for name in ("min_success_rate", "jitter_share", "max_isolated_share"):
-            _check_share(name, getattr(self, name))
+            check_share(name, getattr(self, name))
         for name in ("smallest_share", "ewma_alpha"):
-            _check_share(name, getattr(self, name), above_0=True)
-
-
-def _check_share(what: str, value: object, *, above_0: bool = False) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise InvalidInput(f"{what}: expected a share within 0..1, got {value!r}")
-    if not 0 <= value <= 1 or (above_0 and value == 0):
-        raise InvalidInput(f"{what}: {value!r} is not {'above 0 and ' if above_0 else ''}within 0..1")
+            check_share(name, getattr(self, name), above_0=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.client import ClientConfig
+from sharedroutes.client import ClientConfig, FaultConfig, HintConfig, RetryPolicy, RoundRobin
 from sharedroutes.registry import InvalidInput
 
 NAN = float("nan")
@@ -46,3 +46,33 @@ def test_the_tail_is_not_read_more_rarely_than_everything() -> None:
     with pytest.raises(InvalidInput, match="tail_s"):
         ClientConfig(tail_s=2.0, refresh_s=1.0)
     assert ClientConfig(tail_s=1.0, refresh_s=1.0).tail_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (ClientConfig, "topics", "orders"),
+        (ClientConfig, "topics", ("no name",)),
+        (ClientConfig, "default_topic", "no name"),
+        (ClientConfig, "default_topic_queues", 0),
+        (ClientConfig, "guard_share", "half"),
+        (ClientConfig, "snapshot_path", "routes.json"),
+        (ClientConfig, "strategy", "zone"),
+        (ClientConfig, "strategy", RoundRobin),
+        (ClientConfig, "faults", None),
+        (ClientConfig, "hints", True),
+        (ClientConfig, "observers", object()),
+        (ClientConfig, "observers", (object(),)),
+        (ClientConfig, "probe", 5),
+        (FaultConfig, "ladder", 5),
+        (FaultConfig, "detect", "no"),
+        (FaultConfig, "max_isolated_share", "most"),
+        (HintConfig, "max_suspected_share", "some"),
+        (RetryPolicy, "retry_on", OSError),
+        (RetryPolicy, "retry_on", ("OSError",)),
+        (RetryPolicy, "retry_codes", 2),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_name(kind: type, name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=name.removesuffix("s")):
+        kind(**{name: value})

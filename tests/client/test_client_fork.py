@@ -180,6 +180,17 @@ def test_a_child_of_a_child_follows_too(redis_url: str, agent: RouteStore) -> No
             agent.register(broker("broker-b"), topics(1))
 
 
+def test_a_child_of_a_child_that_never_used_the_client_follows_too(redis_url: str, agent: RouteStore) -> None:
+    with knowing(redis_url, agent) as client:
+
+        def work() -> None:
+            with Child(lambda: until_held(client, "broker-a", "broker-b"), within_s=8):
+                pass
+
+        with Child(work):
+            agent.register(broker("broker-b"), topics(1))
+
+
 def test_a_child_of_a_thread_that_is_not_the_main_one_follows_too(redis_url: str, agent: RouteStore) -> None:
     with knowing(redis_url, agent) as client:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.client import HintConfig
+from sharedroutes.client import ClientConfig, HintConfig
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observing.events import (
     BrokerIsolated,
@@ -162,4 +163,40 @@ def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: Clien
     core._events.append(FeedLost("of the original"))
     core.start_anew()
     core.failed(DOWN, 0.0)
-    assert heard.take() == [SourceChanged("live", "memory", "down")]
+    assert heard.take() == [SourceChanged("memory", "memory", "down")]
+
+
+def test_a_copy_of_the_process_trusts_what_it_knows_as_memory_until_it_follows(core: ClientCore) -> None:
+    assert core.health(0.0).source == "live"
+    core.hold_still()
+    core.start_anew()
+    assert core.health(0.0).source == "memory"
+    assert core.tail_due(0.0)
+
+
+def test_copies_of_the_process_draw_other_chances(core: ClientCore) -> None:
+    state = core._rng.getstate()
+    drawn = set()
+    for _ in range(3):
+        core._rng.setstate(state)
+        core.hold_still()
+        core.start_anew()
+        drawn.add(core._rng.random())
+    assert len(drawn) == 3
+
+
+def test_a_copy_of_the_process_gives_hints_under_its_own_name() -> None:
+    core = ClientCore(ClientConfig(hints=HintConfig()), random.Random(1))
+    assert core.hinting is not None
+    original = core.hinting.client_id
+    core.hold_still()
+    core.start_anew()
+    assert core.hinting.client_id != original
+
+
+def test_the_default_topic_is_not_forgotten(table: FakeTable) -> None:
+    core = ClientCore(ClientConfig(default_topic="TBW102"), random.Random(1))
+    table.register("a", "TBW102", "t")
+    look(core, table)
+    core.forget(["TBW102", "t"])
+    assert core.route("TBW102") is not None

@@ -321,3 +321,30 @@ def test_a_watcher_may_be_collected_while_another_is_added(client: Client) -> No
     thread.start()
     thread.join(timeout=2.0)
     assert not thread.is_alive()
+
+
+def test_watches_may_come_and_go_while_others_are_told(waker: Waker) -> None:
+    watches, over = Watches(), threading.Event()
+    faults: list[Exception] = []
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            some = [Watch(None, waker) for _ in range(20)]
+            for one in some:
+                watches.add(one)
+            for one in some:
+                watches.remove(one)
+
+    def tell() -> None:
+        try:
+            for _ in range(20_000):
+                watches.tell(["t"])
+        except RuntimeError as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    tell()
+    over.set()
+    thread.join()
+    assert faults == []

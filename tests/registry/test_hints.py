@@ -220,6 +220,8 @@ def test_who_may_give_hints_changes_nothing_else_not_even_by_scripts(
     ).split()
     call = "redis.call(" + ", ".join(f"'{word}'" for word in words) + ")"
     with redis.Redis.from_url(own_server.url) as admin:
+        if str(admin.info("server")["redis_version"]).startswith("6."):
+            pytest.skip("Redis 6.2 has no read-only key patterns, and so no such role")
         rules = acl_rules("sharedroutes", Role.HINTER, user="u", password=">p")  # noqa: S106
         admin.execute_command(*rules.split(" "))
         store = RouteStore.from_client(admin)
