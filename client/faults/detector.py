@@ -38,9 +38,5 @@ class Detector:
         """Return when to ask again: at the next probe, or after an interval for who was isolated since."""
         return min(self._due_at.values(), default=now + self._config.detect_interval_s * self._stretch())
 
-    def probed(self, broker_name: str, *, reachable: bool, now: float) -> None:
-        """Take in the result of a probe."""
-        self._memory.probed(broker_name, reachable=reachable, now=now)
-
     def _stretch(self) -> float:
         return 1 + self._config.jitter_share * self._rng.random()

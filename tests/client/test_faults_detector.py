@@ -41,7 +41,7 @@ def test_a_suspected_broker_is_probed_and_a_probe_that_gets_through_refutes_it()
     memory, detector = _failed()
     memory.suspect(frozenset("a"))
     assert detector.due(0.0) == ("a",)
-    detector.probed("a", reachable=True, now=0.0)
+    memory.probed("a", reachable=True, now=0.0)
     assert memory.quiet
 
 
@@ -72,27 +72,27 @@ def test_with_nobody_to_probe_it_looks_again_after_an_interval() -> None:
 
 
 def test_a_broker_that_is_back_is_probed_no_more() -> None:
-    _, detector = _failed("a")
+    memory, detector = _failed("a")
     assert detector.due(0.0) == ("a",)
-    detector.probed("a", reachable=True, now=0.1)
+    memory.probed("a", reachable=True, now=0.1)
     assert detector.due(10.0) == ()
     assert detector.next_due(10.0) == 12.0
 
 
 def test_a_probe_that_gets_through_does_not_end_the_ladders_isolation() -> None:
-    memory, detector = _failed("a")
+    memory, _ = _failed("a")
     assert memory.verdict(0.0).unreachable == {"a"}
-    detector.probed("a", reachable=True, now=1.0)
+    memory.probed("a", reachable=True, now=1.0)
     assert memory.verdict(1.0).unreachable == frozenset()
     assert memory.verdict(9.9).blocked == ("a",)
     assert memory.verdict(10.0).blocked == ()
 
 
 def test_an_unreachable_broker_is_left_alone_until_a_probe_gets_through() -> None:
-    memory, detector = _failed("a")
-    detector.probed("a", reachable=False, now=11.0)
+    memory, _ = _failed("a")
+    memory.probed("a", reachable=False, now=11.0)
     assert memory.verdict(60.0).blocked == ("a",)
-    detector.probed("a", reachable=True, now=61.0)
+    memory.probed("a", reachable=True, now=61.0)
     verdict = memory.verdict(61.0)
     assert verdict.blocked == ()
     assert verdict.shares == {"a": 0.1}
@@ -102,7 +102,7 @@ def test_a_broker_that_no_probe_reaches_is_tried_again_in_the_end() -> None:
     memory, detector = _failed("a")
     for now in range(300):
         for name in detector.due(float(now)):
-            detector.probed(name, reachable=False, now=float(now))
+            memory.probed(name, reachable=False, now=float(now))
         assert memory.verdict(float(now)).blocked == ("a",)
     assert memory.verdict(300.0).blocked == ()
 
@@ -127,9 +127,9 @@ def test_without_a_detector_an_unreachable_broker_is_so_only_while_it_is_isolate
 
 
 def test_a_probe_of_a_broker_that_was_forgotten_changes_nothing() -> None:
-    memory, detector = _failed("a")
+    memory, _ = _failed("a")
     memory.forget("a")
-    detector.probed("a", reachable=True, now=1.0)
+    memory.probed("a", reachable=True, now=1.0)
     assert memory.states(1.0) == {}
 
 
