@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, NoRoute, RouteClient
-from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RouteStore
 from tests.client.clients import (
     BELL_ONLY,
     FOLLOWER,
     IMPATIENT,
     QUICK,
     ClientMaker,
+    attempt,
     until_held_by,
     until_in_place,
 )
@@ -246,3 +247,32 @@ async def test_tasks_select_while_the_routes_change(redis_url: str, agent: Route
             over.set()
         assert all(task.result() <= {"broker-a", "broker-b"} for task in selecting)
         assert set().union(*(task.result() for task in selecting)) == {"broker-a", "broker-b"}
+
+
+async def test_a_closed_client_serves_nothing_any_more(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    async with make_client(redis_url) as client:
+        await client.select_queue("t0")
+        await client.route("t0")
+    for use in (client.select_queue, client.route):
+        with pytest.raises(RuntimeError, match="does not run"):
+            await use("t0")
+
+
+async def test_an_attempt_that_ends_after_its_broker_was_started_anew_does_not_count(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore
+) -> None:
+    agent.register(broker("broker-a"), topics(1))
+    async with make_client(redis_url) as client:
+        await until_held_by(client, "t0", "broker-a")
+        blocking = getattr(client, "blocking", client)
+
+        def start_anew_and_fail(queue: MessageQueue) -> str:
+            blocking._core.faults.forget(queue.broker_name)
+            raise FileNotFoundError  # it passes: nothing is tried again
+
+        with pytest.raises(FileNotFoundError):
+            await attempt(client, "t0", start_anew_and_fail)
+        assert blocking.faults() == {}

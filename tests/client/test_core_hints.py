@@ -1,0 +1,88 @@
+"""What the core of a client makes of hints: what ends a suspicion, what withdraws a hint."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from sharedroutes.client import ClientConfig, HintConfig
+from sharedroutes.client.core import ClientCore
+from sharedroutes.client.hinting import Hinting
+from tests.client.fake_table import FakeTable
+from tests.client.heard import look
+
+CONFIG: Final = ClientConfig(hints=HintConfig(), jitter_s=0.0)
+OTHERS: Final = frozenset(f"client-{number}" for number in range(5))
+
+
+@pytest.fixture
+def core(table: FakeTable) -> ClientCore:
+    """Return a core that uses the brokers a to d."""
+    core = ClientCore(replace(CONFIG, topics=("t",)), random.Random(1))
+    for name in "abcd":
+        table.register(name, "t")
+    look(core, table)
+    return core
+
+
+def hinting(core: ClientCore) -> Hinting:
+    assert core.hinting is not None
+    return core.hinting
+
+
+def fail(core: ClientCore, now: float, *, reachable: bool | None = None) -> None:
+    core.record("a", 0.1, now, failed=True, reachable=reachable, generation=None)
+
+
+def test_whom_enough_others_cannot_reach_is_avoided_until_the_store_fails(core: ClientCore) -> None:
+    hinting(core).heard({"a": OTHERS}, core.brokers_in_use, 0.0)
+    assert core.faults.verdict(0.0).blocked == ("a",)
+    core.failed(ConnectionError("down"), 1.0)
+    assert core.faults.verdict(1.0).blocked == ()
+
+
+def test_failures_of_the_network_make_a_hint_and_a_probe_that_gets_through_withdraws_it(
+    core: ClientCore,
+) -> None:
+    for now in (0.0, 0.1, 0.2):
+        fail(core, now)
+    assert hinting(core).to_tell(0.2) == ("a",)
+    core.probed("a", 0.3, reachable=True)
+    assert hinting(core).to_tell(10.0) == ()
+
+
+def test_probes_that_do_not_get_through_make_a_hint(core: ClientCore) -> None:
+    for now in (0.0, 0.1, 0.2):
+        core.probed("a", now, reachable=False)
+    assert hinting(core).to_tell(0.2) == ("a",)
+
+
+def test_answers_with_an_error_make_no_hint(core: ClientCore) -> None:
+    for now in (0.0, 0.1, 0.2, 0.3):
+        fail(core, now, reachable=False)
+    assert hinting(core).to_tell(0.3) is None
+
+
+def test_results_from_before_a_restart_make_no_hint(core: ClientCore) -> None:
+    began = core.faults.generation
+    core.faults.forget("a")
+    for now in (0.0, 0.1, 0.2):
+        core.record("a", 0.1, now, failed=True, reachable=None, generation=began)
+    assert hinting(core).to_tell(0.2) is None
+
+
+def test_clients_read_hints_at_different_times(core: ClientCore) -> None:
+    first = hinting(core)
+    assert first.to_read(0.0, 1.0)
+    times = set()
+    now = 0.0
+    for _ in range(3):
+        begin = now
+        while not first.to_read(now, 1.0):
+            now += 0.001
+        times.add(round(now - begin, 3))
+        assert 1.0 <= now - begin <= 1.51
+    assert len(times) == 3
