@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from sharedroutes.client import NETWORK_ERRORS, RetryPolicy, RouteClient
 
@@ -31,9 +32,13 @@ POLICY = RetryPolicy(
 )
 
 
-def send(routes: RouteClient, topic: str, payload: bytes, vendor_send: Callable[[str, bytes], str]) -> str:
+VendorSend: TypeAlias = Callable[[str, bytes, float | None], str]
+"""Takes address, payload and seconds to wait (None = no limit); returns a receipt."""
+
+
+def send(routes: RouteClient, topic: str, payload: bytes, vendor_send: VendorSend) -> str:
     """Return what the function returned for the first broker that took the payload."""
     for attempt in routes.attempts(topic, policy=POLICY):
         with attempt as queue:
-            receipt = vendor_send(queue.address, payload)
+            receipt = vendor_send(queue.address, payload, attempt.timeout_s)
     return receipt

@@ -156,7 +156,9 @@ def test_somebody_elses_function_is_called_for_another_broker(
     start(GOOD, GOOD)
     called: list[tuple[str, bytes]] = []
 
-    def vendor_send(address: str, payload: bytes) -> str:
+    def vendor_send(address: str, payload: bytes, timeout_s: float | None) -> str:
+        assert timeout_s is not None
+        assert 0 < timeout_s <= 3.0
         called.append((address, payload))
         if len(called) == 1:
             raise error
@@ -173,7 +175,7 @@ def test_what_somebody_elses_function_does_not_blame_on_the_broker_passes(
     start(GOOD, GOOD)
     calls = itertools.count()
 
-    def vendor_send(_: str, __: bytes) -> str:
+    def vendor_send(_: str, __: bytes, ___: float | None) -> str:
         next(calls)
         raise your_callable.VendorError(400)
 
