@@ -60,7 +60,7 @@ class FaultyProxy:
         self._port: int = self._reserved.getsockname()[1]
         self._fault = _NO_FAULT
         self._links: dict[_Link, asyncio.Task[None]] = {}
-        self._listening: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self._flowing = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-proxy", daemon=True)
@@ -159,12 +159,14 @@ class FaultyProxy:
         listener = _bound(self._port)
         listener.settimeout(0)
         listener.listen()
-        self._listening = asyncio.create_task(self._accept(listener))
+        self._listener = listener
+        # Not sock_accept: a task that is cancelled when it has just accepted somebody would lose the socket.
+        self._loop.add_reader(listener, self._accept, listener)
 
     async def _refuse(self) -> None:
-        assert self._listening is not None
-        self._listening.cancel()
-        await asyncio.wait([self._listening])
+        assert self._listener is not None
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
         await self._end_links()
 
     async def _end_links(self, *, reset: bool = False) -> None:
@@ -179,13 +181,12 @@ class FaultyProxy:
             link.client.close()
             link.server.close()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        with listener:
-            while True:
-                client, _ = await self._loop.sock_accept(listener)
-                link = _Link(client, socket.socket(), self._fault.abandons)
-                self._links[link] = asyncio.create_task(self._serve(link))
-                self._links[link].add_done_callback(partial(self._forget, link))
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionError):  # who came has gone again
+            client, _ = listener.accept()
+            link = _Link(client, socket.socket(), self._fault.abandons)
+            self._links[link] = self._loop.create_task(self._serve(link))
+            self._links[link].add_done_callback(partial(self._forget, link))
 
     def _forget(self, link: _Link, _: object) -> None:
         del self._links[link]
