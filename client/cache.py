@@ -271,6 +271,9 @@ class RouteCache:
                 self._unsure.add(name)
             self.groups[name] = answer.groups[name]
             old, new = self.alive.get(name), answer.alive.get(name)
+            if new == old:  # as nearly always
+                losses.settle(name)
+                continue
             merged, complete = (new, True) if old is None else _merged_replicas(old, new)
             if complete:
                 losses.settle(name)
@@ -306,6 +309,9 @@ class RouteCache:
         if not new and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
         losses = self.losses.topics
+        if new is not None and new == old:  # as nearly always
+            losses.settle(topic)
+            return False
         merged, complete = _merged(old or (), new or ())
         if complete:
             losses.settle(topic)

@@ -139,11 +139,6 @@ class HintBook:
             self._renew_at = now + self._config.ttl_s * self._rng.uniform(*_RENEWAL)
             return tuple(sorted(self._said))
 
-    def next_due(self, now: float) -> float | None:
-        """Return from when on `due` has something to say, maybe in the past; None = not by itself."""
-        with self._lock:
-            return self._due_at(now)
-
     def offer(
         self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float
     ) -> frozenset[str]:

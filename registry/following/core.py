@@ -61,7 +61,7 @@ _UNREADABLE_PAUSE_S: Final = 1.0
 """So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
 
 
-def pause_s(failures: int, rng: random.Random) -> float:
+def _pause_s(failures: int, rng: random.Random) -> float:
     """Return seconds to wait after so many failures in a row: growing, with jitter, up to a second."""
     ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, _MAX_DOUBLINGS))
     return rng.uniform(ceiling / 2, ceiling)
@@ -298,7 +298,7 @@ class FollowCore:
         self._must_read = True
         self._unheard = 0
         self._bell_failures += 1
-        failed_s = pause_s(self._bell_failures, self._rng)
+        failed_s = _pause_s(self._bell_failures, self._rng)
         self._bell_at = now + (REFUSED_PAUSE_S if isinstance(error, StoreRefused) else failed_s)
         if not self._polling:
             self._polling = True
@@ -315,7 +315,7 @@ class FollowCore:
             _log.warning("changes are followed on when the store answers again: %s", error)
         self._error = str(error)
         self._failures += 1
-        self._resume_at = now + pause_s(self._failures, self._rng)
+        self._resume_at = now + _pause_s(self._failures, self._rng)
 
     def _lose(self, position: str | None, reason: ResetReason) -> None:
         if reason is ResetReason.LOST:

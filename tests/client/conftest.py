@@ -11,10 +11,12 @@ import pytest
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.cache import RouteCache
+from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.caches import CONFIG
 from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads
 from tests.client.fake_table import FakeTable
+from tests.client.heard import Heard, ask, begun, look
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -54,3 +56,29 @@ def table() -> FakeTable:
 def cache() -> RouteCache:
     """Return a cache that knows nothing."""
     return RouteCache(CONFIG, random.Random(1))
+
+
+@pytest.fixture
+def heard() -> Heard:
+    """Return an observer that keeps what it is told."""
+    return Heard()
+
+
+@pytest.fixture
+def core(heard: Heard) -> ClientCore:
+    """Return a core that has its place; what led there is not heard any more."""
+    core = begun(heard)
+    heard.take()
+    return core
+
+
+@pytest.fixture
+def known(core: ClientCore, table: FakeTable, heard: Heard) -> ClientCore:
+    """Return a core that knows topic t of broker a, and u of b, c and d."""
+    table.register("a", "t")
+    for name in ("b", "c", "d"):
+        table.register(name, "u")
+    ask(core, table, "t", "u")
+    look(core, table)
+    heard.take()
+    return core

@@ -21,33 +21,7 @@ from sharedroutes.client.observing.events import (
 )
 from sharedroutes.registry import codec
 from tests.client.fake_table import FakeTable
-from tests.client.heard import DOWN, PLACE, TAIL_S, Heard, ask, begun, fail, hear, look, make_core
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def core(heard: Heard) -> ClientCore:
-    """Return a core that has its place; what led there is not heard any more."""
-    core = begun(heard)
-    heard.take()
-    return core
-
-
-@pytest.fixture
-def known(core: ClientCore, table: FakeTable, heard: Heard) -> ClientCore:
-    """Return a core that knows topic t of broker a, and u of b, c and d."""
-    table.register("a", "t")
-    for name in ("b", "c", "d"):
-        table.register(name, "u")
-    ask(core, table, "t", "u")
-    look(core, table)
-    heard.take()
-    return core
-
+from tests.client.heard import DOWN, PLACE, TAIL_S, Heard, ask, fail, hear, look, make_core
 
 # --- where routes come from ---------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from sharedroutes.client import ClientConfig, HintConfig
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observing.events import (
@@ -26,22 +24,9 @@ from sharedroutes.client.observing.events import (
     SourceChanged,
 )
 from tests.client.fake_table import FakeTable
-from tests.client.heard import DOWN, PLACE, Heard, ask, begun, fail, hear, look, make_core
+from tests.client.heard import DOWN, PLACE, Heard, ask, fail, hear, look, make_core
 
 SOON_S: Final = 10.0
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def core(heard: Heard) -> ClientCore:
-    """Return a core that has its place; what led there is not heard any more."""
-    core = begun(heard)
-    heard.take()
-    return core
 
 
 # --- how it is told -----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def said_by(clients: Iterable[str], *names: str) -> dict[str, frozenset[str]]:
 
 def test_nothing_is_told_before_so_many_failures_in_a_row() -> None:
     some = book()
-    assert some.next_due(0.0) is None
+    assert some._due_at(0.0) is None
     some.failed("a", 0.0)
     some.succeeded("a", 0.1)
     some.failed("a", 0.2)
@@ -52,7 +52,7 @@ def test_what_was_told_is_told_again_before_it_ends_while_the_broker_fails() -> 
         some = book(seed=seed)
         fail(some, "a", now=0.0)
         assert some.due(0.0) == ("a",)
-        again = some.next_due(1.0)
+        again = some._due_at(1.0)
         assert again is not None
         assert 4.0 <= again <= 5.0
         fail(some, "a", now=1.0, times=1)
@@ -65,7 +65,7 @@ def test_a_broker_that_nobody_tries_any_more_is_no_longer_named() -> None:
     fail(some, "a", now=0.0)
     assert some.due(0.0) == ("a",)
     assert some.due(9.9) == ("a",)
-    assert some.next_due(10.0) is None
+    assert some._due_at(10.0) is None
     assert some.due(10.0) is None
     some.failed("a", 60.0)
     assert some.due(60.0) == ("a",)
@@ -78,7 +78,7 @@ def test_publications_are_rate_limited_and_say_all_that_came_together_meanwhile(
         assert some.due(0.0) == ("a",)
         fail(some, "c", "b", now=0.1)
         some.succeeded("a", 0.2)
-        at = some.next_due(0.2)
+        at = some._due_at(0.2)
         assert at is not None
         assert 3.0 <= at <= 4.5
         assert some.due(at - 0.01) is None
@@ -90,7 +90,7 @@ def test_what_is_told_again_is_rate_limited_too() -> None:
         some = book(HintConfig(min_interval_s=5.0), seed=seed)
         fail(some, "a", times=3)
         assert some.due(0.0) == ("a",)
-        at = some.next_due(0.0)
+        at = some._due_at(0.0)
         assert at is not None
         assert 5.0 <= at <= 7.5
 
@@ -101,7 +101,7 @@ def test_a_thousand_clients_that_meet_a_fault_at_once_do_not_publish_again_at_on
         some = book(seed=seed)
         fail(some, "a")
         some.due(0.0)
-        at = some.next_due(0.0)
+        at = some._due_at(0.0)
         assert at is not None
         later.add(round(at, 1))
     assert len(later) >= 10
@@ -120,7 +120,7 @@ def test_a_hint_is_withdrawn_once_when_the_broker_answers_was_started_anew_or_is
         some.offer({}, ["b"], 1.0)
     assert some.due(2.9) is None
     assert some.due(4.5) == ()
-    assert some.next_due(4.5) is None
+    assert some._due_at(4.5) is None
     assert some.due(100.0) is None
 
 
@@ -343,7 +343,7 @@ class BookAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def is_asked(self) -> None:
-        at = self.book.next_due(self.now)
+        at = self.book._due_at(self.now)
         found = self.book.due(self.now)
         assert (found is not None) == (at is not None and at <= self.now)
         if found is not None:
@@ -357,7 +357,7 @@ class BookAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def what_fails_is_said_or_will_be(self) -> None:
-        at = self.book.next_due(self.now)
+        at = self.book._due_at(self.now)
         if self.failing():
             assert at is not None
             latest = self.published[-1][0] + 5.0 if self.published else self.now

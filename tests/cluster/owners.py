@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
@@ -27,7 +28,7 @@ BEAT_S: Final = 0.2
 CONFIG: Final = RegistryConfig(lease_ttl_s=1.5, call_deadline_s=0.5, connect_deadline_s=0.3)
 
 
-class Worker:
+class Worker(ABC):
     """Takes turns in a thread until the end of a `with` block; only an absent store is no fault."""
 
     pause_s: float = BEAT_S
@@ -57,9 +58,9 @@ class Worker:
         if self.fault is not None:
             raise self.fault
 
+    @abstractmethod
     def turn(self) -> None:
         """Do what this worker does again and again."""
-        raise NotImplementedError
 
     def _run(self) -> None:
         while not self._stopping.wait(self.pause_s):

@@ -6,6 +6,7 @@ import random
 import shutil
 import socket
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
@@ -48,7 +49,7 @@ def free_port() -> int:
             return port
 
 
-class _Group:
+class _Group(ABC):
     """Servers that start and stop together, with a plain client for each."""
 
     def __init__(self) -> None:
@@ -71,8 +72,9 @@ class _Group:
         """End all servers at once."""
         self._stack.close()
 
+    @abstractmethod
     def start(self) -> None:
-        raise NotImplementedError
+        """Start them all."""
 
     def launch(self, server: EmbeddedServer) -> EmbeddedServer:
         self._stack.callback(server.kill)
