@@ -132,7 +132,8 @@ async def is_back(store: Store) -> bool:
 @pytest.mark.parametrize("how", ["kill", "pause"])
 async def test_route_clients_follow_the_table_past_a_failover(own_group: Group, how: str) -> None:
     url = own_group.url
-    config = ClientConfig(registry=CONFIG, tail_s=0.3)
+    # Back before the lease of the owner that is stopped has ended.
+    config = ClientConfig(registry=CONFIG, tail_s=0.3, jitter_s=0.2, reconnect_s=0.3)
     with ExitStack() as stack:
         owner = stack.enter_context(Owner(url, broker("changing"), changing=True))
         wait_until(beaten_since([owner]), description="the broker is registered")
