@@ -29,7 +29,8 @@ _SLOTS: Final = 16_384
 _BELOW_THE_EPHEMERAL: Final = range(12_000, 32_000)  # Linux gives higher ones to outgoing connections
 # Not from the tests' own generator, which begins anew with each test.
 _PORTS: Final = random.SystemRandom().sample(_BELOW_THE_EPHEMERAL, len(_BELOW_THE_EPHEMERAL))
-_FORMED_WITHIN_S: Final = 20.0
+_FORMED_WITHIN_S: Final = 40.0
+_LONG_MS: Final = 60_000
 _QUICK: Final = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--hz", "50")
 
 
@@ -83,10 +84,31 @@ class _Group(ABC):
     def admin(self, server: EmbeddedServer) -> redis.Redis:
         """Return a plain client of one server."""
         if server.port not in self._admins:
-            client = redis.Redis(port=server.port, socket_timeout=5)
+            client = redis.Redis(port=server.port, socket_timeout=15)
             self._stack.callback(client.close)
             self._admins[server.port] = client
         return self._admins[server.port]
+
+    def await_replicas(self, server: EmbeddedServer, count: int = 1) -> None:
+        """Wait until what was written to a primary until now has reached so many replicas."""
+        # Not WAIT: it waits for what its own connection wrote.
+        _, written, followers = _role(self.admin(server))
+        ports = {int(port) for _, port, _ in followers}
+        replicas = [self.admin(one) for one in self.stores if one.port in ports]
+        wait_until(
+            lambda: sum(_role(replica)[4] >= written for replica in replicas) >= count,
+            timeout_s=_FORMED_WITHIN_S,
+            description=f"{count} replicas have what was written",
+        )
+
+    @property
+    @abstractmethod
+    def stores(self) -> list[EmbeddedServer]:
+        """All servers that hold the data, or a copy of it."""
+
+    @abstractmethod
+    def keep_whole(self) -> Self:
+        """Let nobody take a server for dead only because the machine was busy; a real failover takes long."""
 
 
 G = TypeVar("G", bound=_Group)
@@ -117,8 +139,12 @@ class Stock(Generic[G]):
         return self._make().__enter__()
 
 
+def _role(client: redis.Redis) -> Any:
+    return client.execute_command("ROLE")  # type: ignore[no-untyped-call]
+
+
 def _is_replica_in_step(client: redis.Redis) -> bool:
-    role: Any = client.execute_command("ROLE")  # type: ignore[no-untyped-call]
+    role = _role(client)
     return bool(role[0] == b"slave" and role[3] == b"connected")
 
 
@@ -131,6 +157,10 @@ class ClusterServers(_Group):
         self._primaries = primaries
         self._replicas = replicas
         self.nodes: list[EmbeddedServer] = []
+
+    @property
+    def stores(self) -> list[EmbeddedServer]:
+        return self.nodes
 
     @property
     def url(self) -> str:
@@ -157,6 +187,11 @@ class ClusterServers(_Group):
         for i, node in enumerate(self.nodes[self._primaries :]):
             self.cluster(node, "REPLICATE", self.cluster(self.nodes[i], "MYID").decode())
         wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Cluster is formed")
+
+    def keep_whole(self) -> Self:
+        for node in self.nodes:
+            self.admin(node).config_set("cluster-node-timeout", _LONG_MS)
+        return self
 
     def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
         """Send a CLUSTER command to a node and return its bare reply."""
@@ -211,6 +246,10 @@ class SentinelServers(_Group):
         self.sentinels: list[EmbeddedServer] = []
 
     @property
+    def stores(self) -> list[EmbeddedServer]:
+        return self.data
+
+    @property
     def url(self) -> str:
         """The URL of the service, with the passwords if there are any."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
@@ -226,12 +265,22 @@ class SentinelServers(_Group):
             follow = ("--replicaof", f"127.0.0.1 {primary.port}")
             self.data.append(self.launch(EmbeddedServer(*_QUICK, *guarded, *follow, binary=server_binary())))
         in_step = [self.admin(server) for server in self.data[1:]]
-        wait_until(lambda: all(map(_is_replica_in_step, in_step)), description="the replicas are in step")
+        wait_until(
+            lambda: all(map(_is_replica_in_step, in_step)),
+            timeout_s=_FORMED_WITHIN_S,
+            description="the replicas are in step",
+        )
         # Not earlier: what a Sentinel misses at first, it learns 10 s later.
         self.sentinels += [
             self.launch(EmbeddedServer(binary=self._sentinel(name, primary.port))) for name in "abc"
         ]
         wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Sentinels see all servers")
+
+    def keep_whole(self) -> Self:
+        for sentinel in self.sentinels:
+            change: Any = self.admin(sentinel).execute_command
+            change("SENTINEL", "SET", SERVICE, "down-after-milliseconds", _LONG_MS)
+        return self
 
     def primary(self) -> EmbeddedServer:
         """Return the server that the first living Sentinel takes for the primary."""

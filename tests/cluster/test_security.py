@@ -26,7 +26,7 @@ async def works(store: Store) -> None:
     assert await store.heartbeat(held) is LeaseStatus.OK
     assert list(await store.routes(["t0"])) == ["t0"]
     bell = store.doorbell()
-    assert await bell.wait(2.0) == b""
+    assert await bell.wait(10.0) == b""
     await bell.aclose()
     await store.unregister(held)
 
