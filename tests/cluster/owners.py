@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Final, Self
@@ -21,11 +22,22 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import ORIGIN
+from tests.support import wait_until
 
-__all__ = ["BEAT_S", "CONFIG", "Follower", "Owner", "Reader", "stream_of"]
+__all__ = [
+    "BEAT_S",
+    "CONFIG",
+    "FAILED_OVER_WITHIN_S",
+    "Follower",
+    "Owner",
+    "Reader",
+    "beaten_since",
+    "stream_of",
+]
 
 BEAT_S: Final = 0.2
-CONFIG: Final = RegistryConfig(lease_ttl_s=1.5, call_deadline_s=0.5, connect_deadline_s=0.3)
+FAILED_OVER_WITHIN_S: Final = 30.0
+CONFIG: Final = RegistryConfig(lease_ttl_s=1.5, call_deadline_s=1.0, connect_deadline_s=0.5)
 
 
 class Worker(ABC):
@@ -36,6 +48,9 @@ class Worker(ABC):
     def __init__(self, url: str) -> None:
         self.store = RouteStore.from_url(url, CONFIG)
         self.turns = 0
+        self.began_s = 0.0
+        """When the last turn that succeeded began, on the monotonic clock."""
+
         self.outages = 0
         self.fault: BaseException | None = None
         self._stopping = threading.Event()
@@ -64,9 +79,10 @@ class Worker(ABC):
 
     def _run(self) -> None:
         while not self._stopping.wait(self.pause_s):
+            began_s = time.monotonic()
             try:
                 self.turn()
-                self.turns += 1
+                self.turns, self.began_s = self.turns + 1, began_s
             except StoreUnavailable:
                 self.outages += 1
             except BaseException as fault:  # noqa: BLE001 - told by stop()
@@ -86,6 +102,11 @@ class Owner(Worker):
         self._changing = changing
         self._held: Registration | None = None
         self._table = self._next(0)
+
+    def settle(self) -> None:
+        """Change nothing any more, and beat on; wait until the store has the last table."""
+        self._changing = False
+        wait_until(beaten_since([self]), timeout_s=FAILED_OVER_WITHIN_S, description="the table is written")
 
     def turn(self) -> None:
         try:
@@ -113,6 +134,12 @@ class Owner(Worker):
             [TopicConfig(f"{name}-always", queues, queues)]
             + [TopicConfig(f"{name}-{i}") for i in range(number, number + 3)]
         )
+
+
+def beaten_since(owners: Sequence[Owner]) -> Callable[[], bool]:
+    """Return a predicate: every owner has had a whole turn since now."""
+    marks = [owner.turns for owner in owners]
+    return lambda: all(owner.turns >= mark + 2 for owner, mark in zip(owners, marks, strict=True))
 
 
 class Reader(Worker):

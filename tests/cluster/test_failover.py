@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, aclosing, closing
+from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
-from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore, StoreUnavailable, TopicConfig
+from sharedroutes.client import AsyncRouteClient, ClientConfig, NoRoute, RouteClient
+from sharedroutes.registry import (
+    AsyncRouteStore,
+    BrokerData,
+    EmbeddedServer,
+    RouteStore,
+    StoreUnavailable,
+    TopicConfig,
+    TopicRoute,
+)
 from tests.cluster.conftest import Group
-from tests.cluster.owners import CONFIG, Follower, Owner, Reader, stream_of
+from tests.cluster.owners import (
+    CONFIG,
+    FAILED_OVER_WITHIN_S,
+    Follower,
+    Owner,
+    Reader,
+    beaten_since,
+    stream_of,
+)
 from tests.cluster.servers import ClusterServers
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, row
 from tests.support import await_until, wait_until
-
-FAILED_OVER_WITHIN_S = 20.0
 
 
 def primary_of(group: Group) -> EmbeddedServer:
@@ -30,14 +46,8 @@ def primary_of(group: Group) -> EmbeddedServer:
 def kill_primary(group: Group) -> None:
     """Kill the primary when what was written until now has reached a replica."""
     primary = primary_of(group)
-    assert group.admin(primary).wait(1, 2_000)
+    group.await_replicas(primary)
     primary.kill()
-
-
-def beaten_since(owners: list[Owner]) -> Callable[[], bool]:
-    """Return a predicate: every owner has had a whole turn since now."""
-    marks = [owner.turns for owner in owners]
-    return lambda: all(owner.turns >= mark + 2 for owner, mark in zip(owners, marks, strict=True))
 
 
 def answers(store: RouteStore) -> bool:
@@ -69,24 +79,47 @@ def test_nothing_is_lost_and_nothing_is_stale_a_heartbeat_after_a_failover(own_g
         wait_until(lambda: not answers(probe), description="the store is away")
         wait_until(lambda: answers(probe), timeout_s=FAILED_OVER_WITHIN_S, description="it is back")
         wait_until(beaten_since(owners), description="every broker has beaten once")
-        changing.stop()
+        changing.settle()
         wait_until(lambda: time.monotonic() > its_end, description="the lease of the dead broker has ended")
-        reads_as_written(probe, owners)
+        compare_with_written(read_between_beats(probe, owners), owners)
         reader.stop()
         assert reader.addresses == {owner.broker.address for owner in owners}
         wait_until(lambda: follower.seen == stream_of(url), description="the follower has seen everything")
         assert all(worker.outages for worker in (changing, follower, reader))
 
 
-def reads_as_written(store: RouteStore, owners: list[Owner]) -> None:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the table says."""
+
+    brokers: list[BrokerData]
+    topics: list[str]
+    routes: dict[str, TopicRoute]
+
+
+def read_between_beats(store: RouteStore, owners: list[Owner]) -> Reading:
+    """Read the table while nobody's lease can have ended, as it does where the machine stands still."""
+
+    def read() -> Reading | None:
+        beaten_s = min(time.monotonic(), *(owner.began_s for owner in owners))
+        if not answers(store):
+            return None
+        names = store.topics()
+        reading = Reading(store.brokers(), names, store.routes(names))
+        return reading if time.monotonic() < beaten_s + CONFIG.lease_ttl_s else None
+
+    return cast("Reading", wait_until(read, description="the table is read while all brokers beat"))
+
+
+def compare_with_written(reading: Reading, owners: list[Owner]) -> None:
     """Compare what the table says with what its owners last wrote."""
-    assert {data.broker_name: set(data.broker_addrs.values()) for data in store.brokers()} == {
+    assert {data.broker_name: set(data.broker_addrs.values()) for data in reading.brokers} == {
         "probe": {"10.9.9.9:1"},
         **{owner.broker.broker_name: {owner.broker.address} for owner in owners},
     }
     written = {name: (owner, config) for owner in owners for name, config in owner.written.items()}
-    assert store.topics() == sorted(written)
-    for name, route in store.routes([*written]).items():
+    assert reading.topics == sorted(written) == sorted(reading.routes)
+    for name, route in reading.routes.items():
         owner, config = written[name]
         assert [*route.queue_datas] == [row(owner.broker.broker_name, config)]
 
@@ -94,17 +127,17 @@ def reads_as_written(store: RouteStore, owners: list[Owner]) -> None:
 def test_a_new_doorbell_works_after_a_failover(own_group: Group) -> None:
     with RouteStore.from_url(own_group.url, CONFIG) as store:
         with closing(store.doorbell()) as bell:
-            assert bell.wait(2.0) == b""
+            assert bell.wait(10.0) == b""
             store.register(broker(), [])
-            assert bell.wait(2.0)
+            assert bell.wait(10.0)
             kill_primary(own_group)
             wait_until(
                 lambda: answers(store), timeout_s=FAILED_OVER_WITHIN_S, description="the store is back"
             )
         with closing(store.doorbell()) as bell:
-            assert bell.wait(2.0) == b""
+            assert bell.wait(10.0) == b""
             store.register(broker("after"), [])
-            assert b"after" in (bell.wait(2.0) or b"")
+            assert b"after" in (bell.wait(10.0) or b"")
 
 
 async def test_a_new_asyncio_doorbell_works_after_a_failover(
@@ -115,9 +148,9 @@ async def test_a_new_asyncio_doorbell_works_after_a_failover(
     kill_primary(own_group)
     await await_until(lambda: is_back(store), timeout_s=FAILED_OVER_WITHIN_S, description="it is back")
     bell = store.doorbell()
-    assert await bell.wait(2.0) == b""
+    assert await bell.wait(10.0) == b""
     await store.register(broker("after"), [])
-    assert b"after" in (await bell.wait(2.0) or b"")
+    assert b"after" in (await bell.wait(10.0) or b"")
     await bell.aclose()
 
 
@@ -132,7 +165,6 @@ async def is_back(store: Store) -> bool:
 @pytest.mark.parametrize("how", ["kill", "pause"])
 async def test_route_clients_follow_the_table_past_a_failover(own_group: Group, how: str) -> None:
     url = own_group.url
-    # Back before the lease of the owner that is stopped has ended.
     config = ClientConfig(registry=CONFIG, tail_s=0.3, jitter_s=0.2, reconnect_s=0.3)
     with ExitStack() as stack:
         owner = stack.enter_context(Owner(url, broker("changing"), changing=True))
@@ -142,7 +174,7 @@ async def test_route_clients_follow_the_table_past_a_failover(own_group: Group, 
             assert client.route("changing-always").broker_datas
             assert (await asyncio_client.route("changing-always")).broker_datas
             primary = primary_of(own_group)
-            await asyncio.to_thread(own_group.admin(primary).wait, 1, 2_000)
+            await asyncio.to_thread(own_group.await_replicas, primary)
             getattr(primary, how)()
             before = owner.registrations
             await await_until(
@@ -150,12 +182,15 @@ async def test_route_clients_follow_the_table_past_a_failover(own_group: Group, 
                 timeout_s=FAILED_OVER_WITHIN_S,
                 description="the broker writes to the successor",
             )
-            await asyncio.to_thread(owner.stop)
+            await asyncio.to_thread(owner.settle)
             (expected,) = [row("changing", owner.written["changing-always"])]
 
             async def both_know() -> bool:
-                route = await asyncio_client.route("changing-always")
-                return list(client.route("changing-always").queue_datas) == [expected] == [*route.queue_datas]
+                with contextlib.suppress(NoRoute):  # where the machine stood still, the lease ends
+                    route = await asyncio_client.route("changing-always")
+                    known = client.route("changing-always")
+                    return [*known.queue_datas] == [expected] == [*route.queue_datas]
+                return False
 
             await await_until(both_know, description="both clients know the last table")
 
@@ -167,13 +202,13 @@ def test_a_new_doorbell_over_a_callers_client_works_after_a_failover(own_cluster
     )
     with closing(client), RouteStore.from_client(client, CONFIG) as store:
         with closing(store.doorbell()) as bell:
-            assert bell.wait(2.0) == b""
+            assert bell.wait(10.0) == b""
             kill_primary(own_cluster)
             wait_until(lambda: answers(store), timeout_s=FAILED_OVER_WITHIN_S, description="it is back")
         with closing(store.doorbell()) as bell:
-            assert bell.wait(2.0) == b""
+            assert bell.wait(10.0) == b""
             store.register(broker("after"), [])
-            assert b"after" in (bell.wait(2.0) or b"")
+            assert b"after" in (bell.wait(10.0) or b"")
 
 
 async def test_a_new_doorbell_over_a_callers_asyncio_client_works_after_a_failover(
@@ -183,12 +218,12 @@ async def test_a_new_doorbell_over_a_callers_asyncio_client_works_after_a_failov
     async with AsyncRedisCluster("127.0.0.1", port, socket_timeout=0.5, socket_connect_timeout=0.3) as client:
         store = AsyncRouteStore.from_client(client, CONFIG)
         async with aclosing(store.doorbell()) as bell:
-            assert await bell.wait(2.0) == b""
+            assert await bell.wait(10.0) == b""
             await asyncio.to_thread(kill_primary, own_cluster)
             await await_until(
                 lambda: is_back(store), timeout_s=FAILED_OVER_WITHIN_S, description="it is back"
             )
         async with aclosing(store.doorbell()) as bell:
-            assert await bell.wait(2.0) == b""
+            assert await bell.wait(10.0) == b""
             await store.register(broker("after"), [])
-            assert b"after" in (await bell.wait(2.0) or b"")
+            assert b"after" in (await bell.wait(10.0) or b"")
