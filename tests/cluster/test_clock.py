@@ -35,8 +35,8 @@ CONFIG: Final = RegistryConfig(lease_ttl_s=1.0, sweeper_lease_s=0.5)
 IN_STEP: Final = "+0 x1"
 STANDING: Final = "2026-01-01 00:00:00"
 SLOW: Final = "+0 x0.2"
-NOTICED_WITHIN_S: Final = 5.0
-OVER_WITHIN_S: Final = 10.0
+NOTICED_WITHIN_S: Final = 15.0
+OVER_WITHIN_S: Final = 20.0
 
 _LIBRARIES: Final = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 _NAME: Final = "libfaketimeMT.so.1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -15,11 +14,11 @@ from tests.cluster.conftest import Group
 from tests.cluster.servers import ClusterServers
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
-from tests.support import await_until
+from tests.support import Stopwatch, await_until
 
-CALL_S = 0.6
-CONNECT_S = 0.3
-MARGIN_S = 0.8  # for a busy machine
+CALL_S = 1.0
+CONNECT_S = 0.5
+MARGIN_S = 0.8  # for a busy machine; one that stands still is not counted
 
 
 def primary_of(group: Group, store: Store) -> EmbeddedServer:
@@ -32,10 +31,9 @@ def all_of(group: Group) -> list[EmbeddedServer]:
 
 async def failed_within(store: Store, seconds: float) -> None:
     """Have a call fail, and in time."""
-    begin = time.monotonic()
-    with pytest.raises(StoreUnavailable):
+    with Stopwatch() as watch, pytest.raises(StoreUnavailable):
         await store.topics()
-    assert time.monotonic() - begin < seconds + MARGIN_S
+    assert watch.elapsed_s < seconds + MARGIN_S
 
 
 async def test_a_call_to_a_hung_primary_ends_and_its_successor_is_found(
@@ -44,7 +42,7 @@ async def test_a_call_to_a_hung_primary_ends_and_its_successor_is_found(
     store = make_store(own_group.url, call_deadline_s=CALL_S, connect_deadline_s=CONNECT_S)
     await store.register(broker(), topics(1))
     old = primary_of(own_group, store)
-    own_group.admin(old).wait(1, 2_000)
+    own_group.await_replicas(old)
     old.pause()
     await failed_within(store, CALL_S)
 
@@ -54,7 +52,7 @@ async def test_a_call_to_a_hung_primary_ends_and_its_successor_is_found(
         except StoreUnavailable:
             return False
 
-    await await_until(works_again, timeout_s=15, description="the successor answers")
+    await await_until(works_again, timeout_s=30, description="the successor answers")
     old.resume()  # and becomes a replica
     for _ in range(20):
         assert await store.topics() == ["t0"]
@@ -69,10 +67,9 @@ async def test_a_call_ends_when_everybody_hangs(make_store: StoreMaker, own_grou
     await failed_within(known, CALL_S)
     await failed_within(new, CALL_S + CONNECT_S)  # the search, which may begin a last question at its end
     bell = new.doorbell()
-    begin = time.monotonic()
-    with pytest.raises(StoreUnavailable):
+    with Stopwatch() as watch, pytest.raises(StoreUnavailable):
         await bell.wait(0.1)
-    assert time.monotonic() - begin < CALL_S + CONNECT_S + MARGIN_S
+    assert watch.elapsed_s < CALL_S + CONNECT_S + MARGIN_S
     await bell.aclose()
 
 
@@ -108,10 +105,10 @@ async def test_a_caller_waits_for_a_free_connection_no_longer_than_for_an_answer
     await store.topics()
     async with one_free_connection(store):
         primary_of(own_group, store).pause()
-        begin = time.monotonic()
-        outcomes = await asyncio.gather(*(store.topics() for _ in range(4)), return_exceptions=True)
+        with Stopwatch() as watch:
+            outcomes = await asyncio.gather(*(store.topics() for _ in range(4)), return_exceptions=True)
         # The first waits for its answer, the second has what is left; who comes last had no connection.
-        assert time.monotonic() - begin < 2 * (CALL_S + CONNECT_S) + MARGIN_S
+        assert watch.elapsed_s < 2 * (CALL_S + CONNECT_S) + MARGIN_S
         assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
 
 
@@ -131,7 +128,7 @@ async def test_a_connection_survives_that_others_wait_for_it_in_vain(
     store = make_store(url, namespace=namespace, call_deadline_s=CALL_S, max_connections=3)
     async with one_free_connection(store):
         before = await store.run(connection_ids())
-        calls = (store.run(slow(f"{store.keys.prefix}:none", CALL_S / 2)) for _ in range(6))
+        calls = (store.run(slow(f"{store.keys.prefix}:none", CALL_S / 4)) for _ in range(6))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         # Some had no connection in time, which says nothing about the server that the connection leads to.
         assert any(isinstance(outcome, StoreUnavailable) for outcome in outcomes)

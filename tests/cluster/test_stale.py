@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -17,7 +16,7 @@ from tests.cluster.conftest import Group
 from tests.cluster.servers import ClusterServers, SentinelServers
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
-from tests.support import await_until, wait_until
+from tests.support import Stopwatch, await_until, wait_until
 
 
 class Pair:
@@ -109,9 +108,10 @@ async def gone(store: Store) -> bool:
 
 
 async def test_a_lease_ends_on_a_replica_too(make_store: StoreMaker, pair: Pair) -> None:
-    store = make_store(pair.url, lease_ttl_s=1.0)
-    await store.register(broker(), topics(1))
+    store, dying = make_store(pair.url), make_store(pair.url, lease_ttl_s=0.1)
+    held = await store.register(broker(), topics(1))
     await replicated(store, "t0")
+    await dying.heartbeat(held)
     await await_until(lambda: gone(store), description="the lease has ended on the replica")
 
 
@@ -145,7 +145,7 @@ async def test_a_connection_that_the_replica_closed_meanwhile_is_replaced(
 async def test_without_a_replica_the_primary_answers(
     make_store: StoreMaker, pair: Pair, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = make_store(pair.url, call_deadline_s=1.0)
+    store = make_store(pair.url, call_deadline_s=2.0)
     await store.register(broker(), topics(1))
     await replicated(store, "t0")
     getattr(pair.replica, how)()
@@ -158,18 +158,18 @@ async def test_without_a_replica_the_primary_answers(
 
 
 async def test_a_hung_replica_costs_half_a_deadline_once_a_second(make_store: StoreMaker, pair: Pair) -> None:
-    store = make_store(pair.url, call_deadline_s=0.6)
+    store = make_store(pair.url, call_deadline_s=2.0)
     await store.register(broker(), topics(1))
     await replicated(store, "t0")
     pair.replica.pause()
-    begin = time.monotonic()
-    for _ in range(50):
-        assert list(await store.routes(["t0"], stale=True)) == ["t0"]
-    assert time.monotonic() - begin < 2.0
+    with Stopwatch() as watch:
+        for _ in range(50):
+            assert list(await store.routes(["t0"], stale=True)) == ["t0"]
+    assert watch.elapsed_s < 5.0  # and not a second for each of them
 
 
 async def test_a_replica_that_is_back_is_read_again(make_store: StoreMaker, pair: Pair) -> None:
-    store = make_store(pair.url, call_deadline_s=0.6)
+    store = make_store(pair.url, call_deadline_s=2.0)
     pair.replica.pause()
     assert await store.run(who_answers(), stale=True) == pair.primary.port
     pair.replica.resume()
