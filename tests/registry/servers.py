@@ -29,8 +29,8 @@ def client(url: str, timeout_s: float = 5.0) -> Iterator[redis.Redis]:
 
 
 def answers(url: str) -> bool:
-    """Whether a server answers at that address."""
-    with client(url, 0.2) as probe, contextlib.suppress(redis.RedisError):
+    """Whether a server answers at that address; one that does so in time for a busy machine is there."""
+    with client(url, 2.0) as probe, contextlib.suppress(redis.RedisError):
         return bool(probe.ping())
     return False
 

@@ -175,7 +175,7 @@ def test_a_server_that_does_not_run_has_no_pid(binary: str) -> None:
 
 
 def test_a_paused_server_keeps_its_connections_and_answers_nothing_until_it_goes_on(binary: str) -> None:
-    with quick(binary=binary) as server, client(server.url, 0.1) as patient:
+    with quick(binary=binary) as server, client(server.url, 1.0) as patient:
         assert patient.ping()
         server.pause()
         with pytest.raises(redis.TimeoutError):

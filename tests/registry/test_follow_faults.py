@@ -21,7 +21,7 @@ from tests.support import await_until
 PASSWORD = "correct-horse"  # noqa: S105 - of a server that lives for one test
 NEWER = b'{"kind":"of a newer release","broker":"broker-a","id":0,"epoch":1}'
 QUICK: dict[str, Any] = {"tail_s": 0.05}
-IMPATIENT: dict[str, Any] = {"call_deadline_s": 0.2, "connect_deadline_s": 0.2}
+IMPATIENT: dict[str, Any] = {"call_deadline_s": 1.0, "connect_deadline_s": 1.0}
 READER = ("--user", "reader", "on", f">{PASSWORD}", "~*", "+@read", "+ping", "+client", "+subscribe")
 
 
@@ -114,7 +114,7 @@ async def test_a_server_that_comes_back_empty_is_a_reset_and_is_said_once(
     make_store: StoreMaker, own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    store = make_store(own_server.url, **IMPATIENT)
+    store = make_store(own_server.url)
     await store.register(broker(), topics(1))
     async with listening(store, **QUICK) as told:
         own_server.kill()
@@ -140,7 +140,7 @@ async def test_a_server_that_comes_back_with_its_data_costs_no_change_and_no_res
 ) -> None:
     options = ("--dir", str(tmp_path), "--appendonly", "yes", "--appendfsync", "always")
     with quick(*options) as server:
-        store = make_store(server.url, **IMPATIENT)
+        store = make_store(server.url)
         with client(server.url) as admin:
             tell(admin, store.keys.changes)
             async with listening(store, **QUICK) as told:
@@ -158,7 +158,7 @@ async def test_a_server_that_is_not_there_yet_is_waited_for(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:
     own_server.kill()
-    async with follow(make_store(own_server.url, **IMPATIENT)) as follower:
+    async with follow(make_store(own_server.url)) as follower:
         told = Told(follower)
         await until_in_trouble(told, "cannot be reached")
         assert follower.health().age_s is None
