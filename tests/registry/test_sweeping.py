@@ -357,16 +357,19 @@ async def test_a_lease_that_somebody_shortens_is_announced_when_redis_deletes_it
 
 
 async def test_without_events_a_deleted_lease_is_announced_at_its_deadline(
-    sweeping: SweeperMaker, redis_url: str, table: RouteStore, admin: redis.Redis
+    sweeping: SweeperMaker, redis_url: str, lasting: RouteStore, admin: redis.Redis
 ) -> None:
+    lasting.register(broker(), [])
+    seconds, microseconds = admin.time()
+    deadline_ms = seconds * 1000 + microseconds // 1000 + 300
     async with sweeping(redis_url):
-        await until_elected(table)
-        table.register(broker(), [])
-        deadline_ms = admin.zscore(table.keys.deadlines, "broker-a:0")
-        admin.delete(table.keys.lease("broker-a", 0))
-        await until_ended(table, "broker-a")
-    assert deadline_ms is not None
-    (change,) = (one for one in table.changes_since().changes if one.reason == EXPIRED)
+        await until_elected(lasting)
+        with admin.pipeline(transaction=True) as at_once:
+            at_once.zadd(lasting.keys.deadlines, {"broker-a:0": deadline_ms})
+            at_once.delete(lasting.keys.lease("broker-a", 0))
+            at_once.execute()
+        await until_ended(lasting, "broker-a")
+    (change,) = (one for one in lasting.changes_since().changes if one.reason == EXPIRED)
     assert int(change.change_id.partition("-")[0]) > deadline_ms
 
 
