@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -26,6 +27,12 @@ _START_DEADLINE_S: Final = 10.0
 _STOP_DEADLINE_S: Final = 5.0
 _POLL_S: Final = 0.002
 _START_ATTEMPTS: Final = 5
+
+_PORTS: Final = range(16_000, 32_000)
+"""Below those that systems give to outgoing connections: one of them could have the port when a server that
+was away comes back, most easily a client's that looks for it there."""
+
+_PORT_ATTEMPTS: Final = 50
 
 # The server takes the place of this shell (`exec`), so its pid is the shell's. The guard it leaves behind
 # reads a pipe whose other end only the parent holds: end of file without a word = the parent died, in
@@ -228,10 +235,15 @@ class EmbeddedServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in (
+        *random.SystemRandom().sample(_PORTS, _PORT_ATTEMPTS),
+        0,
+    ):  # 0: whichever the system has left
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            free: int = probe.getsockname()[1]
+            return free
+    raise EmbeddedServerError("no free port was found on 127.0.0.1")
 
 
 def _after_fork_in_child() -> None:

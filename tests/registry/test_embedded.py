@@ -139,6 +139,13 @@ def test_a_server_comes_back_empty_at_the_same_port(binary: str, end: str) -> No
             assert admin.dbsize() == 0
 
 
+def test_the_port_of_a_server_that_is_away_is_given_to_no_outgoing_connection() -> None:
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first_given = int(given.read_text().split()[0]) if given.exists() else 49_152
+    with quick() as server:
+        assert server.port < first_given
+
+
 def test_a_server_that_died_by_itself_is_started_again(binary: str) -> None:
     with quick(binary=binary) as server:
         url, pid = server.url, server.pid
