@@ -8,9 +8,10 @@ import subprocess
 import sys
 from typing import Final, Self
 
+from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["BrokerProcess", "ListeningBroker", "free_port"]
+__all__ = ["BrokerProcess", "ListeningBroker"]
 
 _PROGRAM: Final = """
 import socket, sys
@@ -19,14 +20,6 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
     while True:
         clients.append(server.accept()[0])
 """
-
-
-def free_port() -> int:
-    """Return a port on loopback that nobody listens to."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class ListeningBroker:
@@ -82,7 +75,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Start it and wait until it listens."""
         self._process = subprocess.Popen((sys.executable, "-S", "-c", _PROGRAM, str(self.port)))
-        wait_until(self._listens, description="the stand-in broker listens")
+        wait_until(self._listens, timeout_s=30, description="the stand-in broker listens")
 
     def kill(self) -> None:
         """End it with SIGKILL."""

@@ -13,7 +13,7 @@ from sharedroutes.cli.demo.scenario import TOPIC, Settings
 from sharedroutes.cli.demo.sender import Sender
 from sharedroutes.client import RouteClient
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
-from tests.cli.ports import free_port
+from tests.ports import free_port
 from tests.support import wait_until
 
 QUICK = Settings(messages_per_s=1_000, send_timeout_s=5.0)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tests.cli.ports import free_port
+from tests.ports import free_port
 from tests.support import wait_until
 
 SOURCE: Final = Path(__file__).parents[2] / "src"

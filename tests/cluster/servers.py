@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import socket
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
@@ -18,17 +16,15 @@ import redis
 from redis.crc import key_slot
 
 from sharedroutes.registry import EmbeddedServer
+from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["SERVICE", "ClusterServers", "SentinelServers", "Stock", "free_port", "server_binary"]
+__all__ = ["SERVICE", "ClusterServers", "SentinelServers", "Stock", "server_binary"]
 
 SERVICE: Final = "routes"
 _NODE_TIMEOUT_MS: Final = 1_000
 _DOWN_AFTER_MS: Final = 1_000
 _SLOTS: Final = 16_384
-_BELOW_THE_EPHEMERAL: Final = range(12_000, 32_000)  # Linux gives higher ones to outgoing connections
-# Not from the tests' own generator, which begins anew with each test.
-_PORTS: Final = random.SystemRandom().sample(_BELOW_THE_EPHEMERAL, len(_BELOW_THE_EPHEMERAL))
 _FORMED_WITHIN_S: Final = 40.0
 _LONG_MS: Final = 60_000
 _QUICK: Final = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--hz", "50")
@@ -39,15 +35,6 @@ def server_binary() -> str:
     found = shutil.which("redis-server")
     assert found, "no redis-server on PATH: apt-get install redis-server"
     return found
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at, that no outgoing connection will be given, and never again."""
-    while True:
-        port = _PORTS.pop()
-        with closing(socket.socket()) as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 class _Group(ABC):

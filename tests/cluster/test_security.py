@@ -10,8 +10,9 @@ import redis
 
 from sharedroutes.registry import EmbeddedServer, LeaseStatus, StoreRefused, StoreUnavailable
 from tests.cluster.certificates import Certificates
-from tests.cluster.servers import SERVICE, ClusterServers, SentinelServers, free_port, server_binary
+from tests.cluster.servers import SERVICE, ClusterServers, SentinelServers, server_binary
 from tests.fix_redis import Store, StoreMaker
+from tests.ports import free_port
 from tests.registry.builders import broker, topics
 
 PASSWORD = "s3cret/%"  # noqa: S105 - of servers that live for a test
