@@ -32,7 +32,7 @@ class Heard:
 
 
 @asynccontextmanager
-async def linked(port: int, deadline_s: float = 1.0) -> AsyncIterator[Heard]:
+async def linked(port: int, deadline_s: float = 10.0) -> AsyncIterator[Heard]:
     heard = Heard()
 
     async def listen() -> None:

@@ -43,12 +43,12 @@ class AgentProcess:
         return self._log_path.read_text()
 
     def until_said(self, text: str) -> None:
-        wait_until(lambda: text in self.log(), timeout_s=10.0, description=f"the agent says {text!r}")
+        wait_until(lambda: text in self.log(), timeout_s=30.0, description=f"the agent says {text!r}")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; return the exit code."""
         self.process.send_signal(how)
-        return self.process.wait(10.0)
+        return self.process.wait(30.0)
 
 
 class Site:
@@ -75,11 +75,11 @@ class Site:
             return route.broker_datas[0].master_address if route else None
 
     def until_served(self, topic: str = "orders") -> None:
-        wait_until(lambda: self.served(topic), timeout_s=10.0, description=f"{topic} is served")
+        wait_until(lambda: self.served(topic), timeout_s=30.0, description=f"{topic} is served")
 
     def until_gone(self) -> None:
         """Wait less than the usual lease of 15 s."""
-        wait_until(lambda: not self.served(), timeout_s=8.0, description="orders is not served")
+        wait_until(lambda: not self.served(), timeout_s=12.0, description="orders is not served")
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_every_option_can_be_in_the_environment(site: Site) -> None:
         "SHAREDROUTES_REDIS_URL": site.url,
         "SHAREDROUTES_NAMESPACE": "other",
         "SHAREDROUTES_HEARTBEAT": "0.2",
-        "SHAREDROUTES_LEASE_TTL": "2",
+        "SHAREDROUTES_LEASE_TTL": "20",
         "SHAREDROUTES_BROKER_ADDRESS": "broker.example:1234",
         "SHAREDROUTES_PROBE": site.broker.address,
     }
