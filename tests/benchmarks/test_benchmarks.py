@@ -116,7 +116,7 @@ CASES = (
                 steady_s=1.2,
                 down_s=0.1,
                 soon_s=0.0,
-                return_s=0.6,
+                return_s=2.0,
                 later_s=1.2,
             )
         ),
@@ -132,9 +132,9 @@ CASES = (
                 few_leases=2,
                 many_leases=3,
                 other_keys=10,
-                first_s=0.7,
+                first_s=1.5,
                 event_wait_s=0.5,
-                idle_s=1.3,
+                idle_s=2.5,
             )
         ),
         3,
