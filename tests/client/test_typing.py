@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 ROOT: Final = Path(__file__).parents[2]
 BIN: Final = Path(sys.executable).parent
 
@@ -31,7 +29,6 @@ def basedpyright(*arguments: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.timeout(120)
 def test_uses_of_the_public_names_have_the_types_that_they_say() -> None:
     report = basedpyright("--pythonpath", sys.executable)
     assert report["summary"]["filesAnalyzed"] == 1
@@ -41,7 +38,6 @@ def test_uses_of_the_public_names_have_the_types_that_they_say() -> None:
     assert found == []
 
 
-@pytest.mark.timeout(120)
 def test_no_type_that_the_package_exports_is_unknown() -> None:
     report = basedpyright("--ignoreexternal", "--verifytypes", "sharedroutes.client")["typeCompleteness"]
     names = {symbol["name"] for symbol in report["symbols"] if symbol["isExported"]}
