@@ -24,7 +24,7 @@ class Child:
     The end of the block waits for it, and raises AssertionError with what went wrong in it.
     """
 
-    def __init__(self, work: Callable[[], object], within_s: float = 15.0) -> None:
+    def __init__(self, work: Callable[[], object], within_s: float = 40.0) -> None:
         self._within_s = within_s
         self._exit_code: int | None = None
         self._report, told = os.pipe()

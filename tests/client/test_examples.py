@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from examples import asyncio_streams, plain_socket, your_callable
-from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, RouteClient
+from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, RetryPolicy, RouteClient
 from sharedroutes.client.errors import BrokerRefused
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.support import wait_until
@@ -93,16 +93,21 @@ def start(agent: RouteStore) -> Iterator[Start]:
         yield make
 
 
+def with_time(policy: RetryPolicy) -> RetryPolicy:
+    """Return a policy that waits for an answer on a busy machine, and for all that hang."""
+    return replace(policy, attempt_timeout_s=1.5, deadline_s=15.0)
+
+
 @pytest.fixture(params=["plain socket", "asyncio streams"])
 def send(request: pytest.FixtureRequest, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
-    """Return an example's way to send a message to `orders`, with less patience."""
+    """Return an example's way to send a message to `orders`, with time enough."""
     if request.param == "plain socket":
         module = plain_socket
         with RouteClient.from_url(redis_url) as routes:
-            monkeypatch.setattr(module, "POLICY", replace(module.POLICY, attempt_timeout_s=0.3))
+            monkeypatch.setattr(module, "POLICY", with_time(module.POLICY))
             yield lambda message: plain_socket.send(routes, "orders", message)
         return
-    monkeypatch.setattr(asyncio_streams, "POLICY", replace(asyncio_streams.POLICY, attempt_timeout_s=0.3))
+    monkeypatch.setattr(asyncio_streams, "POLICY", with_time(asyncio_streams.POLICY))
     with asyncio.Runner() as runner:
         client = AsyncRouteClient.from_url(redis_url)
         runner.run(client.start())
