@@ -301,10 +301,11 @@ async def test_the_end_of_a_lease_is_seen_without_anybody_telling(
     make_client: ClientMaker, redis_url: str, agent: RouteStore
 ) -> None:
     agent.register(broker("broker-a"), topics(1))
+    held = agent.register(broker("broker-b"), topics(1))
     with RouteStore.from_url(redis_url, RegistryConfig(lease_ttl_s=0.3)) as dying_agent:
-        dying_agent.register(broker("broker-b"), topics(1))
         async with make_client(redis_url, tail_s=0.05) as client:
             await until_held_by(client, "t0", "broker-a", "broker-b")
+            dying_agent.heartbeat(held)
             await until_held_by(client, "t0", "broker-a")
             assert client.health().held == ()
 

@@ -26,12 +26,13 @@ async def test_a_client_that_sweeps_makes_the_end_of_a_lease_known_to_all(
     make_client: ClientMaker, redis_url: str, agent: RouteStore
 ) -> None:
     agent.register(broker("broker-a"), topics(1))
-    with RouteStore.from_url(redis_url, SHORT) as dying:
-        dying.register(broker("broker-b", address=OTHER_ADDRESS), topics(1))
+    held = agent.register(broker("broker-b", address=OTHER_ADDRESS), topics(1))
     sweeping = make_client(redis_url, replace(BELL_ONLY, registry=SHORT, sweep=True))
     async with make_client(redis_url, BELL_ONLY) as other, sweeping:
         assert sweepers() == 1
         await until_held_by(other, "t0", "broker-a", "broker-b")
+        with RouteStore.from_url(redis_url, SHORT) as dying:
+            dying.heartbeat(held)
         await until_held_by(other, "t0", "broker-a")  # which only the doorbell can have told it
     assert sweepers() == 0
     (change,) = (one for one in agent.changes_since().changes if one.reason == EXPIRED)
