@@ -248,6 +248,6 @@ OUTAGES: Final[Mapping[str, Outage]] = {
     "replies lost": lambda proxy: proxy.swallowing("replies"),
     "cut at once": lambda proxy: proxy.cutting(0),
     "cut in a reply": lambda proxy: proxy.cutting(20),
-    "slower than the deadline": lambda proxy: proxy.slow(1.0),
+    "slower than the deadline": lambda proxy: proxy.slow(5.0),
 }
-"""Faults that no call gets through, by name; of IMPATIENT's deadlines, a second is five."""
+"""Faults that no call gets through, by name; so slow that no pause of the machine lets IMPATIENT hear."""

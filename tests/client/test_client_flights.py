@@ -60,14 +60,14 @@ class SlowStore:
     def _lookup(self, names: tuple[str, ...], *args: Any) -> Any:
         if names:
             self.asked.append(names)
-            wait_until(self._open.is_set, description="the store answers")
+            wait_until(self._open.is_set, timeout_s=60, description="the store answers")
             self._fail()
         return self._real(names, *args)
 
     async def _lookup_async(self, names: tuple[str, ...], *args: Any) -> Any:
         if names:
             self.asked.append(names)
-            await await_until(self._open.is_set, description="the store answers")
+            await await_until(self._open.is_set, timeout_s=60, description="the store answers")
             self._fail()
         return await self._real(names, *args)
 

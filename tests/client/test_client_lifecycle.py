@@ -26,7 +26,7 @@ from tests.client.clients import (
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.support import await_until, wait_until
 
-SOON_S = 5.0
+SOON_S = 10.0
 """Far less than the follower of BELL_ONLY waits for a doorbell."""
 
 

@@ -231,7 +231,7 @@ async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
 async def test_an_unknown_topic_is_asked_for_no_more_often_than_configured(
     make_client: ClientMaker, redis_url: str, admin: redis.Redis
 ) -> None:
-    retry_s = 0.1
+    retry_s = 0.3
     async with make_client(redis_url, BELL_ONLY, missing_retry_s=retry_s) as client:
         await until_in_place(client)
         begun, before, asked = monotonic(), calls(admin, "mget"), 0

@@ -32,7 +32,7 @@ if sys.platform == "win32" or sys.implementation.name != "cpython":
 
 import uvloop
 
-SOON_S: Final = 5.0
+SOON_S: Final = 10.0
 
 
 @pytest.fixture(autouse=True)

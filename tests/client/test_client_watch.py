@@ -23,7 +23,7 @@ from tests.client.clients import (
     until_in_place,
 )
 from tests.registry.builders import broker, topics
-from tests.support import await_until, wait_until
+from tests.support import PATIENCE_S, await_until, wait_until
 
 LISTENER = "sharedroutes-listener"
 """The name of a listener's thread or task."""
@@ -242,7 +242,7 @@ def test_a_loop_in_a_thread_ends_when_the_client_is_closed(redis_url: str, agent
         reader = threading.Thread(target=read)
         reader.start()
         wait_until(lambda: seen.changes, description="the reader knows what is")
-    reader.join(timeout=5.0)
+    reader.join(timeout=PATIENCE_S)
     assert not reader.is_alive()
     assert seen.changes == [("t0", {"broker-a"})]
 
@@ -380,7 +380,7 @@ async def test_a_slow_listener_holds_up_nobody_else(
 
     def wait(change: RouteChange) -> None:
         slow(change)
-        wait_until(going_on.is_set, description="the listener may go on")
+        wait_until(going_on.is_set, timeout_s=60, description="the listener may go on")
 
     async def wait_async(change: RouteChange) -> None:
         slow(change)
