@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.fix_redis"]
 
@@ -23,8 +23,8 @@ _ONE_SERVER_ONLY: Final = {
 }
 """Why a file of tests, or a test, does not run with `--topology cluster`."""
 
-# A shared machine makes single examples slow; pytest-timeout ends what hangs.
-settings.register_profile("sharedroutes", deadline=None)
+# A shared machine makes single examples slow, and what draws the first ones; pytest-timeout ends what hangs.
+settings.register_profile("sharedroutes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sharedroutes")
 
 

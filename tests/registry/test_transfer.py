@@ -320,7 +320,7 @@ _VERSIONS = st.builds(DataVersion, *[st.integers(0, 2**63 - 1)] * 3)
 _TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.dictionaries(broker_names(), st.tuples(names(), _TABLES, _VERSIONS, st.booleans()), max_size=4),
     st.dictionaries(st.tuples(_TEXT, _TEXT), st.text(st.characters(codec="utf-8"), max_size=30), max_size=4),
