@@ -5,18 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
-from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from tests.client.caches import CONFIG
 from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, ask, begun, look
+
+LASTING: Final = RegistryConfig(lease_ttl_s=300.0)
+"""Its leases, which nobody renews, outlive any test on the slowest machine."""
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -35,14 +38,14 @@ def make_client(request: pytest.FixtureRequest) -> ClientMaker:
 @pytest.fixture
 def agent(redis_url: str) -> Iterator[RouteStore]:
     """Return a store on the shared server that does what agents do."""
-    with RouteStore.from_url(redis_url) as store:
+    with RouteStore.from_url(redis_url, LASTING) as store:
         yield store
 
 
 @pytest.fixture
 def own_agent(own_server: EmbeddedServer) -> Iterator[RouteStore]:
     """Return a store on the test's own server that does what agents do."""
-    with RouteStore.from_url(own_server.url) as store:
+    with RouteStore.from_url(own_server.url, LASTING) as store:
         yield store
 
 

@@ -203,7 +203,7 @@ def test_a_child_of_a_thread_that_is_not_the_main_one_follows_too(redis_url: str
 
 def test_a_fork_at_whatever_moment_leaves_no_lock_behind(redis_url: str) -> None:
     over = threading.Event()
-    patient = RegistryConfig(call_deadline_s=30)  # all this is much for a busy machine
+    patient = RegistryConfig(call_deadline_s=30, lease_ttl_s=300)  # all this is much for a busy machine
     agent = RouteStore.from_url(redis_url, patient)
 
     def change() -> None:
