@@ -66,7 +66,7 @@ def test_a_snippet_runs_as_it_stands(code: str, url: str, tmp_path: Path) -> Non
         },
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -52,7 +52,7 @@ def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -66,10 +66,10 @@ def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(
     agent.register(broker(), topics(1))
     before = {*threading.enumerate()}
     client = RouteClient.from_url(redis_url, QUICK)
-    assert {*threading.enumerate()} == before
+    assert not {*threading.enumerate()} - before
     with client:
         client.select_queue("t0")
         started = {*threading.enumerate()} - before
         assert started
         assert all(thread.daemon and thread.name.startswith("sharedroutes-") for thread in started)
-    assert {*threading.enumerate()} == before
+    assert not {*threading.enumerate()} - before

@@ -15,7 +15,7 @@ from sharedroutes.client.listening import Changes
 from sharedroutes.client.watching import Watch, Watches
 from sharedroutes.registry import Change, ChangePage
 from tests.client.fake_table import FakeTable
-from tests.support import wait_until
+from tests.support import PATIENCE_S, wait_until
 
 PLACE = "1700000000000-1"
 
@@ -242,7 +242,7 @@ def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(client: Client
     client.take(*client.table.register("d", "t"))
     wait_until(lambda: len(found) == 2, description="the reader knows of the change")
     client.core.watches.close()
-    reader.join(timeout=5.0)
+    reader.join(PATIENCE_S)
     assert not reader.is_alive()
 
 
@@ -289,7 +289,7 @@ def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
         found: list[RouteChange] = []
         reader = threading.Thread(target=found.extend, args=(changes,), daemon=True)
         reader.start()
-        reader.join(timeout=5.0)
+        reader.join(PATIENCE_S)
         assert not reader.is_alive()
         assert found == []
 
@@ -319,7 +319,7 @@ def test_a_watcher_may_be_collected_while_another_is_added(client: Client) -> No
 
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
-    thread.join(timeout=2.0)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

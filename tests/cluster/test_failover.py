@@ -198,7 +198,7 @@ async def test_route_clients_follow_the_table_past_a_failover(own_group: Group, 
 def test_a_new_doorbell_over_a_callers_client_works_after_a_failover(own_cluster: ClusterServers) -> None:
     # redis-py's subscription stays with its node for good: callers ask for a new doorbell.
     client = RedisCluster(
-        "127.0.0.1", own_cluster.nodes[0].port, socket_timeout=0.5, socket_connect_timeout=0.3
+        "127.0.0.1", own_cluster.nodes[0].port, socket_timeout=1.0, socket_connect_timeout=0.5
     )
     with closing(client), RouteStore.from_client(client, CONFIG) as store:
         with closing(store.doorbell()) as bell:
@@ -215,7 +215,7 @@ async def test_a_new_doorbell_over_a_callers_asyncio_client_works_after_a_failov
     own_cluster: ClusterServers,
 ) -> None:
     port = own_cluster.nodes[0].port
-    async with AsyncRedisCluster("127.0.0.1", port, socket_timeout=0.5, socket_connect_timeout=0.3) as client:
+    async with AsyncRedisCluster("127.0.0.1", port, socket_timeout=1.0, socket_connect_timeout=0.5) as client:
         store = AsyncRouteStore.from_client(client, CONFIG)
         async with aclosing(store.doorbell()) as bell:
             assert await bell.wait(10.0) == b""
