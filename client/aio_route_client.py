@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -18,17 +19,18 @@ from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id
 from ..registry.sweeping import AsyncSweeper
-from .attempts import AsyncAttempts, AsyncSending, RetryPolicy
+from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
 from .core import Avoid
 from .detecting import detect_async
 from .errors import NoRoute
+from .flights import too_late
 from .forks import survives_forks
 from .listening import AsyncChanges, AsyncListener, listen_async
 from .route import Route
-from .selection import subscribe_queues
+from .selection import PublishView, subscribe_queues
 
 __all__ = ["AsyncRouteClient"]
 
@@ -109,14 +111,7 @@ class AsyncRouteClient(RouteClientBase):
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        if view is None and not (self._is_copy or self._closed):
-            view = self._core.view(topic)
-        if view is None:
-            await self._learn((topic,))
-            view = self._core.view(topic)
-            if view is None:
-                raise NoRoute(topic, "no live broker holds")
-        return self._core.pick(topic, view, avoid, monotonic(), key)
+        return self._core.pick(topic, view or await self._view(topic), avoid, monotonic(), key)
 
     def attempts(
         self,
@@ -214,10 +209,31 @@ class AsyncRouteClient(RouteClientBase):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _chooser(
-        self, topic: str, key: str | bytes | None
-    ) -> Callable[[frozenset[str]], Awaitable[MessageQueue]]:
-        return lambda failed: self.select_queue(topic, failed or None, key=key)
+    def _chooser(self, topic: str, key: str | bytes | None) -> SelectLater:
+        async def choose(failed: frozenset[str], until: float) -> MessageQueue:
+            view = self._views.get(topic) or await self._view(topic, until)
+            return self._core.pick(topic, view, failed, monotonic(), key)
+
+        return choose
+
+    async def _view(self, topic: str, until: float = inf) -> PublishView:
+        view = None if self._is_copy or self._closed else self._core.view(topic)
+        if view is None:
+            await self._learn_by(until, (topic,))
+            view = self._core.view(topic)
+            if view is None:
+                raise NoRoute(topic, "no live broker holds")
+        return view
+
+    async def _learn_by(self, until: float, topics: Iterable[str]) -> None:
+        """Make topics known as `_learn`; raise StoreTimeout when it takes longer than `until`."""
+        try:
+            async with asyncio.timeout(None if until == inf else until - monotonic()) as limit:
+                await self._learn(topics)
+        except TimeoutError as error:
+            if limit.expired():
+                raise too_late(topics) from error
+            raise
 
     async def _learn(self, topics: Iterable[str]) -> None:
         """Make topics known that are not; each is asked for once, however many tasks need it."""

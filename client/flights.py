@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from math import inf
+from time import monotonic
 
-__all__ = ["Flight", "Flights"]
+from ..registry.errors import StoreTimeout
+
+__all__ = ["Flight", "Flights", "all_arrived", "too_late"]
 
 Flight = Future[bool]
 """Ends when the answer was taken in, with the error of the store, or with False: nobody looks any more."""
@@ -49,3 +53,23 @@ class Flights:
             flight.set_exception(error)
         else:  # the caller was interrupted or cancelled, which is no answer for anybody else
             flight.set_result(False)
+
+
+def all_arrived(flights: Iterable[Flight], topics: Iterable[str], until: float) -> bool:
+    """Wait for flights until a time of the monotonic clock at most; whether each brought an answer.
+
+    Raises the store's error, and StoreTimeout when the time is up.
+    """
+    answered = True
+    for flight in flights:
+        try:
+            flight.exception(None if until == inf else until - monotonic())
+        except TimeoutError:
+            raise too_late(topics) from None
+        answered = flight.result() and answered
+    return answered
+
+
+def too_late(topics: Iterable[str]) -> StoreTimeout:
+    """Return the error of a caller who cannot wait for the store any longer."""
+    return StoreTimeout(f"the deadline came before the store told of {', '.join(map(repr, topics))}")

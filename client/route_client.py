@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -17,17 +18,18 @@ from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id
 from ..registry.store import Doorbell, RedisClient, RouteStore
 from ..registry.sweeping import Sweeper
-from .attempts import Attempts, RetryPolicy, Sending
+from .attempts import Attempts, RetryPolicy, Select, Sending
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
 from .core import Avoid
 from .detecting import detect
 from .errors import NoRoute
+from .flights import Flight, all_arrived
 from .forks import survives_forks
 from .listening import Changes, Listener, listen
 from .route import Route
-from .selection import subscribe_queues
+from .selection import PublishView, subscribe_queues
 
 __all__ = ["RouteClient"]
 
@@ -112,14 +114,7 @@ class RouteClient(RouteClientBase):
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        if view is None and not (self._is_copy or self._stopping.is_set()):
-            view = self._core.view(topic)
-        if view is None:
-            self._learn((topic,))
-            view = self._core.view(topic)
-            if view is None:
-                raise NoRoute(topic, "no live broker holds")
-        return self._core.pick(topic, view, avoid, monotonic(), key)
+        return self._core.pick(topic, view or self._view(topic), avoid, monotonic(), key)
 
     def attempts(
         self,
@@ -225,11 +220,27 @@ class RouteClient(RouteClientBase):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _chooser(self, topic: str, key: str | bytes | None) -> Callable[[frozenset[str]], MessageQueue]:
-        return lambda failed: self.select_queue(topic, failed or None, key=key)
+    def _chooser(self, topic: str, key: str | bytes | None) -> Select:
+        def choose(failed: frozenset[str], until: float) -> MessageQueue:
+            view = self._views.get(topic) or self._view(topic, until)
+            return self._core.pick(topic, view, failed, monotonic(), key)
 
-    def _learn(self, topics: Iterable[str]) -> None:
-        """Make topics known that are not; each is asked for once, however many threads need it."""
+        return choose
+
+    def _view(self, topic: str, until: float = inf) -> PublishView:
+        view = None if self._is_copy or self._stopping.is_set() else self._core.view(topic)
+        if view is None:
+            self._learn((topic,), until)
+            view = self._core.view(topic)
+            if view is None:
+                raise NoRoute(topic, "no live broker holds")
+        return view
+
+    def _learn(self, topics: Iterable[str], until: float = inf) -> None:
+        """Make topics known that are not; each is asked for once, however many threads need it.
+
+        Raises StoreTimeout when it takes longer than `until`.
+        """
         if self._is_copy:
             self.start()
         running = any(thread.is_alive() for thread in self._threads)
@@ -237,11 +248,13 @@ class RouteClient(RouteClientBase):
             raise RuntimeError("the route client does not run: use `with`, or call start()")
         while True:
             question = self._core.question(topics, monotonic())
-            if question.request is not None:
+            flights = question.flights
+            if question.request is not None and until == inf:
                 self._ask(question.request)
+            elif question.request is not None:
+                flights.append(self._ask_aside(question.request))
             # Who asked for us and was interrupted has no answer: then it is our turn.
-            answered = [flight.result() for flight in question.flights]
-            if all(answered):
+            if all_arrived(flights, topics, until):
                 return
 
     def _ask(self, request: Request) -> None:
@@ -250,6 +263,25 @@ class RouteClient(RouteClientBase):
         except BaseException as error:
             self._core.unanswered(request, error)
             raise
+
+    def _ask_aside(self, request: Request) -> Flight:
+        """Ask in a thread of its own: a blocking call ends by the store's deadlines, and by no other."""
+        flight = Flight()
+
+        def ask() -> None:
+            try:
+                self._ask(request)
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
+                flight.set_exception(error)
+            else:
+                flight.set_result(True)
+
+        try:
+            threading.Thread(target=ask, name="sharedroutes-lookup", daemon=True).start()
+        except BaseException as error:
+            self._core.unanswered(request, error)
+            raise
+        return flight
 
     def _look(self, request: Request) -> None:
         begin = monotonic()

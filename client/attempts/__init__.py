@@ -1,7 +1,7 @@
 """Try an operation on one broker after another, measuring each and remembering who failed."""
 
 from .log import AttemptLog, Record
-from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts
+from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts, Select, SelectLater
 from .policy import (
     NETWORK_ERRORS,
     ONE_WAY_POLICY,
@@ -26,5 +26,7 @@ __all__ = [
     "Record",
     "ResponseCode",
     "RetryPolicy",
+    "Select",
+    "SelectLater",
     "Sending",
 ]

@@ -74,7 +74,7 @@ class AttemptLog:
         self._generation = generation
         self._tell = tell
         self._first_at: float | None = None
-        self._deadline = inf
+        self._until: float | None = None
         self._entered = True
 
     @property
@@ -100,6 +100,13 @@ class AttemptLog:
         """Note that an attempt is entered."""
         self._entered = True
 
+    def until(self, now: float) -> float:
+        """Return when all attempts are to be over; the time runs from the first call on."""
+        if self._until is None:
+            deadline_s = self._policy.deadline_s
+            self._until = inf if deadline_s is None else now + deadline_s
+        return self._until
+
     def rather_avoid(self, queue: MessageQueue) -> frozenset[str] | None:
         """Return whom to avoid in place of all that failed, when that left nobody; None = take the queue.
 
@@ -122,9 +129,8 @@ class AttemptLog:
         policy = self._policy
         if self._first_at is None:
             self._first_at = now
-            self._deadline = inf if policy.deadline_s is None else now + policy.deadline_s
         self._check_deadline(now)
-        ends = self._deadline
+        ends = self.until(now)
         if policy.attempt_timeout_s is not None and len(self.failures) < policy.retries:
             ends = min(ends, now + policy.attempt_timeout_s)
         generation = None if self._generation is None else self._generation()
@@ -178,7 +184,7 @@ class AttemptLog:
         )
 
     def _check_deadline(self, now: float) -> None:
-        if now >= self._deadline:
+        if self.failures and now >= self.until(now):  # the first one is made by who has a queue in time
             self._give_up(f"the deadline of {self._policy.deadline_s} s")
 
     def _give_up(self, why_over: str) -> None:

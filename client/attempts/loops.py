@@ -6,36 +6,51 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from ...registry.model import MessageQueue
 from .log import AttemptLog, Begun
 
-__all__ = ["AsyncAttempt", "AsyncAttempts", "Attempt", "Attempts", "choose", "choose_later"]
+__all__ = [
+    "AsyncAttempt",
+    "AsyncAttempts",
+    "Attempt",
+    "Attempts",
+    "Select",
+    "SelectLater",
+    "choose",
+    "choose_later",
+]
 
 Q = TypeVar("Q")
 
+Select: TypeAlias = Callable[[frozenset[str], float], MessageQueue]
+"""Returns a queue, of another broker than these if there is one; waits until then at most (monotonic)."""
 
-def choose(log: AttemptLog, select: Callable[[frozenset[str]], MessageQueue]) -> MessageQueue:
+SelectLater: TypeAlias = Callable[[frozenset[str], float], Awaitable[MessageQueue]]
+"""The same for asyncio."""
+
+
+def choose(log: AttemptLog, select: Select, now: float) -> MessageQueue:
     """Return the queue to try next."""
-    queue = select(log.failed_brokers)
+    until = log.until(now)
+    queue = select(log.failed_brokers, until)
     avoid = log.rather_avoid(queue)
-    return queue if avoid is None else select(avoid)
+    return queue if avoid is None else select(avoid, until)
 
 
-async def choose_later(
-    log: AttemptLog, select: Callable[[frozenset[str]], Awaitable[MessageQueue]]
-) -> MessageQueue:
+async def choose_later(log: AttemptLog, select: SelectLater, now: float) -> MessageQueue:
     """Return the queue to try next."""
-    queue = await select(log.failed_brokers)
+    until = log.until(now)
+    queue = await select(log.failed_brokers, until)
     avoid = log.rather_avoid(queue)
-    return queue if avoid is None else await select(avoid)
+    return queue if avoid is None else await select(avoid, until)
 
 
 class _Timed(Generic[Q]):
     """One attempt: what it may use, and when it began."""
 
-    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str]], Q]) -> None:
+    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str], float], Q]) -> None:
         self._log = log
         self._select = select
         self._begun: Begun | None = None
@@ -68,7 +83,7 @@ class Attempt(_Timed[MessageQueue]):
 
     def __enter__(self) -> MessageQueue:
         self._log.enter()
-        queue = choose(self._log, self._select)
+        queue = choose(self._log, self._select, monotonic())
         pause_s = self._log.pause_s(queue, monotonic())
         if pause_s:
             sleep(pause_s)
@@ -87,7 +102,7 @@ class AsyncAttempt(_Timed[Awaitable[MessageQueue]]):
 
     async def __aenter__(self) -> MessageQueue:
         self._log.enter()
-        queue = await choose_later(self._log, self._select)
+        queue = await choose_later(self._log, self._select, monotonic())
         pause_s = self._log.pause_s(queue, monotonic())
         if pause_s:
             await asyncio.sleep(pause_s)
@@ -111,7 +126,7 @@ class AsyncAttempt(_Timed[Awaitable[MessageQueue]]):
 class Attempts(Iterator[Attempt]):
     """The attempts at one operation; ends after the first that succeeds."""
 
-    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str]], MessageQueue]) -> None:
+    def __init__(self, log: AttemptLog, select: Select) -> None:
         self._log = log
         self._select = select
 
@@ -124,7 +139,7 @@ class Attempts(Iterator[Attempt]):
 class AsyncAttempts(AsyncIterator[AsyncAttempt]):
     """The attempts at one operation; ends after the first that succeeds."""
 
-    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str]], Awaitable[MessageQueue]]) -> None:
+    def __init__(self, log: AttemptLog, select: SelectLater) -> None:
         self._log = log
         self._select = select
 

@@ -87,7 +87,7 @@ class RetryPolicy:
     """Attempts after the first (RocketMQ: retryTimesWhenSendFailed)."""
 
     deadline_s: float | None = 3.0
-    """All attempts together: none begins later after the first, or is given more (RocketMQ: sendMsgTimeout).
+    """All attempts together, with the first lookup: no other one begins later (RocketMQ: sendMsgTimeout).
 
     None = no limit."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Self
 
-from ...registry.model import MessageQueue
 from .log import AttemptLog, Begun
-from .loops import choose, choose_later
+from .loops import Select, SelectLater, choose, choose_later
 
 __all__ = ["AsyncSending", "Sending"]
 
@@ -56,8 +54,8 @@ class Sending(_Told):
 
     __slots__ = ("_select",)
 
-    def __init__(self, log: AttemptLog, select: Callable[[frozenset[str]], MessageQueue]) -> None:
-        super().__init__(log, log.begin(choose(log, select), monotonic()))
+    def __init__(self, log: AttemptLog, select: Select) -> None:
+        super().__init__(log, log.begin(choose(log, select, monotonic()), monotonic()))
         self._select = select
 
     def failed(self, error: BaseException) -> Sending | None:
@@ -73,21 +71,14 @@ class AsyncSending(_Told):
 
     __slots__ = ("_select",)
 
-    def __init__(
-        self,
-        log: AttemptLog,
-        begun: Begun,
-        select: Callable[[frozenset[str]], Awaitable[MessageQueue]],
-    ) -> None:
+    def __init__(self, log: AttemptLog, begun: Begun, select: SelectLater) -> None:
         super().__init__(log, begun)
         self._select = select
 
     @classmethod
-    async def begin(
-        cls, log: AttemptLog, select: Callable[[frozenset[str]], Awaitable[MessageQueue]]
-    ) -> Self:
+    async def begin(cls, log: AttemptLog, select: SelectLater) -> Self:
         """Return the first attempt; raises what `select` raises."""
-        queue = await choose_later(log, select)
+        queue = await choose_later(log, select, monotonic())
         return cls(log, log.begin(queue, monotonic()), select)
 
     async def failed(self, error: BaseException) -> Self | None:

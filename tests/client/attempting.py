@@ -42,6 +42,7 @@ class Bench:
         self.records: list[Recorded] = []
         self.events: list[Event] = []
         self.avoided: list[frozenset[str]] = []
+        self.untils: list[float] = []
         self.numbers: list[int] = []
 
     @property
@@ -60,14 +61,15 @@ class Bench:
     ) -> None:
         self.records.append(Recorded(broker_name, latency_s, failed, reachable, generation))
 
-    def select(self, avoid: frozenset[str]) -> MessageQueue:
+    def select(self, avoid: frozenset[str], until: float) -> MessageQueue:
         """Return the first queue of a broker not to be avoided, or else the first of all."""
         self.avoided.append(avoid)
+        self.untils.append(until)
         return next((queue for queue in self.queues if queue.broker_name not in avoid), self.queues[0])
 
-    async def select_later(self, avoid: frozenset[str]) -> MessageQueue:
+    async def select_later(self, avoid: frozenset[str], until: float) -> MessageQueue:
         await asyncio.sleep(0)
-        return self.select(avoid)
+        return self.select(avoid, until)
 
     def log(self, policy: RetryPolicy | None = None, **settings: Any) -> AttemptLog:
         return AttemptLog("t", policy or RetryPolicy(), self.record, tell=self.events.append, **settings)

@@ -122,7 +122,7 @@ async def test_when_all_have_failed_the_one_before_the_last_is_tried(bench: Benc
 
 
 async def test_no_queue_to_try_passes_and_records_nothing(bench: Bench) -> None:
-    def nobody(avoid: frozenset[str]) -> MessageQueue:
+    def nobody(avoid: frozenset[str], until: float) -> MessageQueue:
         raise NoRoute("t", "nobody holds")
 
     bench.select = nobody  # type: ignore[method-assign]  # without brokers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from math import inf
+from time import monotonic
 
 import pytest
 
@@ -60,13 +62,40 @@ def test_a_timeout_is_never_nothing() -> None:  # sockets take 0 for: do not wai
     assert Bench().log(RetryPolicy(deadline_s=3.0)).begin(A, 100.0).timeout_s(200.0) == 0.001
 
 
-def test_the_deadline_counts_from_the_first_attempt_on() -> None:  # a slow first lookup has its own deadline
+def test_the_deadline_counts_from_before_the_first_queue_is_chosen() -> None:  # it may have to be looked up
     log = Bench().log(RetryPolicy(deadline_s=3.0))
-    assert log.leave(log.begin(A, 1_000.0), RESET, 1_002.9)
+    assert log.until(1_000.0) == 1_003.0
+    first = log.begin(A, 1_001.0)
+    assert first.timeout_s(1_001.0) == 2.0
+    assert log.leave(first, RESET, 1_002.9)
     with pytest.raises(AttemptsFailed, match=r"deadline of 3\.0 s") as failed:
         log.begin(B, 1_003.0)  # choosing the queue took the rest
     assert [failure.broker_name for failure in failed.value.failures] == ["a"]
     assert log.over
+
+
+def test_a_first_queue_that_came_just_in_time_is_tried_once() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0))
+    assert log.until(0.0) == 3.0
+    late = log.begin(A, 3.1)
+    with pytest.raises(AttemptsFailed, match="deadline"):
+        log.leave(late, RESET, 3.2)
+
+
+@pytest.mark.parametrize("in_tasks", [False, True], ids=["sync", "async"])
+async def test_every_queue_is_chosen_within_the_one_deadline(*, in_tasks: bool) -> None:
+    bench = Bench(in_tasks=in_tasks)
+    begin = monotonic()
+    await bench.run(script(RESET, RESET, None), deadline_s=60.0)
+    assert len(bench.untils) == 3
+    assert len(set(bench.untils)) == 1
+    assert begin + 60.0 <= bench.untils[0] <= monotonic() + 60.0
+
+
+async def test_without_a_deadline_a_queue_may_take_for_ever_to_choose() -> None:
+    bench = Bench()
+    await bench.run(script(None), deadline_s=None)
+    assert bench.untils == [inf]
 
 
 def test_a_failure_tells_when_it_began_and_how_long_it_took() -> None:
