@@ -51,7 +51,7 @@ class _Link:
 class FaultyProxy:
     """Carries bytes between clients and the server at a loopback port, in a thread of its own.
 
-    Faults last as long as their block; `reset` and `abandon` do something once.
+    Faults last as long as their block; `reset`, `abandon` and `lead_to` do something once.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -66,9 +66,14 @@ class FaultyProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-proxy", daemon=True)
 
     @property
+    def address(self) -> str:
+        """Where clients find it: host and port."""
+        return f"{_LOOPBACK}:{self._port}"
+
+    @property
     def url(self) -> str:
-        """The address for clients."""
-        return f"redis://{_LOOPBACK}:{self._port}/0"
+        """The same as the URL of a store."""
+        return f"redis://{self.address}/0"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -118,6 +123,10 @@ class FaultyProxy:
             yield
         finally:
             self._run(self._listen())
+
+    def lead_to(self, server_port: int) -> None:
+        """Carry every new connection to another server."""
+        self._server_port = server_port
 
     def reset(self) -> None:
         """Reset all connections."""

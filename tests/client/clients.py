@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
 import redis
 
@@ -35,10 +35,12 @@ __all__ = [
     "AnyClient",
     "ClientMaker",
     "InThreads",
+    "async_client",
     "attempt",
     "calls",
     "holders",
     "let_many_wait",
+    "sync_client",
     "tell_silently",
     "until_held_by",
     "until_in_place",
@@ -154,6 +156,16 @@ class ChangesInThreads:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._changes = None
+
+
+def sync_client(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
+    """Return the client for threads; the test enters it."""
+    return cast("AnyClient", InThreads(RouteClient.from_url(url, replace(config, **settings))))
+
+
+def async_client(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
+    """Return the client for asyncio; the test enters it."""
+    return AsyncRouteClient.from_url(url, replace(config, **settings))
 
 
 def let_many_wait(threads: int = 32) -> None:

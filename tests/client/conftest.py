@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final
 
 import pytest
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from tests.client.caches import CONFIG
-from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads
+from tests.client.clients import ClientMaker, async_client, sync_client
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, ask, begun, look
 
@@ -25,14 +23,7 @@ LASTING: Final = RegistryConfig(lease_ttl_s=300.0)
 @pytest.fixture(params=["sync", "async"])
 def make_client(request: pytest.FixtureRequest) -> ClientMaker:
     """Return a function (url, config, **settings) -> AnyClient; the test enters what it made."""
-
-    def make(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
-        config = replace(config, **settings)
-        if request.param == "async":
-            return AsyncRouteClient.from_url(url, config)
-        return cast("AnyClient", InThreads(RouteClient.from_url(url, config)))
-
-    return make
+    return async_client if request.param == "async" else sync_client
 
 
 @pytest.fixture
