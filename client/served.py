@@ -12,7 +12,7 @@ from ..registry.model import TopicRoute
 from .cache import RouteCache
 from .config import ClientConfig
 from .route import Route
-from .selection import PublishView
+from .selection import PublishView, TopicRing
 
 __all__ = ["Served"]
 
@@ -30,6 +30,7 @@ class Served:
         self._cache = cache
         self._rng = rng
         self._turns: dict[str, itertools.count[int]] = {}
+        self._rings: dict[str, TopicRing] = {}
         self._generation = 0
         self._generations: dict[str, int] = {}
         self._borrowers: set[str] = set()
@@ -41,8 +42,9 @@ class Served:
         if route is None:
             return None
         turns = self._turns.setdefault(topic, itertools.count(self._rng.randrange(_SPREAD)))
+        ring = self._rings.setdefault(topic, TopicRing())
         share = self._config.faults.max_isolated_share
-        view = PublishView(route, self._config.strategy, turns, max_isolated_share=share)
+        view = PublishView(route, self._config.strategy, turns, max_isolated_share=share, ring=ring)
         self.views[topic] = view
         return view
 
@@ -63,6 +65,8 @@ class Served:
             self._generations[topic] = self._generation
             self.views.pop(topic, None)
             self.routes.pop(topic, None)
+            if topic not in self._cache.rows:
+                self._rings.pop(topic, None)
         if self._config.default_topic in topics:
             self.stop_borrowing()
 
@@ -71,8 +75,8 @@ class Served:
         self.routes.clear()
         for topic in [topic for topic in self._borrowers if not self._cache.is_absent(topic)]:
             self._borrowers.discard(topic)
-            self.views.pop(topic, None)
-            self._turns.pop(topic, None)
+            for table in (self.views, self._turns, self._rings):
+                table.pop(topic, None)
 
     def stop_borrowing(self) -> None:
         """Throw away what the default topic lent: whether topics exist has to be asked again."""
@@ -85,13 +89,14 @@ class Served:
         self.change(topics)
         self._borrowers.difference_update(topics)
         for topic in topics:
-            self._turns.pop(topic, None)
-            self._generations.pop(topic, None)
+            for table in (self._turns, self._rings, self._generations):
+                table.pop(topic, None)
 
     def start_anew(self) -> None:
         """Begin at other queues: this process is a copy of one that goes on."""
         self.views.clear()
         self.routes.clear()
+        self._rings.clear()
         self._turns.clear()
 
     def _borrowed(self, topic: str) -> TopicRoute | None:

@@ -10,6 +10,7 @@ from .allocation import (
     AllocateStrategy,
 )
 from .queues import publish_queues, subscribe_queues
+from .ring import TopicRing
 from .strategy import Candidates, RoundRobin, Strategy, Weighted, ZoneAware
 from .views import PublishView
 
@@ -24,6 +25,7 @@ __all__ = [
     "PublishView",
     "RoundRobin",
     "Strategy",
+    "TopicRing",
     "Weighted",
     "ZoneAware",
     "find_address",

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ...registry.model import MessageQueue, TopicRoute
 from ..faults import Verdict
 from .queues import is_static, publish_queues
-from .ring import QueueRing
+from .ring import QueueRing, TopicRing
 from .strategy import Candidates, Strategy, arranged
 
 __all__ = ["PublishView"]
@@ -51,18 +51,24 @@ _NOT_YET: Final = _Judged(None, _NOBODY, _NOBODY, _NOBODY, {}, {})
 class PublishView:
     """The queues of a topic that a producer chooses from; immutable but for the turn; threads share it.
 
-    At most `max_isolated_share` (0..1) of the topic's brokers are left alone, the worst ones. Raises
-    InvalidInput when the strategy gives nobody a turn, or a queue that is not a candidate; so do its methods,
-    which must not be called when `size` is 0.
+    At most `max_isolated_share` (0..1) of the topic's brokers are left alone, the worst ones. `ring` is that
+    of the views before it. Raises InvalidInput when the strategy gives nobody a turn, or a queue that is not
+    a candidate; so do its methods, which must not be called when `size` is 0.
     """
 
     __slots__ = (
-        "_judged", "_max_isolated_share", "_ring", "_route", "_strategy",
+        "_judged", "_max_isolated_share", "_ring", "_rings", "_route", "_strategy",
         "length", "queues", "schedule", "size", "turns",
     )  # fmt: skip
 
     def __init__(
-        self, route: TopicRoute, strategy: Strategy, turns: Iterator[int], *, max_isolated_share: float
+        self,
+        route: TopicRoute,
+        strategy: Strategy,
+        turns: Iterator[int],
+        *,
+        max_isolated_share: float,
+        ring: TopicRing | None = None,
     ) -> None:
         self.queues = publish_queues(route)
         self.size = len(self.queues)
@@ -75,6 +81,7 @@ class PublishView:
         """The order of turns while no broker is restricted: `schedule[next(turns) % length]`."""
         self.length = len(self.schedule)
         self._judged = _NOT_YET
+        self._rings = ring or TopicRing()
         self._ring: QueueRing | None = None
 
     def pick(self, verdict: Verdict, avoid: frozenset[str], rng: random.Random) -> MessageQueue:
@@ -114,7 +121,7 @@ class PublishView:
         allowed = _allowed(judged, avoid) if plan is None else plan.allowed
         ring = self._ring
         if ring is None:
-            ring = self._ring = QueueRing(self.queues, static=is_static(self._route))
+            ring = self._ring = self._rings.of(self.queues, static=is_static(self._route))
         return ring.find(key, allowed)
 
     def _judge(self, verdict: Verdict) -> _Judged:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharedroutes.client.selection import PublishView, RoundRobin, Weighted
+from sharedroutes.client.selection import PublishView, RoundRobin, Weighted, publish_queues
+from sharedroutes.client.selection.ring import QueueRing
 from sharedroutes.registry import BrokerData, InvalidInput, MessageQueue, QueueData, QueueMapping, TopicRoute
 from tests.client.topics import NOBODY, QUIET, route_of, verdict, view_of
 
@@ -107,3 +108,55 @@ def test_a_key_stays_with_a_logical_queue_that_moves_to_another_broker() -> None
 def test_a_key_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidInput, match="key: expected a string or bytes, got 7"):
         view_of("a").pick_for(7, QUIET, NOBODY)  # type: ignore[arg-type]
+
+
+# --- the ring of the route before ---------------------------------------------------------------------------
+
+
+def ring_of(queues: dict[str, int], last: QueueRing | None = None) -> QueueRing:
+    return QueueRing(publish_queues(route_of(dict(sorted(queues.items())))), last=last)
+
+
+@settings(max_examples=50)
+@given(history=st.lists(TOPIC, min_size=2, max_size=5))
+def test_a_ring_that_follows_others_is_the_same_as_a_new_one(history: list[dict[str, int]]) -> None:
+    ring: QueueRing | None = None
+    for queues in history:
+        ring, new = ring_of(queues, ring), ring_of(queues)
+        for key in KEYS[:200]:
+            assert ring.find(key, frozenset(queues)) == new.find(key, frozenset(queues))
+
+
+def test_when_brokers_go_and_come_back_their_places_serve_again() -> None:
+    whole = dict.fromkeys("abcd", 4)
+    first = ring_of(whole)
+    part = ring_of({"a": 4, "c": 4}, first)
+    again = ring_of(whole, part)
+    assert first.places.points is part.places.points is again.places.points
+
+
+def test_a_ring_most_of_whose_queues_have_gone_is_made_anew() -> None:  # or a search would take long
+    first = ring_of(dict.fromkeys("abcde", 4))
+    left = ring_of(dict.fromkeys("ab", 4), first)
+    assert len(left.places.points) < len(first.places.points)
+
+
+def test_a_queue_whose_broker_moved_is_found_at_its_new_address() -> None:
+    old = publish_queues(route_of({"a": 4}))
+    new = [replace_address(queue, "elsewhere:1") for queue in old]
+    ring = QueueRing(new, last=QueueRing(old))
+    assert {ring.find(key, frozenset("a")).address for key in KEYS[:50]} == {"elsewhere:1"}
+
+
+def replace_address(queue: MessageQueue, address: str) -> MessageQueue:
+    return MessageQueue(queue.topic, queue.broker_name, queue.queue_id, address)
+
+
+def test_the_ring_of_logical_queues_does_not_serve_for_those_of_brokers() -> None:
+    queues = publish_queues(route_of({"a": 4}))
+    static = QueueRing(queues, static=True)
+    after = QueueRing(queues, last=static)
+    new = QueueRing(queues)
+    assert [after.find(key, frozenset("a")) for key in KEYS] == [
+        new.find(key, frozenset("a")) for key in KEYS
+    ]

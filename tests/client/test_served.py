@@ -11,10 +11,12 @@ import pytest
 from sharedroutes.client import ClientConfig, Route
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.selection.ring import QueueRing
 from sharedroutes.client.served import Served
 from sharedroutes.registry import Change, ChangePage, QueueData, TopicRoute
 from tests.client.caches import CONFIG, SETTLED, ask, look, refresh
 from tests.client.fake_table import FakeTable
+from tests.client.topics import NOBODY, QUIET
 
 DEFAULT = "TBW102"
 BORROWING = replace(CONFIG, default_topic=DEFAULT)
@@ -233,6 +235,45 @@ def test_a_copy_of_the_process_takes_turns_of_its_own(client: Client) -> None:
     assert again is not None
     assert again.turns is not view.turns
     assert client.route("t") == client.table.route("t")
+
+
+# --- message groups ----------------------------------------------------------------------------------------
+
+
+def ring_in_use(client: Client) -> QueueRing:
+    """Return the ring of topic t once the queue of a message group was chosen."""
+    view = client.served.view("t")
+    assert view is not None
+    view.pick_for("order-1", QUIET, NOBODY)
+    assert view._ring is not None
+    return view._ring
+
+
+def test_the_places_of_queues_outlive_a_route(client: Client) -> None:
+    for name in ("a", "b"):
+        client.table.register(name, "t")
+    client.ask("t")
+    places = ring_in_use(client).places.points
+    client.take(client.table.unregister("b"))
+    assert client.served.view("t") is not None
+    client.take(client.table.come_up("b"))
+    assert client.queues("t") == {"a": 4, "b": 4}
+    assert ring_in_use(client).places.points is places
+
+
+@pytest.mark.parametrize("how", ["deleted", "forgotten"])
+def test_the_ring_of_a_topic_goes_with_it(client: Client, how: str) -> None:
+    client.table.register("a", "t")
+    client.ask("t")
+    places = ring_in_use(client).places.points
+    if how == "deleted":
+        client.take(client.table.delete("t"))
+        client.take(client.table.write("a", ["t"]))
+    else:
+        client.cache.forget(["t"])
+        client.served.forget(["t"])
+    client.ask("t")
+    assert ring_in_use(client).places.points is not places
 
 
 # --- the default topic -------------------------------------------------------------------------------------
