@@ -63,11 +63,19 @@ class Health:
     position: str | None
     """The id of the last change that was taken in."""
 
-    held: tuple[str, ...]
-    """Brokers and topics that are served although the store's last answer lacked them."""
+    held_brokers: tuple[str, ...]
+    """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
+
+    held_topics: tuple[str, ...]
+    """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
 
     topics: int
     """Topics in the cache."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """All that is served although the last answer lacked it: the brokers, then the topics."""
+        return self.held_brokers + self.held_topics
 
 
 class Question(NamedTuple):
@@ -175,13 +183,14 @@ class ClientCore:
     def health(self, now: float) -> Health:
         """Return how far the view can be trusted."""
         with self._lock:
-            trust = self._trust
+            trust, losses = self._trust, self._cache.losses
             return Health(
                 trust.source,
                 None if trust.answered_at is None else now - trust.answered_at,
                 trust.error,
                 self._feed.position,
-                tuple(sorted(self._cache.held)),
+                tuple(sorted(losses.brokers.held)),
+                tuple(sorted(losses.topics.held)),
                 len(self._cache.rows),
             )
 
@@ -340,6 +349,8 @@ class ClientCore:
             self._report(answer.corrupt)
             self._changed(changed)
             if request.full:
+                # What is well again may be said anew; the stream was not read, and is one key.
+                self._reported &= {self.keys.changes, *(error.key for error in answer.corrupt)}
                 self._keeper.something_new()
             heard = self.position is not None and not (self._must_read or self._feed_is_foreign)
             self._trust.confirmed(now, everything=request.full, heard=heard)

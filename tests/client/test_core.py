@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -327,6 +328,34 @@ def test_a_corrupt_key_is_said_once_wherever_it_is_met(
     assert "{sharedroutes}:topic:t" in caplog.text
 
 
+def test_a_key_that_was_mended_and_is_corrupt_again_is_said_again(
+    core: ClientCore, table: FakeTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.register("a", "t")
+    topic = CorruptData("{sharedroutes}:topic:t", "is a list")
+    stream = CorruptData(core.keys.changes, "is a list")
+
+    def read_all(now: float, *corrupt: CorruptData) -> None:
+        core.feed_is_foreign(stream, now)
+        core.accept(now)
+        request = core.due(now)
+        assert request is not None
+        assert request.full
+        core.offer(request, replace(table.answer(request), corrupt=corrupt), now)
+
+    for now in range(3):
+        read_all(now, topic)
+    assert said_of(caplog, topic.key) == 1
+    read_all(3.0)
+    read_all(4.0, topic)
+    assert (said_of(caplog, topic.key), said_of(caplog, stream.key)) == (2, 1)
+
+
+def said_of(caplog: pytest.LogCaptureFixture, key: str) -> int:
+    """Return how often a key was reported."""
+    return sum(f": {key}: " in message for message in caplog.messages)
+
+
 def test_health_of_a_client_that_never_reached_the_store() -> None:
     health = ClientCore(CONFIG).health(5.0)
     assert (health.source, health.age_s, health.last_error, health.position) == ("none", None, None, None)
@@ -356,4 +385,6 @@ def test_health_names_what_is_held_back(core: ClientCore, table: FakeTable) -> N
     core.offer_page(page(lost=True), 0.0)
     core.begin("0-0", 0.0)
     look(core, table, 1.0)
-    assert core.health(1.0).held == ("a", "b", "t")
+    health = core.health(1.0)
+    assert (health.held_brokers, health.held_topics) == (("a", "b"), ("t",))
+    assert health.held == ("a", "b", "t")
