@@ -26,6 +26,7 @@ from sharedroutes.client import (
 from sharedroutes.client.attempts.policy import code_of_refusal
 from sharedroutes.client.observing.metrics import COUNTERS, HISTOGRAMS
 from sharedroutes.client.observing.watched import GAUGES
+from sharedroutes.client.selection import AllocateConsistentHash
 from sharedroutes.registry import RegistryConfig
 
 PAGE: Final = (Path(__file__).resolve().parents[1] / "docs" / "client.md").read_text(encoding="utf-8")
@@ -62,7 +63,18 @@ def names(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-@pytest.mark.parametrize("kind", [ClientConfig, FaultConfig, Ladder, HintConfig, RetryPolicy])
+SETTINGS: Final = (
+    ClientConfig,
+    FaultConfig,
+    Ladder,
+    HintConfig,
+    RetryPolicy,
+    RegistryConfig,
+    AllocateConsistentHash,
+)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
 def test_every_setting_is_in_its_table_with_its_default(kind: Any) -> None:
     written = {}
     for setting, default, _unit, meaning in rows(f"`{kind.__name__}`"):
