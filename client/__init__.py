@@ -12,7 +12,6 @@ from .attempts import (
     Sending,
 )
 from .config import ClientConfig
-from .core import Health
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .hints import HintConfig
@@ -20,6 +19,7 @@ from .observing import Observer
 from .route import Route, RouteChange
 from .route_client import RouteClient
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
+from .trust import Health
 
 __all__ = [
     "LADDER",

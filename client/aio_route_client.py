@@ -283,8 +283,8 @@ class AsyncRouteClient(RouteClientBase):
             pause_s = 0.0
             try:
                 async with aclosing(self._store.doorbell()) as doorbell:
-                    self._core.doorbell_renewed()
-                    while not (is_cancelled() or self._core.doorbell_is_dead):
+                    self._core.hearing.renewed()
+                    while not (is_cancelled() or self._core.hearing.is_dead):
                         await self._listen(doorbell)
                         await self._catch_up()
             except RegistryError as error:
@@ -296,14 +296,14 @@ class AsyncRouteClient(RouteClientBase):
     async def _listen(self, doorbell: AsyncDoorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         timeout_s = self._core.wait_s(monotonic())
-        if self._core.deaf(monotonic()):
+        if self._core.hearing.deaf(monotonic()):
             await asyncio.sleep(timeout_s)
             return
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
             try:
                 message = await doorbell.wait(timeout_s)
             except StoreRefused as error:
-                self._core.doorbell_refused(error, monotonic())
+                self._core.hearing.refused(error, monotonic())
                 break
             if message is None:
                 break

@@ -8,8 +8,9 @@ from time import monotonic
 from ..registry.checks import several
 from .attempts import AttemptLog, RetryPolicy
 from .config import ClientConfig
-from .core import ClientCore, Health
+from .core import ClientCore
 from .faults import FaultState
+from .trust import Health
 
 __all__ = ["RouteClientBase"]
 

@@ -7,12 +7,9 @@ import random
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from ..registry.errors import CorruptData, StoreRefused
-from ..registry.following.core import DEAF_AFTER, REFUSED_PAUSE_S
-from ..registry.following.feed import Feed
+from ..registry.errors import CorruptData
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue
 from ..registry.plans import ChangePage, Lookup
@@ -21,18 +18,20 @@ from .config import ClientConfig
 from .errors import NoRoute
 from .faults import FaultMemory
 from .flights import Flight, Flights
+from .hearing import Hearing
 from .hinting import Hinting
 from .keeping import SnapshotKeeper
-from .observing import Event, LogObserver, tell_all
-from .observing.events import LookupDone, RoutesChanged, Source
+from .observing import LogObserver, tell_all
+from .observing.events import LookupDone, RoutesChanged
 from .route import Route
 from .selection import PublishView, find_address
 from .served import Served
 from .snapshot import Snapshot
-from .trust import Trust
+from .telling import Telling
+from .trust import Health, Trust
 from .watching import Watches
 
-__all__ = ["Avoid", "ClientCore", "Health", "Question"]
+__all__ = ["Avoid", "ClientCore", "Question"]
 
 _log = logging.getLogger("sharedroutes.client")
 
@@ -46,36 +45,6 @@ _SHORTEST_PAUSE_S: Final = 0.5
 
 Avoid: TypeAlias = str | Collection[str] | None
 """A broker, or several, not to choose if there is another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How far a client's view can be trusted."""
-
-    source: Source
-
-    age_s: float | None
-    """Seconds since the store last answered; None = it never did."""
-
-    last_error: str | None
-    """Why the store does not answer now; None = it does."""
-
-    position: str | None
-    """The id of the last change that was taken in."""
-
-    held_brokers: tuple[str, ...]
-    """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
-
-    held_topics: tuple[str, ...]
-    """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
-
-    topics: int
-    """Topics in the cache."""
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """All that is served although the last answer lacked it: the brokers, then the topics."""
-        return self.held_brokers + self.held_topics
 
 
 class Question(NamedTuple):
@@ -101,30 +70,21 @@ class ClientCore:
         self.watches = Watches()
         self._rng = rng or random.Random()
         self._lock = threading.Lock()
-        self._events: list[Event] = []
-        self._restarted: list[str] = []
-        """What is to be done and told when the lock is free again."""
-
-        self._is_telling = False
+        self._telling = Telling(self._lock, self.tell, self._restart)
         self._cache = RouteCache(config, self._rng)
-        self._feed = Feed(self.keys.changes)
         self._flights = Flights()
         self._served = Served(config, self._cache, self._rng)
         self._keeper = SnapshotKeeper(config, self.keys.namespace, self.tell)
         self.faults = FaultMemory(config.faults, self._rng, self.tell)
         self.hinting = self._new_hinting()
+        self.hearing = Hearing(self.keys.changes, config.tail_s)
+        """The follower's alone: what others need of it is asked of the core."""
+
         self.views = self._served.views
         self.routes = self._served.routes
         """Ready views and routes by topic; a change of the route removes them. Read without the lock."""
 
-        self._must_read = True
-        self._feed_is_foreign = False
-        self._unheard = 0
-        """So often in a row the tail told of changes that the doorbell should have told of."""
-
-        self._deaf_until = 0.0
-        self._tail_at = 0.0
-        self._trust = Trust(self._events.append)
+        self._trust = Trust(self._telling.add)
         self._reported: set[str] = set()
 
     # --- what callers ask -----------------------------------------------------------------------------------
@@ -188,7 +148,7 @@ class ClientCore:
                 trust.source,
                 None if trust.answered_at is None else now - trust.answered_at,
                 trust.error,
-                self._feed.position,
+                self.position,
                 tuple(sorted(losses.brokers.held)),
                 tuple(sorted(losses.topics.held)),
                 len(self._cache.rows),
@@ -247,57 +207,29 @@ class ClientCore:
     @property
     def position(self) -> str | None:
         """The position in the change stream; None before the first contact."""
-        return self._feed.position
+        return self.hearing.position
 
     def wait_s(self, now: float) -> float:
         """Return for how long the follower may wait for a doorbell."""
         with self._lock:
-            due = 0.0 if self._must_read else min(self._tail_at, self._cache.next_due())
-            return max(0.0, due - now)
+            return max(0.0, min(self.hearing.tail_at, self._cache.next_due()) - now)
 
     def doorbell(self, message: bytes) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
         with self._locked():
-            self._unheard = 0
-            changes = self._feed.doorbell(message)
-            if changes is None:
-                self._must_read = True
-            else:
-                self._take(changes)
-
-    def doorbell_refused(self, error: StoreRefused, now: float) -> None:
-        """The store gives no doorbell to this user: the tail is read every `tail_s` all the same."""
-        if self._deaf_until == 0.0:
-            _log.info("no doorbell, the changes are read every %s s: %s", self.config.tail_s, error)
-        self._deaf_until = now + REFUSED_PAUSE_S
-
-    @property
-    def doorbell_is_dead(self) -> bool:
-        """Whether the doorbell is to be renewed although it does not fail: its connection is half open."""
-        return self._unheard >= DEAF_AFTER
-
-    def doorbell_renewed(self) -> None:
-        """There is a new doorbell."""
-        self._unheard = 0
-
-    def deaf(self, now: float) -> bool:
-        """Whether to do without a doorbell for now: rights can be granted later."""
-        return now < self._deaf_until
+            self._take(self.hearing.rang(message))
 
     def tail_due(self, now: float) -> bool:
         """Whether the tail of the stream is to be read now."""
         with self._lock:
-            return self._must_read or now >= self._tail_at
+            return now >= self.hearing.tail_at
 
     def begin(self, position: str, now: float) -> None:
         """The follower found its place: from here on it hears of every change."""
         with self._locked():
-            self._feed.position = position
-            self._feed_is_foreign = False
+            self.hearing.begin(position, now)
             self._cache.begin()
             self._served.stop_borrowing()
-            self._must_read = False
-            self._tail_at = now + self.config.tail_s
             self._trust.answered(now)
 
     def offer_page(self, page: ChangePage, now: float) -> None:
@@ -305,20 +237,15 @@ class ClientCore:
         with self._locked():
             self._report(page.corrupt)
             if page.lost:
-                self._trust.lost(self._feed.position or "")
-                self._feed.position = None
+                self._trust.lost(self.position or "")
                 self._cache.lose(now)
             else:
-                self._feed.position = page.position
-                self._feed_is_foreign = False
-                self._unheard += bool(page.changes) and not self._must_read and not self.deaf(now)
                 self._take(page.changes)
                 if page.corrupt:
                     self._trust.missed_changes()
                     self._served.stop_borrowing()
                     self._cache.doubt(now)
-            self._must_read = page.lost or not page.complete
-            self._tail_at = now + self.config.tail_s
+            self.hearing.read(page, now)
             self._trust.answered(now)
 
     def caught_up(self) -> None:
@@ -331,10 +258,8 @@ class ClientCore:
         """The key of the stream holds something else: until it is put right, only the table is read."""
         with self._locked():
             self._report((error,))
-            self._feed_is_foreign = True
+            self.hearing.found_foreign(now)
             self._trust.missed_changes()
-            self._must_read = False
-            self._tail_at = now + self.config.tail_s
             self._trust.answered(now)
 
     def due(self, now: float) -> Request | None:
@@ -352,18 +277,17 @@ class ClientCore:
                 # What is well again may be said anew; the stream was not read, and is one key.
                 self._reported &= {self.keys.changes, *(error.key for error in answer.corrupt)}
                 self._keeper.something_new()
-            heard = self.position is not None and not (self._must_read or self._feed_is_foreign)
-            self._trust.confirmed(now, everything=request.full, heard=heard)
+            self._trust.confirmed(now, everything=request.full, heard=self.hearing.misses_nothing)
             self._trust.answered(now)
             self._served.confirm()
             self._flights.land(request.number, request.topics)
             if request.topics:
-                self._events.append(LookupDone(len(request.topics), len(answer.missing), took_s))
+                self._telling.add(LookupDone(len(request.topics), len(answer.missing), took_s))
 
     def failed(self, error: Exception, now: float) -> float:
         """The store did not answer: said once, until it answers again. Returns seconds until the next try."""
         with self._locked():
-            self._must_read = True
+            self.hearing.lost_touch()
             self._trust.failed(str(error))
             in_use, pause_s = list(self._cache.groups), self._pause_s()
         if self.hinting is not None:  # nobody confirms a suspicion any more
@@ -378,7 +302,7 @@ class ClientCore:
         if known is not None:
             with self._locked():
                 self._cache.restore(known.rows, known.alive)
-                self._feed.position = known.position
+                self.hearing.resume(known.position)
                 self._trust.begin("snapshot" if known.rows else "none")
 
     def save_due(self, now: float) -> bool:
@@ -388,7 +312,7 @@ class ClientCore:
     def save_snapshot(self, now: float) -> None:
         """Write the snapshot file; a failure is told. Waits for the disk."""
         with self._lock:
-            known = Snapshot(dict(self._cache.rows), dict(self._cache.alive), self._feed.position)
+            known = Snapshot(dict(self._cache.rows), dict(self._cache.alive), self.position)
             self._keeper.taken(now)
         self._keeper.save(known)
 
@@ -408,14 +332,12 @@ class ClientCore:
         self.faults = FaultMemory(self.config.faults, self._rng, self.tell)
         self.hinting = self._new_hinting()
         self._flights = Flights()
-        self._events.clear()
-        self._is_telling = False
+        self._telling.begin_copy()
         self.watches.abandon()
         self.watches = Watches()
         self._served.start_anew()
         self._trust.begin_copy()
-        self._must_read = True
-        self._deaf_until = 0.0
+        self.hearing.begin_copy()
         self._lock.release()
 
     # --- inside the lock ------------------------------------------------------------------------------------
@@ -427,26 +349,7 @@ class ClientCore:
             before, confirmed_at = self._cache.losses.held_back(), self._trust.confirmed_at
             yield
             self._trust.judge(self._cache.losses, before, confirmed_at)
-        if self._restarted or self._events:
-            self._tell_what_happened()
-
-    def _tell_what_happened(self) -> None:
-        """Tell events in their order: what an observer causes comes after what it is told just now."""
-        while True:
-            with self._lock:
-                if self._is_telling or not (self._restarted or self._events):
-                    return
-                self._is_telling = True
-                restarted, events = [*self._restarted], [*self._events]
-                self._restarted.clear()
-                self._events.clear()
-            try:
-                for broker_name in restarted:
-                    self._restart(broker_name)
-                for event in events:
-                    self.tell(event)
-            finally:
-                self._is_telling = False
+        self._telling.go()
 
     def _pause_s(self) -> float:
         """Return seconds until the next try: growing pauses would keep in step who failed together."""
@@ -471,7 +374,7 @@ class ClientCore:
 
     def _take(self, changes: Iterable[Change]) -> None:
         changes = tuple(changes)
-        self._restarted.extend(change.broker_name for change in changes if change.kind is ChangeKind.UP)
+        self._telling.restarted(change.broker_name for change in changes if change.kind is ChangeKind.UP)
         self._changed(self._cache.take(changes))
 
     def _changed(self, topics: Collection[str]) -> None:
@@ -479,7 +382,7 @@ class ClientCore:
             self._served.change(topics)
             self._keeper.something_new()
             self.watches.tell(topics)
-            self._events.append(RoutesChanged(tuple(topics)))
+            self._telling.add(RoutesChanged(tuple(topics)))
 
     def _report(self, corrupt: Iterable[CorruptData]) -> None:
         for error in corrupt:

@@ -308,8 +308,8 @@ class RouteClient(RouteClientBase):
             pause_s = 0.0
             try:
                 with closing(self._store.doorbell()) as doorbell:
-                    self._core.doorbell_renewed()
-                    while not (self._stopping.is_set() or self._core.doorbell_is_dead):
+                    self._core.hearing.renewed()
+                    while not (self._stopping.is_set() or self._core.hearing.is_dead):
                         self._listen(doorbell)
                         self._catch_up()
             except RegistryError as error:
@@ -321,14 +321,14 @@ class RouteClient(RouteClientBase):
     def _listen(self, doorbell: Doorbell) -> None:
         """Wait for a doorbell until something is due, then take in what rang meanwhile."""
         timeout_s = min(self._core.wait_s(monotonic()), NAP_S)
-        if self._core.deaf(monotonic()):
+        if self._core.hearing.deaf(monotonic()):
             self._stopping.wait(timeout_s)
             return
         for _ in range(MOST_AT_ONCE):  # a steady stream of changes must not keep us from reading what is due
             try:
                 message = doorbell.wait(timeout_s)
             except StoreRefused as error:
-                self._core.doorbell_refused(error, monotonic())
+                self._core.hearing.refused(error, monotonic())
                 break
             if message is None:
                 break

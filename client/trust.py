@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .losses import HeldBack, Losses
 from .observing import Tell
 from .observing.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
 
-__all__ = ["Trust"]
+__all__ = ["Health", "Trust"]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How far a client's view can be trusted."""
+
+    source: Source
+
+    age_s: float | None
+    """Seconds since the store last answered; None = it never did."""
+
+    last_error: str | None
+    """Why the store does not answer now; None = it does."""
+
+    position: str | None
+    """The id of the last change that was taken in."""
+
+    held_brokers: tuple[str, ...]
+    """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
+
+    held_topics: tuple[str, ...]
+    """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
+
+    topics: int
+    """Topics in the cache."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """All that is served although the last answer lacked it: the brokers, then the topics."""
+        return self.held_brokers + self.held_topics
 
 
 class Trust:

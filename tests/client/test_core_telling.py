@@ -145,7 +145,7 @@ def test_each_event_is_told_once_whichever_thread_it_happens_on(
 
 def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: ClientCore, heard: Heard) -> None:
     core.hold_still()
-    core._events.append(FeedLost("of the original"))
+    core._telling.add(FeedLost("of the original"))
     core.start_anew()
     core.failed(DOWN, 0.0)
     assert heard.take() == [SourceChanged("memory", "memory", "down")]
