@@ -62,7 +62,7 @@ def shared_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer | C
     """Return the one server, or with `--topology cluster` the Cluster, of all tests that do not break it."""
     clustered = request.config.getoption("--topology") == "cluster"
     with ClusterServers() if clustered else EmbeddedServer() as server:
-        yield server.keep_whole() if isinstance(server, ClusterServers) else server
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -20,14 +20,20 @@ PATIENCE_S: Final = 10.0
 """For a busy machine; less than the 15 s after which a client reads everything again, whatever it heard."""
 
 
-def wait_until(predicate: Callable[[], T], *, timeout_s: float = PATIENCE_S, description: str) -> T:
+def wait_until(
+    predicate: Callable[[], T],
+    *,
+    timeout_s: float = PATIENCE_S,
+    pause_s: float = _POLL_S,
+    description: str,
+) -> T:
     """Return the first true value of `predicate`; raise AssertionError after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while not (value := predicate()):
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {timeout_s} s: {description}")
-        pause.wait(_POLL_S)
+        pause.wait(pause_s)
     return value
 
 

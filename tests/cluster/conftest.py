@@ -20,14 +20,14 @@ Group: TypeAlias = ClusterServers | SentinelServers
 def cluster() -> Iterator[ClusterServers]:
     """Return the Cluster of all tests that do not break it; not emptied: use a namespace of your own."""
     with ClusterServers() as servers:
-        yield servers.keep_whole()
+        yield servers
 
 
 @pytest.fixture(scope="session")
 def sentinels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelServers]:
     """Return the service of all tests that do not break it; not emptied: use a namespace of your own."""
     with SentinelServers(tmp_path_factory.mktemp("sentinels")) as servers:
-        yield servers.keep_whole()
+        yield servers
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,11 @@ _DOWN_AFTER_MS: Final = 1_000
 _SLOTS: Final = 16_384
 _FORMED_WITHIN_S: Final = 40.0
 _LONG_MS: Final = 60_000
+_MEETING_S: Final = 0.2
+_STEADY: Final = (
+    *("--cluster-node-timeout", str(_NODE_TIMEOUT_MS)),  # they tell each other what is new the more often
+    *("--cluster-replica-no-failover", "yes"),
+)
 _QUICK: Final = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--hz", "50")
 
 
@@ -94,8 +99,8 @@ class _Group(ABC):
         """All servers that hold the data, or a copy of it."""
 
     @abstractmethod
-    def keep_whole(self) -> Self:
-        """Let nobody take a server for dead only because the machine was busy; a real failover takes long."""
+    def fail_over_soon(self) -> Self:
+        """From now on let a server that is away be replaced soon; until then no busy machine does that."""
 
 
 G = TypeVar("G", bound=_Group)
@@ -112,7 +117,7 @@ class Stock(Generic[G]):
     def take(self) -> G:
         """Return a group that runs."""
         ready = self._next or self._worker.submit(self._start)
-        group = ready.result()
+        group = ready.result().fail_over_soon()
         self._next = self._worker.submit(self._start)
         return group
 
@@ -159,25 +164,29 @@ class ClusterServers(_Group):
         count = self._primaries * (2 if self._replicas else 1)
         buses = [free_port() for _ in range(count)]
         for bus in buses:
-            options = ("--cluster-enabled", "yes", "--cluster-port", str(bus), *_QUICK)
-            timeout = ("--cluster-node-timeout", str(_NODE_TIMEOUT_MS))
-            self.nodes.append(
-                self.launch(EmbeddedServer(*options, *timeout, *self._options, binary=server_binary()))
-            )
+            options = ("--cluster-enabled", "yes", "--cluster-port", str(bus), *_QUICK, *_STEADY)
+            self.nodes.append(self.launch(EmbeddedServer(*options, *self._options, binary=server_binary())))
         for i in range(self._primaries):
             first, last = _SLOTS * i // self._primaries, _SLOTS * (i + 1) // self._primaries - 1
             self.cluster(self.nodes[i], "ADDSLOTSRANGE", first, last)
             self.cluster(self.nodes[i], "SET-CONFIG-EPOCH", i + 1)
-        for node, bus in zip(self.nodes[1:], buses[1:], strict=True):
-            self.cluster(self.nodes[0], "MEET", "127.0.0.1", node.port, bus)
-        wait_until(self._all_know_all, timeout_s=_FORMED_WITHIN_S, description="all nodes know each other")
+        wait_until(
+            lambda: self._have_met(buses),
+            timeout_s=_FORMED_WITHIN_S,
+            pause_s=_MEETING_S,
+            description="all nodes know each other",
+        )
         for i, node in enumerate(self.nodes[self._primaries :]):
             self.cluster(node, "REPLICATE", self.cluster(self.nodes[i], "MYID").decode())
         wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Cluster is formed")
 
-    def keep_whole(self) -> Self:
         for node in self.nodes:
             self.admin(node).config_set("cluster-node-timeout", _LONG_MS)
+
+    def fail_over_soon(self) -> Self:
+        for node in self.nodes:
+            self.admin(node).config_set("cluster-node-timeout", _NODE_TIMEOUT_MS)
+            self.admin(node).config_set("cluster-replica-no-failover", "no")
         return self
 
     def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
@@ -206,8 +215,23 @@ class ClusterServers(_Group):
         for node in self.nodes[: self._primaries]:
             self.admin(node).flushall()
 
-    def _all_know_all(self) -> bool:
-        return all(self.cluster(node, "NODES").count(b"connected") == len(self.nodes) for node in self.nodes)
+    def _have_met(self, buses: list[int]) -> bool:
+        """Whether all nodes know each other; who was not heard of in time is introduced again."""
+        first, *others = self.nodes
+        of_first, *of_others = known = [self._known(node) for node in self.nodes]
+        for node, bus, knows in zip(others, buses[1:], of_others, strict=True):
+            if node.port not in of_first or first.port not in knows:
+                self.cluster(first, "MEET", "127.0.0.1", node.port, bus)
+        return all(len(ports) == len(self.nodes) for ports in known)
+
+    def _known(self, node: EmbeddedServer) -> set[int]:
+        """Return the ports of the nodes that a node is in touch with, its own too."""
+        found = [line.split() for line in self.cluster(node, "NODES").splitlines()]
+        return {
+            int(address.partition(b"@")[0].rpartition(b":")[2])
+            for _, address, flags, _, _, _, _, link, *_ in found
+            if link == b"connected" and b"handshake" not in flags
+        }
 
     def _is_formed(self) -> bool:
         for node in self.nodes:
@@ -263,10 +287,10 @@ class SentinelServers(_Group):
         ]
         wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Sentinels see all servers")
 
-    def keep_whole(self) -> Self:
+    def fail_over_soon(self) -> Self:
         for sentinel in self.sentinels:
             change: Any = self.admin(sentinel).execute_command
-            change("SENTINEL", "SET", SERVICE, "down-after-milliseconds", _LONG_MS)
+            change("SENTINEL", "SET", SERVICE, "down-after-milliseconds", _DOWN_AFTER_MS)
         return self
 
     def primary(self) -> EmbeddedServer:
@@ -290,7 +314,7 @@ class SentinelServers(_Group):
         configuration = self._folder / f"sentinel-{name}.conf"
         lines = [
             f"sentinel monitor {SERVICE} 127.0.0.1 {port} 2",
-            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}",
+            f"sentinel down-after-milliseconds {SERVICE} {_LONG_MS}",
             f"sentinel failover-timeout {SERVICE} 3000",
             *([f"sentinel auth-pass {SERVICE} {self._password}"] if self._password else []),
             *([f"requirepass {self._sentinel_password}"] if self._sentinel_password else []),
