@@ -16,10 +16,14 @@ import redis
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RegistryConfig, RouteStore
 from tests.cluster.servers import ClusterServers
 
-__all__ = ["KINDS", "AsyncFromSync", "Store", "StoreMaker", "offences"]
+__all__ = ["KINDS", "PATIENT", "AsyncFromSync", "Store", "StoreMaker", "offences"]
 
 _DESIGN: Final = Path(__file__).parents[1] / "docs" / "design.md"
 _NO_TTL: Final = -1
+
+PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
+"""Waits for servers that are well for as long as a busy machine takes; who is to fail in time says when."""
+
 _SHORT_TTL_S: Final = 0.06
 _PLACEHOLDERS: Final = {
     "{ns}": r"\{[A-Za-z0-9_.:-]+\}",
@@ -115,7 +119,8 @@ def make_store(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterat
     made: list[Store] = []
 
     def make(url: str, config: RegistryConfig | None = None, **settings: Any) -> Store:
-        config = replace(config or RegistryConfig(), **settings)
+        usual = RegistryConfig() if "call_deadline_s" in settings else PATIENT
+        config = replace(config or usual, **settings)
         if request.param == "async":
             store = AsyncRouteStore.from_url(url, config)
         else:

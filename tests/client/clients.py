@@ -24,7 +24,7 @@ from sharedroutes.registry import (
     codec,
 )
 from sharedroutes.registry.keys import Keys
-from tests.fix_redis import AsyncFromSync
+from tests.fix_redis import PATIENT, AsyncFromSync
 from tests.support import await_until
 
 __all__ = [
@@ -58,6 +58,7 @@ ClientMaker: TypeAlias = Callable[..., AnyClient]
 HOUR_S: Final = 3_600.0
 
 QUICK: Final = ClientConfig(
+    registry=PATIENT,
     tail_s=0.05,
     refresh_s=HOUR_S,
     jitter_s=0.0,
@@ -68,6 +69,7 @@ QUICK: Final = ClientConfig(
 """Reads the tail of the feed and the leases all the time, and everything only once."""
 
 BELL_ONLY: Final = ClientConfig(
+    registry=PATIENT,
     tail_s=HOUR_S,
     refresh_s=HOUR_S,
     jitter_s=0.0,

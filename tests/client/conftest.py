@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
+from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.caches import CONFIG
 from tests.client.clients import ClientMaker, async_client, sync_client
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, ask, begun, look
+from tests.fix_redis import PATIENT
 
-LASTING: Final = RegistryConfig(lease_ttl_s=300.0)
+LASTING: Final = replace(PATIENT, lease_ttl_s=300.0)
 """Its leases, which nobody renews, outlive any test on the slowest machine."""
 
 

@@ -22,6 +22,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import ORIGIN
+from tests.fix_redis import PATIENT
 from tests.support import wait_until
 
 __all__ = [
@@ -182,5 +183,5 @@ class Follower(Worker):
 
 def stream_of(url: str) -> list[str]:
     """Return the ids of all changes."""
-    with closing(RouteStore.from_url(url, CONFIG)) as store:
+    with closing(RouteStore.from_url(url, PATIENT)) as store:
         return [change.change_id for change in store.changes_since(ORIGIN, 100_000).changes]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from contextlib import ExitStack, aclosing, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import pytest
@@ -34,7 +34,7 @@ from tests.cluster.owners import (
     stream_of,
 )
 from tests.cluster.servers import ClusterServers
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import PATIENT, Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, row
 from tests.support import await_until, wait_until
 
@@ -62,8 +62,9 @@ def test_nothing_is_lost_and_nothing_is_stale_a_heartbeat_after_a_failover(own_g
     url = own_group.url
     with ExitStack() as stack:
         probe = stack.enter_context(RouteStore.from_url(url, CONFIG))
-        moved = probe.register(broker("moved"), [TopicConfig("moved-always")])
-        probe.unregister(moved)
+        patient = replace(PATIENT, lease_ttl_s=CONFIG.lease_ttl_s)
+        steadfast = stack.enter_context(RouteStore.from_url(url, patient))
+        steadfast.unregister(steadfast.register(broker("moved"), [TopicConfig("moved-always")]))
         changing = stack.enter_context(Owner(url, broker("changing", address="10.0.0.3:1"), changing=True))
         steady = stack.enter_context(Owner(url, broker("steady", address="10.0.0.4:1"), changing=False))
         back = stack.enter_context(Owner(url, broker("moved", address=OTHER_ADDRESS), changing=False))
@@ -73,7 +74,7 @@ def test_nothing_is_lost_and_nothing_is_stale_a_heartbeat_after_a_failover(own_g
         topics = ("changing-always", "steady-always", "moved-always")
         reader = stack.enter_context(Reader(url, *topics))
         wait_until(lambda: follower.turns and reader.addresses, description="they follow and read")
-        probe.register(broker("dead", address="10.0.0.9:1"), [TopicConfig("dead-always")])
+        steadfast.register(broker("dead", address="10.0.0.9:1"), [TopicConfig("dead-always")])
         its_end = time.monotonic() + CONFIG.lease_ttl_s
         kill_primary(own_group)
         wait_until(lambda: not answers(probe), description="the store is away")

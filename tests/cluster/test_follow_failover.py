@@ -11,7 +11,7 @@ from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.cluster.conftest import Group
 from tests.cluster.owners import CONFIG, FAILED_OVER_WITHIN_S, Owner, stream_of
 from tests.cluster.servers import ClusterServers
-from tests.fix_redis import StoreMaker
+from tests.fix_redis import PATIENT, StoreMaker
 from tests.registry.builders import broker
 from tests.registry.followers import listening
 from tests.support import await_until
@@ -43,7 +43,7 @@ async def test_a_follower_misses_nothing_of_a_failover(
             if how == "pause":
                 primary.resume()
             await it_rings_again(own_group, store.keys.changes)
-            with RouteStore.from_url(own_group.url, CONFIG) as other:
+            with RouteStore.from_url(own_group.url, PATIENT) as other:
                 await asyncio.to_thread(other.register, broker("after"), [])
             stream = await asyncio.to_thread(stream_of, own_group.url)
             await told.until(stream[-1])
