@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 BEAT_S: Final = 0.2
-FAILED_OVER_WITHIN_S: Final = 30.0
+FAILED_OVER_WITHIN_S: Final = 75.0
+"""A Sentinel that could not run for 2 s does nothing for 30 s (TILT)."""
+
 CONFIG: Final = RegistryConfig(lease_ttl_s=1.5, call_deadline_s=1.0, connect_deadline_s=0.5)
 
 

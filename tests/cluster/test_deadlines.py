@@ -13,7 +13,9 @@ import pytest
 
 from sharedroutes.registry import EmbeddedServer, StoreTimeout, StoreUnavailable
 from sharedroutes.registry.plans import Plan, Reads
+from tests.client.clients import let_many_wait
 from tests.cluster.conftest import Group
+from tests.cluster.owners import FAILED_OVER_WITHIN_S
 from tests.cluster.servers import ClusterServers
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
@@ -64,7 +66,7 @@ async def test_a_call_to_a_hung_primary_ends_and_its_successor_is_found(
         except StoreUnavailable:
             return False
 
-    await await_until(works_again, timeout_s=30, description="the successor answers")
+    await await_until(works_again, timeout_s=FAILED_OVER_WITHIN_S, description="the successor answers")
     old.resume()  # and becomes a replica
     for _ in range(20):
         assert await topics_of(store) == ["t0"]
@@ -142,11 +144,12 @@ def slow(key: str, seconds: float) -> Plan[None]:
 async def test_a_connection_survives_that_others_wait_for_it_in_vain(
     make_store: StoreMaker, group: Group, namespace: str
 ) -> None:
+    let_many_wait()  # all at once, lest the last ones come when there is a connection again
     url = f"{group.url}?client_name=bounded"
     store = make_store(url, namespace=namespace, call_deadline_s=3 * CALL_S, max_connections=3)
     async with one_free_connection(store):
         before = await store.run(connection_ids())
-        calls = (store.run(slow(f"{store.keys.prefix}:none", 0.6 * CALL_S)) for _ in range(6))
+        calls = (store.run(slow(f"{store.keys.prefix}:none", 0.6 * CALL_S)) for _ in range(12))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         # Some had no connection in time, which says nothing about the server that the connection leads to.
         assert any(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
