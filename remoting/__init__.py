@@ -1,0 +1,24 @@
+"""RocketMQ's remoting protocol: frames and commands, without a socket."""
+
+from __future__ import annotations
+
+from .codes import CURRENT_VERSION, LanguageCode, RequestCode, ResponseCode, SerializeType
+from .command import RemotingCommand, request, response_to
+from .errors import FrameError
+from .frames import MAX_FRAME_BYTES, FrameReader, decode, encode
+
+__all__ = [
+    "CURRENT_VERSION",
+    "MAX_FRAME_BYTES",
+    "FrameError",
+    "FrameReader",
+    "LanguageCode",
+    "RemotingCommand",
+    "RequestCode",
+    "ResponseCode",
+    "SerializeType",
+    "decode",
+    "encode",
+    "request",
+    "response_to",
+]
