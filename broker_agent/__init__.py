@@ -1,13 +1,15 @@
-"""The sidecar that keeps one broker's topics and heartbeat in the registry."""
+"""The sidecar that keeps the topics and the heartbeats of brokers in the registry."""
 
 try:
     from .agent import BrokerAgent
     from .broker_conf import BrokerConf
-    from .config import AgentConfig
+    from .config import AgentConfig, TopicsFrom
+    from .status import AgentStatus, Phase
 except ModuleNotFoundError as error:
-    if error.name not in ("javaproperties", "watchfiles"):
+    missing = (error.name or "").partition(".")[0]
+    if missing not in ("javaproperties", "watchdog"):
         raise
-    message = f"the broker agent needs {error.name}: run `pip install 'sharedroutes[agent]'`"
-    raise ModuleNotFoundError(message, name=error.name) from error
+    message = f"the broker agent needs {missing}: run `pip install 'sharedroutes[agent]'`"
+    raise ModuleNotFoundError(message, name=missing) from error
 
-__all__ = ["AgentConfig", "BrokerAgent", "BrokerConf"]
+__all__ = ["AgentConfig", "AgentStatus", "BrokerAgent", "BrokerConf", "Phase", "TopicsFrom"]

@@ -1,40 +1,36 @@
-"""The sidecar itself: files, sockets, the store and the clock around the planner."""
+"""The sidecar itself: broker, files, store and clock around the planner."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import Final
+from collections.abc import Coroutine, Iterable
+from types import TracebackType
+from typing import Final, Self
 
-from ..registry import MASTER_ID, AsyncRouteStore, Broker, InvalidInput, RegistryError
+from ..registry import AsyncRouteStore, DataVersion, RegistryError, TopicConfig
 from ..registry.aiotasks import end
 from ..registry.sweeping import sweep_on
-from . import broker_conf, broker_link, watch
+from .calls import carry_out
 from .config import AgentConfig
 from .events import (
     Action,
     CallFailed,
     Done,
+    Drain,
     Event,
-    Heartbeat,
-    HeartbeatAnswered,
-    Register,
-    Registered,
+    Pause,
+    Resume,
     Say,
     Stop,
     StoreCall,
-    TopicsLoaded,
-    Unregister,
-    Unregistered,
     WakeAt,
     Woken,
 )
-from .keeper import TopicsKeeper
+from .observing import Observers
 from .planner import Planner
-from .topics import TopicsFile
+from .status import AgentStatus, Phase
 
 __all__ = ["BrokerAgent"]
 
@@ -42,63 +38,136 @@ _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 
 class BrokerAgent:
-    """Keeps one broker's topics and lease in the registry for as long as the broker lives."""
+    """Keeps one broker's topics and lease in the registry for as long as the broker lives.
 
-    def __init__(self, config: AgentConfig, *, rng: random.Random | None = None) -> None:
-        self._config = config
+    `run` works until `stop`; as an async context manager it works meanwhile, and unregisters at the end. All
+    methods belong into the event loop in which it runs. With a `store` it neither closes that nor sweeps.
+    """
+
+    def __init__(
+        self, config: AgentConfig, *, store: AsyncRouteStore | None = None, rng: random.Random | None = None
+    ) -> None:
+        broker = config.broker
+        name = broker.broker_name if config.elected else f"{broker.broker_name}:{broker.broker_id}"
+        self.config = config
+        self._store = store
         self._rng = rng or random.Random()
-        self._planner = Planner(config.broker, heartbeat_s=config.heartbeat_s, rng=self._rng)
-        self._keeper = TopicsKeeper(str(config.topics_path), broker_permission=config.broker_permission)
+        self._planner = Planner(
+            None if config.elected else broker,
+            name=name,
+            heartbeat_s=config.heartbeat_s,
+            lease_ttl_s=config.registry.lease_ttl_s,
+            rng=self._rng,
+        )
+        self._observers = Observers(config, self._rng, self._take)
         self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._stepped = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
         self._call: asyncio.Task[None] | None = None
         self._wake_at_s: float | None = None
         self._stop_at_s: float | None = None
         self._ended = False
 
+    async def __aenter__(self) -> Self:
+        self._work = asyncio.create_task(
+            self.run(), name=f"sharedroutes agent of {self.config.broker.broker_name}"
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._work is not None:
+            await self._work
+
+    @property
+    def source(self) -> str:
+        """Where the topics come from, and why."""
+        return self._observers.source
+
+    @property
+    def advice(self) -> str:
+        """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
+        return self._observers.advice
+
+    def status(self) -> AgentStatus:
+        """Return what the agent is doing at the moment."""
+        return self._planner.status(asyncio.get_running_loop().time())
+
+    async def until(self, *phases: Phase) -> AgentStatus:
+        """Wait until the agent is in one of the phases; raises RuntimeError when it has ended."""
+        while (status := self.status()).phase not in phases:
+            if self._ended:
+                raise RuntimeError(f"{status.name}: the agent has ended, it was {status.phase}")
+            self._stepped.clear()
+            await self._stepped.wait()
+        return status
+
+    def set_topics(self, topics: Iterable[TopicConfig], *, version: DataVersion | None = None) -> None:
+        """Let these be all topics of the broker, where its own program tells them (TopicsFrom.PROGRAM).
+
+        Raises InvalidInput when the topics are read elsewhere, or when one name stands twice.
+        """
+        self._observers.take_topics(topics, version or DataVersion())
+
     def stop(self) -> None:
-        """Ask `run` to unregister the broker and to end; to be called in the loop that `run` runs in."""
+        """Ask `run` to unregister the broker and to end."""
         self._events.put_nowait(Stop())
+
+    def drain(self, wait_s: float | None = None) -> None:
+        """Take the write permission away, wait, and take the broker out of the registry until `resume`."""
+        self._events.put_nowait(Drain(self.config.drain_wait_s if wait_s is None else wait_s))
+
+    def pause(self) -> None:
+        """Take the broker out of the registry at once, until `resume`."""
+        self._events.put_nowait(Pause())
+
+    def resume(self) -> None:
+        """Let the broker come back after `drain` or `pause`."""
+        self._events.put_nowait(Resume())
+
+    def reload(self) -> None:
+        """Look at the broker's files and at the broker anew, now."""
+        self._observers.restart()
 
     async def run(self) -> None:
         """Work until `stop` is called; trouble with files, broker or store is logged and outlived.
 
         Raises InvalidInput for a redis_url that is none.
         """
-        async with (
-            AsyncRouteStore.from_url(self._config.redis_url, self._config.registry) as store,
-            asyncio.TaskGroup() as group,
-        ):
-            helpers = [group.create_task(work) for work in self._helpers(store)]
+        try:
+            if self._store is not None:
+                await self._run(self._store)
+                return
+            async with AsyncRouteStore.from_url(self.config.redis_url, self.config.registry) as store:
+                await self._run(store, sweep_on(store, self._rng))
+        finally:
+            self._ended = True
+            self._stepped.set()
+
+    async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            helpers = [group.create_task(work) for work in (self._observers.run(), *besides)]
             try:
                 await self._follow_plan(store, group)
             finally:
                 await end(*helpers, *([self._call] if self._call else []))
 
-    def _helpers(self, store: AsyncRouteStore) -> list[Coroutine[None, None, None]]:
-        helpers = [self._watch_broker(), sweep_on(store, self._rng)]
-        if self._config.broker.broker_id != MASTER_ID:
-            self._events.put_nowait(TopicsLoaded(TopicsFile({})))
-            return helpers
-        helpers.append(self._watch_topics(self._config.topics_path))
-        if self._config.broker_conf_path is not None:
-            helpers.append(self._watch_permission(self._config.broker_conf_path))
-        return helpers
-
     async def _follow_plan(self, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
         clock = asyncio.get_running_loop().time
-        while True:
+        while not self._ended:
             event, now = await self._next_event(), clock()
             if isinstance(event, Stop) and self._stop_at_s is None:
-                self._stop_at_s = now + self._config.stop_deadline_s
+                self._stop_at_s = now + self.config.stop_deadline_s
             for action in self._planner.step(event, now):
                 self._perform(action, store, group)
-            if self._ended:
-                return
-            if self._stop_at_s is not None and now >= self._stop_at_s:
+            self._stepped.set()
+            if self._stop_at_s is not None and now >= self._stop_at_s and not self._ended:
                 _LOG.warning(
                     "%s: not unregistered, the store does not answer; the lease ends within %s s by itself",
-                    self._config.broker.broker_name,
-                    self._config.registry.lease_ttl_s,
+                    self.config.broker.broker_name,
+                    self.config.registry.lease_ttl_s,
                 )
                 return
 
@@ -124,76 +193,16 @@ class BrokerAgent:
 
     async def _answer(self, store: AsyncRouteStore, call: StoreCall) -> None:
         try:
-            self._events.put_nowait(await _carry_out(store, self._config.broker, call))
+            self._events.put_nowait(await carry_out(store, call))
         except RegistryError as error:
             self._events.put_nowait(CallFailed(error))
 
-    async def _watch_broker(self) -> None:
-        host, _, port = self._config.probe_address.rpartition(":")
-        async for verdict in broker_link.verdicts(
-            host.strip("[]"),
-            int(port),
-            deadline_s=self._config.probe_deadline_s,
-            attempts=self._config.probe_attempts,
-            rng=self._rng,
-        ):
-            self._events.put_nowait(verdict)
-
-    async def _watch_topics(self, path: Path) -> None:
-        clock = asyncio.get_running_loop().time
-        async for content in watch.contents(path, recheck_s=self._config.recheck_s):
-            if content is not None:
-                self._take(self._keeper.offer(content, clock()))
-            if self._keeper.wants_backup(clock()):
-                self._take(self._keeper.offer_backup(await watch.read(path.with_name(path.name + ".bak"))))
-
-    def _take(self, found: list[TopicsLoaded | Say]) -> None:
-        for item in found:
-            if isinstance(item, Say):
-                _say(item)
-            else:
-                self._events.put_nowait(item)
-
-    async def _watch_permission(self, path: Path) -> None:
-        """Follow the brokerPermission of a broker.conf: the broker rewrites it when an admin changes it."""
-        clock = asyncio.get_running_loop().time
-        seen: watch.Content | None = None
-        settled: bytes | None = None
-        async for content in watch.contents(path, recheck_s=self._config.recheck_s):
-            # Half a file is a valid one with fewer settings: what counts has to be there at two looks.
-            if isinstance(content, bytes) and content == seen and content != settled:
-                settled = content
-                self._take_conf(path, content)
-                topics = await watch.read(self._config.topics_path)
-                self._take(self._keeper.offer(topics, clock()))
-            seen = seen if content is None else content
-
-    def _take_conf(self, path: Path, content: bytes) -> None:
-        broker = self._config.broker
-        try:
-            conf = broker_conf.parse(content, str(path), broker_conf.this_host(), address=broker.address)
-        except InvalidInput as error:
-            _LOG.error("going on with what broker.conf said before, it is wrong now:\n%s", error)
-            return
-        ours = (broker.broker_name, broker.broker_id, broker.cluster)
-        if (conf.broker.broker_name, conf.broker.broker_id, conf.broker.cluster) != ours:
-            _LOG.error("%s names another broker than %s:%s of %s: restart the agent", path, *ours)
-            return
-        self._keeper.permit(conf.broker_permission)
-
-
-async def _carry_out(store: AsyncRouteStore, broker: Broker, call: StoreCall) -> Event:
-    match call:
-        case Register(file, held, take_over):
-            registration = await store.register(
-                broker, file.topics, held=held, take_over=take_over, version=file.version
-            )
-            return Registered(file, registration)
-        case Heartbeat(held):
-            return HeartbeatAnswered(await store.heartbeat(held))
-        case Unregister(held, reason):
-            await store.unregister(held, reason=reason)
-            return Unregistered()
+    def _take(self, found: Event | Say) -> None:
+        """Hand on what an observer found."""
+        if isinstance(found, Say):
+            _say(found)
+        else:
+            self._events.put_nowait(found)
 
 
 def _say(say: Say) -> None:

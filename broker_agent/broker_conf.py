@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import re
+import os
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import javaproperties
-
 from ..registry import MASTER_ID, Broker, InvalidInput
-from ..registry.checks import check_address, check_broker_name, check_int, check_name
+from ..registry.checks import check_address, check_broker_name, check_name
+from .conf_values import ConfValues, of_file, of_running
 
-__all__ = ["BrokerConf", "Host", "parse", "read", "this_host"]
+__all__ = ["BrokerConf", "Host", "host_and_port", "parse", "parse_running", "read", "this_host"]
 
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 _SLAVE_ROLE: Final = "SLAVE"
+_LONG: Final = 2**63 - 1
 _LAST_PORT: Final = 65_535
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_PORT: Final = 10_911
+_PORT_IN_CONTAINER: Final = 6_888
+_CONTROLLER: Final = "enableControllerMode"
+_DLEDGER: Final = "enableDLegerCommitLog"
+_BETWEEN_LOOKS_S: Final = 0.1
+_MOST_LOOKS: Final = 20
+_NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Host(NamedTuple):
@@ -29,14 +37,27 @@ class Host(NamedTuple):
     address: str | None
     """The IP address that other machines reach this one by; None when it cannot be told."""
 
-    home: Path
+    home: Path | None
+    """Of the user; None when it has none."""
+
+    zone: str = ""
+    """Where the machine stands (RocketMQ: property rocketmq.zone, or the environment's ROCKETMQ_ZONE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConf:
-    """The part of a broker.conf that matters to a registry."""
+    """The part of a broker.conf that matters to a registry.
+
+    The lease is the agent's, so its TTL does not come from here: brokerNotActiveTimeoutMillis suits the
+    broker's own heartbeats, one a second, and would end the lease of an agent that sends one in five.
+    """
 
     broker: Broker
+    """With the id of a master where the role is `elected`: the running broker knows the real one."""
+
+    named: bool = True
+    """Whether brokerName is set; else the host's name stands for it."""
+
     topics_path: Path
     """The file in which the broker keeps its topics: `<storePathRootDir>/config/topics.json`."""
 
@@ -46,17 +67,43 @@ class BrokerConf:
     topics_elsewhere: str = ""
     """The setting by which the broker keeps its topics in RocksDB instead of topics.json; '' = none."""
 
+    elected: bool = False
+    """Whether the id is elected while the broker runs (a controller, or DLedger), not configured."""
 
-def read(path: Path, *, address: str = "") -> BrokerConf:
-    """Return what the file says, with `address` (host:port) advertised instead of brokerIP1:listenPort.
 
-    Raises InvalidInput with every problem, each with file, line and key.
+def read(
+    path: Path, *, address: str = "", zone: str = "", overrides: Mapping[str, str] = _NO_OVERRIDES
+) -> BrokerConf:
+    """Return what the file says; raises InvalidInput with every problem, each with file, line and key.
+
+    `address` (host:port) is advertised instead of brokerIP1:listenPort, `zone` instead of the environment's;
+    `overrides` are settings by their keys in broker.conf that go before those of the file.
+
+    Half a file is a valid one with fewer settings, and can name another broker: what counts has to be there
+    at two looks, 0.1 s apart.
     """
+    content = _settled(path)
+    if isinstance(content, str):
+        raise InvalidInput(f"{path}: {content}")
+    return parse(content, str(path), this_host(), address=address, zone=zone, overrides=overrides)
+
+
+def _settled(path: Path) -> bytes | str:
+    """Return what the file holds at two looks, or why there is no such thing."""
+    content = _look(path)
+    for _ in range(_MOST_LOOKS):
+        time.sleep(_BETWEEN_LOOKS_S)
+        before, content = content, _look(path)
+        if content == before:
+            return content
+    return "it changes all the time, so that nobody can say what it holds"
+
+
+def _look(path: Path) -> bytes | str:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"{path}: cannot be read: {error.strerror}") from error
-    return parse(content, str(path), this_host(), address=address)
+        return f"cannot be read: {error.strerror}"
 
 
 def this_host() -> Host:
@@ -66,149 +113,185 @@ def this_host() -> Host:
     one from which packets to the outside leave: the same on a host with one interface, and the one that is
     reachable on a host with bridges for containers. On other hosts brokerIP1 has to be set, as for RocketMQ.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
+    zone = os.environ.get("ROCKETMQ_ZONE", "")
+    return Host(socket.gethostname() or "DEFAULT_BROKER", _outgoing_address(), _home(), zone)
+
+
+def _outgoing_address() -> str | None:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(("192.0.2.1", 9))  # a documentation address; connecting a UDP socket sends nothing
-            address: str | None = probe.getsockname()[0]
-        except OSError:
-            address = None
-    return Host(socket.gethostname() or "DEFAULT_BROKER", address, Path.home())
+            address: str = probe.getsockname()[0]
+            return address
+    except OSError:  # also on a host without IPv4
+        return None
 
 
-def parse(content: bytes, source: str, host: Host, *, address: str = "") -> BrokerConf:
-    """Return what the content of a broker.conf says; `source` is its name in messages.
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without an entry, such as one of a container
+        return None
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Return the two parts of a valid address `host:port`, an IPv6 address without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def parse(
+    content: bytes,
+    source: str,
+    host: Host,
+    *,
+    address: str = "",
+    zone: str = "",
+    overrides: Mapping[str, str] = _NO_OVERRIDES,
+) -> BrokerConf:
+    """Return what the content of a broker.conf says; `source` is its name in messages, all else as for read.
 
     Raises InvalidInput with every problem, each with source, line and key.
     """
+    values = of_file(content, source, overrides)
+    elected = _elected(values)
+    broker_id = MASTER_ID if elected else _configured_id(values)
+    return _conf(values, host, broker_id, elected=elected, address=address, zone=zone)
+
+
+def parse_running(
+    content: bytes,
+    source: str,
+    host: Host,
+    *,
+    address: str = "",
+    zone: str = "",
+    overrides: Mapping[str, str] = _NO_OVERRIDES,
+) -> BrokerConf | None:
+    """Return what a running broker says of itself (request GET_BROKER_CONFIG); None = it has no role yet.
+
+    Raises InvalidInput with every problem; the arguments are as for parse.
+    """
+    values = of_running(content, source, overrides)
+    elected = _elected(values)
+    broker_id = values.number("brokerId", MASTER_ID, -_LONG, _LONG)
+    values.raise_problems()
+    by_controller, role = values.flag(_CONTROLLER), values.get("brokerRole")
+    if broker_id < MASTER_ID or (elected and not _is_settled(broker_id, role, by_controller=by_controller)):
+        return None
+    return _conf(values, host, broker_id, elected=elected, address=address, zone=zone)
+
+
+def _conf(
+    values: ConfValues, host: Host, broker_id: int, *, elected: bool, address: str, zone: str
+) -> BrokerConf:
     if address:
         check_address("broker address", address)
-    values = _Values(source, content)
-    values.refuse_elected_roles()
+    name, cluster = _names(values, host)
+    advertised, ha_address = _addresses(values, host, address)
+    permission = values.number("brokerPermission", 6, 0, 7)
+    acting_master = values.flag("enableSlaveActingMaster")
+    root = _root(values, host)
+    zone = _zone(values, zone or host.zone)
+    values.raise_problems()
+    broker = Broker(
+        name, advertised, broker_id, cluster, ha_address, zone_name=zone, enable_acting_master=acting_master
+    )
+    return BrokerConf(
+        broker=broker,
+        named=bool(values.get("brokerName")),
+        topics_path=Path(root) / "config" / "topics.json",
+        broker_permission=permission,
+        topics_elsewhere=_topics_elsewhere(values),
+        elected=elected,
+    )
+
+
+def _names(values: ConfValues, host: Host) -> tuple[str, str]:
+    """Return the names of the broker and of its cluster."""
     name = values.text("brokerName", host.name, check_broker_name)
     cluster = values.text(
         "brokerClusterName", "DefaultCluster", lambda value: check_name("brokerClusterName", value)
     )
-    broker_id = values.broker_id()
-    advertised, ha_address = values.addresses(host, address)
-    permission = values.number("brokerPermission", 6, 0, 7)
-    root = values.text("storePathRootDir", str(host.home / "store"))
-    values.raise_problems()
-    return BrokerConf(
-        broker=Broker(name, advertised, broker_id, cluster, ha_address),
-        topics_path=Path(root) / "config" / "topics.json",
-        broker_permission=permission,
-        topics_elsewhere=values.topics_elsewhere(),
-    )
+    return name, cluster
 
 
-class _Value(NamedTuple):
-    line: int
-    text: str
-
-
-class _Values:
-    """The settings of one file; collects the problems instead of stopping at the first."""
-
-    def __init__(self, source: str, content: bytes) -> None:
-        self._source = source
-        self._problems: list[str] = []
-        self._found = dict(self._read(content))
-
-    def _read(self, content: bytes) -> Iterator[tuple[str, _Value]]:
-        line = 1
-        try:
-            for element in javaproperties.parse(content):
-                if isinstance(element, javaproperties.KeyValue):
-                    yield element.key, _Value(line, element.value.strip())
-                line += len(_LINE_END.findall(element.source))
-        except javaproperties.InvalidUEscapeError as error:
-            self._problems.append(f"{self._source}:{line}: {error}")
-
-    def text(self, key: str, default: str, check: Callable[[str], None] | None = None) -> str:
-        """Return a setting; a setting that is empty counts as one that is not there."""
-        value = self._get(key) or default
-        if check is not None:
-            self._check(key, lambda: check(value))
-        return value
-
-    def number(self, key: str, default: int, low: int, high: int) -> int:
-        """Return a setting that is a whole number within low..high."""
-        text = self._get(key)
-        if not text:
-            return default
-        try:
-            value = int(text)
-        except ValueError:
-            self._problem(key, f"{key}: {text!r} is not a whole number")
-            return default
-        return value if self._check(key, lambda: check_int(key, value, low, high)) else default
-
-    def broker_id(self) -> int:
-        """Return the id in the group: masters are 0 whatever stands there, slaves need one above 0."""
-        role = self.text("brokerRole", _MASTER_ROLES[0])
-        if role in _MASTER_ROLES:
-            return MASTER_ID
-        if role != _SLAVE_ROLE:
-            roles = ", ".join((*_MASTER_ROLES, _SLAVE_ROLE))
-            self._problem("brokerRole", f"brokerRole: {role!r} is none of {roles}")
-            return MASTER_ID
-        value = self.number("brokerId", MASTER_ID, -(2**63), 2**63 - 1)
-        if value <= MASTER_ID:
-            key = "brokerId" if "brokerId" in self._found else "brokerRole"
-            self._problem(key, f"brokerId: {value} is the id of a master; a {_SLAVE_ROLE} needs one above 0")
-        return value
-
-    def addresses(self, host: Host, override: str) -> tuple[str, str]:
-        """Return the address for clients and the one for replication (RocketMQ: brokerAddr, haServerAddr)."""
-        port = self.number("listenPort", 10_911, 1, _LAST_PORT)
-        ha_port = self.number("haListenPort", 0, 0, _LAST_PORT) or min(port + 1, _LAST_PORT)
-        local = override.rpartition(":")[0] or host.address or ""
-        if not override and not self._get("brokerIP1") and not local:
-            self._problem(
-                "brokerIP1", "brokerIP1: is not set, and the address of this host is unknown; set it"
-            )
-            return "", ""
-        address = override or f"{_host_part(self.text('brokerIP1', local))}:{port}"
-        ha_address = f"{_host_part(self.text('brokerIP2', local or self._get('brokerIP1')))}:{ha_port}"
-        self._check("brokerIP1", lambda: check_address("brokerIP1:listenPort", address))
-        self._check("brokerIP2", lambda: check_address("brokerIP2:haListenPort", ha_address))
-        return address, ha_address
-
-    def refuse_elected_roles(self) -> None:
-        """Note a problem when the file does not tell the role: registering a wrong master would be worse."""
-        for key in ("enableDLegerCommitLog", "enableControllerMode"):
-            if self._is_true(key):
-                self._problem(key, f"{key}: this broker's role is elected at run time, not configured")
-
-    def topics_elsewhere(self) -> str:
-        """Return the setting by which the broker keeps its topics elsewhere than in topics.json, or ''."""
-        for key, values in (("storeType", ("defaultRocksDB",)), ("configManagerVersion", ("v2",))):
-            if self._get(key) in values:
-                return f"{key}={self._get(key)}"
+def _root(values: ConfValues, host: Host) -> str:
+    """Return the folder in which the broker keeps what it stores."""
+    if host.home is None and not values.get("storePathRootDir"):
+        values.problem("storePathRootDir", "is not set, and this user has no home; set it")
         return ""
+    return values.text("storePathRootDir", str(host.home / "store") if host.home else "")
 
-    def raise_problems(self) -> None:
-        """Raise InvalidInput when there are problems."""
-        if self._problems:
-            raise InvalidInput("\n".join(self._problems))
 
-    def _get(self, key: str) -> str:
-        return self._found[key].text if key in self._found else ""
+def _zone(values: ConfValues, zone: str) -> str:
+    if zone:
+        values.check("zone", lambda: check_name("zone", zone))
+    return zone
 
-    def _is_true(self, key: str) -> bool:
-        return self._get(key).lower() == "true"
 
-    def _check(self, key: str, check: Callable[[], None]) -> bool:
-        try:
-            check()
-        except InvalidInput as error:
-            self._problem(key, str(error))
-            return False
-        return True
+def _elected(values: ConfValues) -> bool:
+    controller, dledger = values.flag(_CONTROLLER), values.flag(_DLEDGER)
+    if controller and dledger:
+        values.problem(_DLEDGER, f"cannot be true together with {_CONTROLLER}")
+    return controller or dledger
 
-    def _problem(self, key: str, what: str) -> None:
-        place = f"{self._source}:{self._found[key].line}" if key in self._found else self._source
-        self._problems.append(f"{place}: {what}")
+
+def _configured_id(values: ConfValues) -> int:
+    """Return the id in the group: masters are 0 whatever stands there, slaves need one above 0."""
+    role = values.text("brokerRole", _MASTER_ROLES[0])
+    if role in _MASTER_ROLES:
+        return MASTER_ID
+    if role != _SLAVE_ROLE:
+        roles = ", ".join((*_MASTER_ROLES, _SLAVE_ROLE))
+        values.problem("brokerRole", f"{role!r} is none of {roles}")
+        return MASTER_ID
+    value = values.number("brokerId", MASTER_ID, -_LONG - 1, _LONG)
+    if value <= MASTER_ID:
+        key = "brokerId" if values.get("brokerId") else "brokerRole"
+        what = f"{value} is the id of a master; a {_SLAVE_ROLE} needs one above 0"
+        values.problem(key, what, about="brokerId")
+        return MASTER_ID
+    return value
+
+
+def _is_settled(broker_id: int, role: str, *, by_controller: bool) -> bool:
+    """Whether id and role agree: they are set one after the other, and before the first election they do not.
+
+    A controller makes its master a SYNC_MASTER. Until then a broker shows what its file says, which may be
+    id 0 and ASYNC_MASTER, RocketMQ's defaults: such a broker has not been elected.
+    """
+    if broker_id == MASTER_ID:
+        return role == "SYNC_MASTER" if by_controller else role in _MASTER_ROLES
+    return broker_id > MASTER_ID and role == _SLAVE_ROLE
+
+
+def _addresses(values: ConfValues, host: Host, override: str) -> tuple[str, str]:
+    """Return the address for clients and the one for replication (RocketMQ: brokerAddr, haServerAddr)."""
+    in_container = values.flag("isInBrokerContainer")
+    port = values.number("listenPort", _PORT_IN_CONTAINER if in_container else _PORT, 1, _LAST_PORT)
+    ha_port = values.number("haListenPort", 0, 0, _LAST_PORT)
+    if (
+        in_container or not ha_port
+    ):  # a container sets it so whatever the file says (BrokerContainerProcessor)
+        ha_port = min(port + 1, _LAST_PORT)
+    local = override.rpartition(":")[0] or host.address or ""
+    if not local and not values.get("brokerIP1"):
+        values.problem("brokerIP1", "is not set, and the address of this host is unknown; set it")
+        return "", ""
+    address = override or f"{_host_part(values.text('brokerIP1', local))}:{port}"
+    ha_address = f"{_host_part(values.text('brokerIP2', local or values.get('brokerIP1')))}:{ha_port}"
+    values.check("brokerIP1", lambda: check_address("brokerIP1:listenPort", address))
+    values.check("brokerIP2", lambda: check_address("brokerIP2:haListenPort", ha_address))
+    return address, ha_address
+
+
+def _topics_elsewhere(values: ConfValues) -> str:
+    """Return the setting by which the broker keeps its topics elsewhere than in topics.json, or ''."""
+    if values.get("configManagerVersion") == "v2":
+        return "configManagerVersion=v2"
+    store = values.get("storeType")
+    return f"storeType={store}" if store.lower() == "defaultrocksdb" else ""  # RocketMQ ignores the case
 
 
 def _host_part(host: str) -> str:

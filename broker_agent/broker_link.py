@@ -1,14 +1,16 @@
-"""Tells whether a broker lives by keeping a TCP connection to its listen port open."""
+"""Tells whether a broker lives: by keeping a TCP connection to its port open, and by asking it if wanted."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import aclosing
 from typing import Final
 
-from .events import BrokerGone, BrokerUp
+from ..remoting import RequestCode, request
+from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
+from .probing import Probing, Rules, Verdict
 
 __all__ = ["verdicts"]
 
@@ -21,61 +23,70 @@ _FIRST_MOMENT_S: Final = 0.01
 
 _MOST_DOUBLINGS: Final = 5
 
-_READ_BYTES: Final = 4096
+_QUESTION: Final = request(
+    RequestCode.HEART_BEAT, body=b'{"clientID":"sharedroutes","consumerDataSet":[],"producerDataSet":[]}'
+)
+"""A client's heartbeat without groups: every release answers it, from threads that serve clients, and it
+leaves nothing behind. GET_MAX_OFFSET, RocketMQ's own probe, needs a topic and can make queues of it."""
 
 
 async def verdicts(
-    host: str, port: int, *, deadline_s: float, attempts: int, rng: random.Random
-) -> AsyncGenerator[BrokerUp | BrokerGone, None]:
-    """Yield whether the broker lives: the first finding, then every change of it.
+    host: str, port: int, rules: Rules, *, deadline_s: float, rng: random.Random
+) -> AsyncGenerator[Verdict, None]:
+    """Yield whether the broker lives: the first finding, then every change of it, by the `rules`.
 
     Brokers close idle connections, so the end of one means nothing: it is opened anew at once. One that is
-    refused means that the broker is gone; so do `attempts` in a row that fail in another way or are not made
-    within `deadline_s` seconds.
+    refused means that the broker is gone; so do several in a row that fail otherwise or take more than
+    `deadline_s` seconds. If the rules say so, the broker is asked something cheap besides: several requests
+    in a row without an answer mean that it is gone, several with one that it is back.
     """
-    alive: bool | None = None
-    failures = short_ones = 0
+    probing = Probing(rules)
+    clock = asyncio.get_running_loop().time
+    short_ones = 0
     while True:
         try:
-            reader, writer = await _connect(host, port, deadline_s)
-        except OSError as error:
-            failures += 1
-            if alive is not False and (isinstance(error, ConnectionRefusedError) or failures >= attempts):
-                alive = False
-                yield BrokerGone(f"{host}:{port}: {str(error) or type(error).__name__}")
+            client = await BrokerClient.connect(host, port, deadline_s=deadline_s)
+        except BrokerCallError as error:
+            refused = isinstance(error, BrokerUnreachable) and error.refused
+            if (verdict := probing.not_connected(str(error), refused=refused)) is not None:
+                yield verdict
             await asyncio.sleep(rng.uniform(*_RETRY_S))
             continue
-        failures = 0
-        if not alive:
-            alive = True
-            yield BrokerUp()
-        if await _seconds_open(reader, writer) >= _SHORT_S:
-            short_ones = 0
-            continue
-        await asyncio.sleep(_FIRST_MOMENT_S * 2 ** min(short_ones, _MOST_DOUBLINGS) * rng.uniform(0.5, 1))
-        short_ones += 1
+        began_s = clock()
+        async with client, aclosing(_of_connection(client, probing)) as found:
+            async for verdict in found:
+                yield verdict
+        short_ones = short_ones + 1 if clock() - began_s < _SHORT_S else 0
+        if short_ones:
+            doublings = min(short_ones - 1, _MOST_DOUBLINGS)
+            await asyncio.sleep(_FIRST_MOMENT_S * 2**doublings * rng.uniform(0.5, 1))
 
 
-async def _connect(
-    host: str, port: int, deadline_s: float
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    async with asyncio.timeout(deadline_s):
-        reader, writer = await asyncio.open_connection(host, port)
-    # A TCP socket whose own port was chosen to be the one it calls is connected to itself.
-    if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-        writer.transport.abort()
-        raise ConnectionRefusedError("nobody listens")
-    return reader, writer
+async def _of_connection(client: BrokerClient, probing: Probing) -> AsyncGenerator[Verdict, None]:
+    """Yield what one connection tells, until it ends or another one is wanted."""
+    verdict, goes_on = probing.connected(), True
+    while goes_on:
+        if verdict is not None:
+            yield verdict
+        verdict, goes_on = await _next(client, probing)
+    if verdict is not None:
+        client.abort()
+        yield verdict
 
 
-async def _seconds_open(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
-    """Wait until the broker closes the connection; return how long that took."""
+async def _next(client: BrokerClient, probing: Probing) -> tuple[Verdict | None, bool]:
+    """Ask the broker when it is time; return the verdict if it changes, and whether the connection stays."""
     clock = asyncio.get_running_loop().time
-    began_s = clock()
     try:
-        with suppress(OSError):
-            while await reader.read(_READ_BYTES):
-                pass
-    finally:
-        writer.transport.abort()
-    return clock() - began_s
+        async with asyncio.timeout_at(probing.ask_at_s):
+            await client.closed()
+            return None, False
+    except TimeoutError:
+        probing.asked(clock())
+    try:
+        await client.invoke(_QUESTION, deadline_s=probing.patience_s)
+    except BrokerCallError as error:
+        verdict = probing.unanswered(str(error))
+        # After the verdict a new connection: if only the old one was lost, the next request is answered.
+        return verdict, isinstance(error, BrokerTimeout) and probing.alive is not False
+    return probing.answered(clock()), True

@@ -1,26 +1,64 @@
-"""`agent`: runs one broker's agent until a signal ends it."""
+"""`agent`: runs the agents of one or several brokers until a signal ends the process."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import click
 
-from ..registry import InvalidInput, RegistryConfig
-from . import broker_conf
-from .agent import BrokerAgent
-from .config import AgentConfig
+from ..registry import InvalidInput
+from .daemon_threads import in_thread
+from .logs import LogOutput
+from .serving import AddressTaken
+from .settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Option, SidecarConfig, as_toml, load
+from .sidecar import Fault, Sidecar
 
-__all__ = ["agent_command"]
+__all__ = ["EXIT_CODES", "agent_command"]
 
-_CALL_DEADLINE_S: Final = 3.0
-_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+_INTERRUPTED: Final = 128
+"""Plus the number of the signal: the exit code of what a signal has ended, in every shell."""
+
+_EXPECTED: Final = (Fault, InvalidInput, AddressTaken)
+"""What is said where the process ends."""
+
+EXIT_CODES: Final = {
+    0: "ended by SIGTERM or SIGINT",
+    1: "a fault: a part of the process has ended that should not have; start it anew",
+    2: "the configuration is wrong: starting it anew does not help",
+    3: "the address of --http is taken",
+}
+
+_HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
+
+What a flag says counts more than its variable, and that more than agent.toml, which --config names. Several
+brokers are for agent.toml, with one [[broker]] each.
+
+Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT take the brokers
+out of the registry and end it, SIGHUP reads all files anew, SIGUSR1 drains the brokers, SIGUSR2 lets them
+come back.
+
+Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.
+"""
+
+
+class _Fault(click.ClickException):
+    """A part of the process has ended."""
+
+    exit_code = 1
 
 
 class _BadConfiguration(click.ClickException):
@@ -29,135 +67,161 @@ class _BadConfiguration(click.ClickException):
     exit_code = 2
 
 
-@click.command("agent")
-@click.option(
-    "--broker-conf",
-    "broker_conf_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    envvar="SHAREDROUTES_BROKER_CONF",
-    show_envvar=True,
-    help="The broker.conf of the broker.",
-)
-@click.option(
-    "--topics",
-    "topics_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="SHAREDROUTES_TOPICS",
-    show_envvar=True,
-    help="The broker's topics.json; by default <storePathRootDir>/config/topics.json.",
-)
-@click.option(
-    "--redis",
-    "redis_url",
-    metavar="URL",
-    default="redis://127.0.0.1:6379/0",
-    envvar="SHAREDROUTES_REDIS_URL",
-    show_envvar=True,
-    show_default=True,
-    help="The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://.",
-)
-@click.option(
-    "--namespace",
-    default="sharedroutes",
-    envvar="SHAREDROUTES_NAMESPACE",
-    show_envvar=True,
-    show_default=True,
-    help="The registry in the store.",
-)
-@click.option(
-    "--heartbeat",
-    "heartbeat_s",
-    type=click.FloatRange(0.05, 3600),
-    metavar="SECONDS",
-    default=5.0,
-    envvar="SHAREDROUTES_HEARTBEAT",
-    show_envvar=True,
-    show_default=True,
-    help="Between two renewals of the lease.",
-)
-@click.option(
-    "--lease-ttl",
-    "lease_ttl_s",
-    type=float,
-    metavar="SECONDS",
-    default=15.0,
-    envvar="SHAREDROUTES_LEASE_TTL",
-    show_envvar=True,
-    show_default=True,
-    help="A broker whose agent was silent for so long is dead; at least twice the heartbeat.",
-)
-@click.option(
-    "--broker-address",
-    metavar="HOST:PORT",
-    default="",
-    envvar="SHAREDROUTES_BROKER_ADDRESS",
-    show_envvar=True,
-    help="The address clients are told; by default brokerIP1:listenPort of the broker.conf.",
-)
-@click.option(
-    "--probe",
-    metavar="HOST:PORT",
-    default="",
-    envvar="SHAREDROUTES_PROBE",
-    show_envvar=True,
-    help="Where to watch whether the broker lives; by default the address clients are told.",
-)
-def agent_command(
-    broker_conf_path: Path,
-    topics_path: Path | None,
-    redis_url: str,
-    namespace: str,
-    heartbeat_s: float,
-    lease_ttl_s: float,
-    broker_address: str,
-    probe: str,
-) -> None:
-    """Keep the topics and the heartbeat of one broker in the shared registry.
+class _AddressTaken(click.ClickException):
+    """Somebody else listens there."""
 
-    SIGTERM and SIGINT take the broker out of the registry and end the agent. Trouble with the store, the
-    broker or topics.json does not end it.
+    exit_code = 3
 
-    Exit codes: 0 = ended by a signal, 2 = the configuration is wrong.
-    """
+
+def _with_settings(command: F) -> F:
+    """Add an option for every setting; what they say is looked at all together, and not by click."""
+    for option in reversed(OPTIONS):
+        command = click.option(option.flag, metavar=option.metavar, help=_help(option))(command)
+    described = f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]"
+    return click.option(CONFIG_FLAG, metavar="FILE", help=described)(command)
+
+
+def _help(option: Option) -> str:
+    default = "" if option.default in (None, "", {}) else f"; default: {option.default}"
+    return f"{option.help}  [env var: {option.variable}{default}]"
+
+
+@click.command("agent", help=_HELP)
+@_with_settings
+@click.option("--check", is_flag=True, help="Look at the configuration, say what is wrong with it, and end.")
+@click.option(
+    "--print-config", is_flag=True, help="Print the configuration and where it comes from, and end."
+)
+@click.pass_context
+def agent_command(context: click.Context, /, *, check: bool, print_config: bool, **_: str | None) -> None:
+    """Run the agents; the settings are taken from the context, since their names are made from a table."""
+    flags = _given(context)
     try:
-        conf = broker_conf.read(broker_conf_path, address=broker_address)
-        config = AgentConfig.for_broker(
-            conf,
-            topics_path=topics_path,
-            broker_conf_path=broker_conf_path,
-            probe=probe,
-            redis_url=redis_url,
-            registry=RegistryConfig(
-                namespace=namespace,
-                lease_ttl_s=lease_ttl_s,
-                call_deadline_s=min(_CALL_DEADLINE_S, heartbeat_s),
-            ),
-            heartbeat_s=heartbeat_s,
-        )
-        with _logging_to_stderr():
-            asyncio.run(_run(BrokerAgent(config)))
+        with _Ending(only_looks=check or print_config) as ending:
+            config = asyncio.run(in_thread(load, flags, os.environ))  # the files may be on a disk that hangs
+            if print_config:
+                click.echo(as_toml(config), nl=False)
+            elif check:
+                _check(config)
+            else:
+                _run(config, flags, ending)
     except InvalidInput as error:
         raise _BadConfiguration(str(error)) from error
+    except AddressTaken as error:
+        raise _AddressTaken(str(error)) from error
+    except Fault as fault:
+        raise _Fault(f"{fault} has ended: see the log") from fault
 
 
-async def _run(agent: BrokerAgent) -> None:
+def _given(context: click.Context) -> Mapping[str, str]:
+    """Return what the command line says, by flag."""
+    return {
+        parameter.opts[0]: value
+        for parameter in context.command.params
+        if isinstance(value := context.params.get(parameter.name or ""), str)
+    }
+
+
+def _check(config: SidecarConfig) -> None:
+    for warning in config.warnings:
+        click.echo(warning, err=True)
+    if config.awaited:
+        raise InvalidInput("\n".join(broker.why for broker in config.awaited))
+    brokers = len(config.brokers)
+    click.echo(f"the configuration is right: {brokers} broker{'s' if brokers > 1 else ''}")
+
+
+def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
+    with LogOutput(config.log_format, config.log_level) as log:
+        sidecar = Sidecar(config, reread=lambda: load(flags, os.environ), use_log=log.use)
+        asyncio.run(_until_ended(sidecar, ending, log))
+
+
+async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.stop)
-    await agent.run()
+    ending.work = _Work(lambda: loop.call_soon_threadsafe(sidecar.stop), lambda: sidecar.leaving_s, log)
+    with sidecar.signals():
+        try:
+            await sidecar.run()
+        except Exception as error:
+            if not isinstance(error, _EXPECTED):
+                # Python shows it too, unless asyncio hangs before that.
+                _LOG.critical("a fault ends the process", exc_info=True)
+            ending.limit(_exit_code(error))
+            raise
+        finally:
+            ending.work = ending.work._replace(stop=lambda: None)
 
 
-@contextmanager
-def _logging_to_stderr() -> Iterator[None]:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    log = logging.getLogger("sharedroutes")
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-        log.removeHandler(handler)
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, InvalidInput):
+        return 2
+    return 3 if isinstance(error, AddressTaken) else 1
+
+
+class _Work(NamedTuple):
+    """What has to be ended."""
+
+    stop: Callable[[], object]
+    leaving_s: Callable[[], float]
+    """So long that may take."""
+
+    log: LogOutput
+
+
+class _Ending:
+    """Obeys SIGTERM and SIGINT while it is entered, and ends the process in time whatever hangs in it.
+
+    asyncio and the interpreter wait at their end for every thread, and one that reads from a lost disk, or
+    looks up a name, may never return. Until there is `work` to end, a signal ends the process at once; one
+    that `only_looks` has then not done what it was asked for, and says so as a shell does.
+    """
+
+    def __init__(self, *, only_looks: bool) -> None:
+        self._only_looks = only_looks
+        self.work: _Work | None = None
+        self._limits: SimpleQueue[int | None] = SimpleQueue()
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        # It is started here since a signal may come where threads cannot be started.
+        threading.Thread(target=self._enforce, name="sharedroutes end", daemon=True).start()
+        self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._limits.put(None)
+
+    def limit(self, code: int) -> None:
+        """End the process with this exit code if it does not end by itself in time; the first call counts."""
+        self._limits.put(code)
+
+    def _obey(self, number: int, _: FrameType | None) -> None:
+        if self.work is None:
+            os._exit(_INTERRUPTED + number if self._only_looks else 0)
+        self.limit(0)
+        self.work.stop()
+
+    def _enforce(self) -> None:
+        code = self._limits.get()
+        if code is None or self.work is None:
+            return
+        longest_s = self.work.leaving_s()
+        if self._ended_within(longest_s):
+            return
+        threads = [one.name for one in threading.enumerate() if not one.daemon]
+        _LOG.warning("not ended within %.1f s, going without waiting for %s", longest_s, ", ".join(threads))
+        self.work.log.finish()
+        os._exit(code)
+
+    def _ended_within(self, longest_s: float) -> bool:
+        end_s = time.monotonic() + longest_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            with suppress(Empty):
+                if self._limits.get(timeout=left_s) is None:
+                    return True
+        return False

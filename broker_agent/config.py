@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final
 
-from ..registry import MASTER_ID, Broker, InvalidInput, RegistryConfig
+from ..registry import Broker, InvalidInput, RegistryConfig
 from ..registry.checks import check_address, check_int, check_seconds
-from .broker_conf import BrokerConf
 
-__all__ = ["AgentConfig"]
+__all__ = ["AgentConfig", "TopicsFrom"]
 
 _DEFAULT_URL: Final = "redis://127.0.0.1:6379/0"
+
+
+class TopicsFrom(StrEnum):
+    """Where the broker's topics are read."""
+
+    AUTO = "auto"
+    """From its files where it keeps its topics there, and from the running broker until there are some or
+    where it keeps them to itself; without a topics_path the program tells them."""
+
+    FILES = "files"
+    BROKER = "broker"
+    PROGRAM = "program"
+    """Nowhere: the program that the agent is part of tells them (BrokerAgent.set_topics)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +34,32 @@ class AgentConfig:
     """What one agent does for one broker; raises InvalidInput for values that do not fit together."""
 
     broker: Broker
-    topics_path: Path
-    """The broker's topics.json; for a slave it is not read: slaves bring no topics."""
+    topics_path: Path | None = None
+    """The broker's topics.json."""
 
     broker_permission: int = 6
     """What the broker as a whole permits (RocketMQ: brokerPermission)."""
 
     broker_conf_path: Path | None = None
-    """The broker.conf to follow: the agent takes over a changed brokerPermission."""
+    """The broker.conf to follow: the agent takes over a changed role, address or brokerPermission."""
+
+    advertised: str = ""
+    """The host:port that clients are told instead of what the broker.conf says, now and when it changes."""
+
+    zone: str = ""
+    """The zone of the broker, in place of the environment's."""
+
+    overrides: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Settings of the broker, by their keys in broker.conf, that go before those of the file."""
+
+    topics_from: TopicsFrom = TopicsFrom.AUTO
+    """Where the topics are read: the broker's files, or the running broker itself."""
+
+    topics_why: str = ""
+    """Why they are read there, for the operator."""
+
+    elected: bool = False
+    """The broker's id is elected at run time (controller, DLedger): it is asked from the running broker."""
 
     probe: str = ""
     """host:port at which the agent watches whether the broker lives; by default the advertised address."""
@@ -47,15 +79,33 @@ class AgentConfig:
     probe_attempts: int = 3
     """So many connections in a row have to fail, other than by being refused, until the broker is gone."""
 
+    hang_check_s: float = 0.0
+    """Between two requests to the broker that show that it works; 0 = its open connection is enough."""
+
+    hang_deadline_s: float = 1.0
+    """The longest wait for the answer to such a request."""
+
+    hang_failures: int = 3
+    """So many of them in a row without an answer, and the broker counts as gone."""
+
+    hang_successes: int = 2
+    """So many of them in a row with an answer, and it counts as alive again."""
+
+    drain_wait_s: float = 10.0
+    """Between the end of the write permission and the end of the registration when the broker is drained."""
+
     stop_deadline_s: float = 1.0
     """The longest wait for the store when the agent ends; after it the lease ends by its TTL."""
 
     def __post_init__(self) -> None:
         check_int("broker_permission", self.broker_permission, 0, 7)
-        check_int("probe_attempts", self.probe_attempts, 1, 1_000)
+        for name in ("probe_attempts", "hang_failures", "hang_successes"):
+            check_int(name, getattr(self, name), 1, 1_000)
         check_address("probe", self.probe_address)
-        for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "stop_deadline_s"):
+        for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "hang_deadline_s", "stop_deadline_s"):
             check_seconds(name, getattr(self, name), 0.01)
+        for name in ("hang_check_s", "drain_wait_s"):
+            check_seconds(name, getattr(self, name), 0.0)
         ttl_s, deadline_s = self.registry.lease_ttl_s, self.registry.call_deadline_s
         if ttl_s < 2 * self.heartbeat_s:
             raise InvalidInput(
@@ -67,25 +117,6 @@ class AgentConfig:
                 f"lease_ttl_s: {ttl_s} is less than heartbeat_s + call_deadline_s ({self.heartbeat_s} + "
                 f"{deadline_s}): one slow answer would take the broker away"
             )
-
-    @classmethod
-    def for_broker(cls, conf: BrokerConf, *, topics_path: Path | None = None, **settings: Any) -> Self:
-        """Return the settings for the broker of a broker.conf; raises InvalidInput.
-
-        Without `topics_path` the broker's own topics.json is followed.
-        """
-        reads_topics = conf.broker.broker_id == MASTER_ID
-        if reads_topics and conf.topics_elsewhere and topics_path is None:
-            raise InvalidInput(
-                f"{conf.topics_elsewhere}: this broker keeps its topics in RocksDB, not in "
-                f"{conf.topics_path}; name a file that follows them (--topics)"
-            )
-        return cls(
-            broker=conf.broker,
-            topics_path=topics_path or conf.topics_path,
-            broker_permission=conf.broker_permission,
-            **settings,
-        )
 
     @property
     def probe_address(self) -> str:

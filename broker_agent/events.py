@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..registry import LeaseStatus, Registration, RegistryError
-from .topics import TopicsFile
+from ..registry import Broker, LeaseStatus, Registration, RegistryError
+from .topics import TopicTable
 
 __all__ = [
     "Action",
@@ -15,12 +15,18 @@ __all__ = [
     "BrokerUp",
     "CallFailed",
     "Done",
+    "Drain",
     "Event",
     "Heartbeat",
     "HeartbeatAnswered",
+    "Pause",
     "Register",
     "Registered",
+    "Resume",
+    "RoleFound",
+    "RoleUnknown",
     "Say",
+    "SetWritePerm",
     "Stop",
     "StoreCall",
     "TopicsLoaded",
@@ -28,6 +34,7 @@ __all__ = [
     "Unregistered",
     "WakeAt",
     "Woken",
+    "WritePermSet",
 ]
 
 
@@ -35,27 +42,60 @@ __all__ = [
 class TopicsLoaded:
     """The broker has another table than before."""
 
-    file: TopicsFile
+    file: TopicTable
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerUp:
-    """The broker accepts connections."""
+    """The broker lives: it accepts connections, and answers if it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerGone:
-    """The broker accepts no connections."""
+    """The broker is gone: it accepts no connections, or does not answer."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFound:
+    """The broker is who it is said to be here; another id or address than before = its role has changed."""
+
+    broker: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class RoleUnknown:
+    """Nobody can say what the broker is at the moment, for example while a master is elected."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Take the write permission away, wait, and take the broker out of the registry until a Resume."""
+
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Take the broker out of the registry at once, until a Resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """End a Pause or a Drain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
     """The Register that was under way has written `file`."""
 
-    file: TopicsFile
+    file: TopicTable
     registration: Registration
+    wiped: bool = False
+    """Whether the group's write permission is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +108,14 @@ class HeartbeatAnswered:
 @dataclass(frozen=True, slots=True)
 class Unregistered:
     """The Unregister that was under way has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritePermSet:
+    """The SetWritePerm that was under way has succeeded."""
+
+    changed: bool
+    """Whether it was not so before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +139,8 @@ class Stop:
 class Register:
     """Make the table the broker's and give it a lease."""
 
-    file: TopicsFile
+    broker: Broker
+    file: TopicTable
     held: Registration | None
     take_over: bool
 
@@ -109,6 +158,14 @@ class Unregister:
 
     held: Registration
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetWritePerm:
+    """Take the broker's write permission away, or give it back (RocketMQ: WIPE_WRITE_PERM_OF_BROKER)."""
+
+    broker_name: str
+    allowed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +193,18 @@ Event: TypeAlias = (
     TopicsLoaded
     | BrokerUp
     | BrokerGone
+    | RoleFound
+    | RoleUnknown
+    | Drain
+    | Pause
+    | Resume
     | Registered
     | HeartbeatAnswered
     | Unregistered
+    | WritePermSet
     | CallFailed
     | Woken
     | Stop
 )
-StoreCall: TypeAlias = Register | Heartbeat | Unregister
+StoreCall: TypeAlias = Register | Heartbeat | Unregister | SetWritePerm
 Action: TypeAlias = StoreCall | WakeAt | Say | Done

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import logging
 import random
-from enum import Enum
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
-from ..registry import (
-    Broker,
-    BrokerOwned,
-    CorruptData,
-    LeaseStatus,
-    Registration,
-    RegistryError,
-    StaleEpoch,
-    StoreTimeout,
-    StoreUnavailable,
-)
+from ..registry import MASTER_ID, Broker, BrokerOwned, LeaseStatus, Registration, RegistryError, StaleEpoch
 from .events import (
     Action,
     BrokerGone,
     BrokerUp,
     CallFailed,
     Done,
+    Drain,
     Event,
     Heartbeat,
     HeartbeatAnswered,
+    Pause,
     Register,
     Registered,
-    Say,
+    Resume,
+    RoleFound,
+    RoleUnknown,
+    SetWritePerm,
     Stop,
     StoreCall,
     TopicsLoaded,
@@ -37,8 +32,14 @@ from .events import (
     Unregistered,
     WakeAt,
     Woken,
+    WritePermSet,
 )
-from .topics import TopicsFile
+from .holding import Holding
+from .intent import Intent
+from .journal import Journal, Trouble, trouble_of
+from .status import AgentStatus, Phase
+from .tally import Tally
+from .topics import TopicTable
 
 __all__ = ["Planner"]
 
@@ -50,170 +51,305 @@ _REJOIN_JITTER_S: Final = 0.2
 _FOREIGN_RETRY_S: Final = 30.0
 """Topics whose keys hold foreign data are tried so often: nothing tells when somebody has moved it away."""
 
+_STANDBY_LOOK_S: Final = 1.0
+"""A standby looks so often whether the owner has gone before its time; when the lease ends it knows."""
+
+_STANDBY_MARGIN_S: Final = (0.01, 0.1)
+"""So much later than the owner's lease ends a standby tries: two of them are not to meet."""
+
 _JITTER: Final = 0.1
-"""By this part of it an interval is shortened or a wait prolonged, so that agents do not fall into step."""
+"""By this part of it the heartbeat interval is shortened, so that agents do not fall into step."""
 
 _NEVER: Final = float("inf")
-_UNAVAILABLE: Final = "unavailable"
-
-
-class _Lease(Enum):
-    """What is known about the lease of this agent."""
-
-    NONE = "none"
-    UNKNOWN = "unknown"
-    """A call that may have made it or ended it was not answered."""
-
-    OURS = "ours"
-
-
-class _Trouble(NamedTuple):
-    """What keeps the agent from its work; equal ones are said once."""
-
-    kind: str
-    detail: str = ""
-    stops_heartbeats: bool = True
-    """If not, a heartbeat that succeeds does not mean that the trouble is over."""
+_OWNED: Final = "owned"
+_FENCED: Final = "fenced"
+_NO_TOPICS: Final = TopicTable({})
 
 
 class Planner:
     """One broker's life in the registry: register, heartbeat, register again, unregister.
 
     `step` takes one event and returns what to do, with one store call at a time: the edge answers it with
-    Registered, HeartbeatAnswered, Unregistered or CallFailed. What fails is tried again, after 0.1 s at first
-    and a heartbeat interval at last. A live lease is renewed even while a new table cannot be written.
+    Registered, HeartbeatAnswered, Unregistered, WritePermSet or CallFailed. What fails is tried again, after
+    0.1 s at first and a heartbeat interval at last. A live lease is renewed even while a new table cannot be
+    written.
     """
 
-    def __init__(self, broker: Broker, *, heartbeat_s: float, rng: random.Random) -> None:
-        self._broker = broker
-        self._name = f"{broker.broker_name}:{broker.broker_id}"
+    def __init__(
+        self,
+        broker: Broker | None,
+        *,
+        name: str,
+        heartbeat_s: float,
+        lease_ttl_s: float,
+        rng: random.Random,
+    ) -> None:
         self._heartbeat_s = heartbeat_s
+        self._lease_ttl_s = lease_ttl_s
         self._rng = rng
+        self._journal = Journal(name)
+        self._tally = Tally()
+        self._intent = Intent(broker)
+        self._file: TopicTable | None = None
 
-        self._broker_up = False
-        self._stopping = False
-        self._file: TopicsFile | None = None
-
-        self._held: Registration | None = None
-        self._lease = _Lease.NONE
-        self._written: TopicsFile | None = None
-        """The table that the store holds as ours; None = it has to be written."""
-
-        self._standby = False
-        """Another agent took the broker over: wait for its lease to end, and do not take it back."""
+        self._holding = Holding()
+        self._wiped = ""
+        """The broker whose write permission this agent took away, and has to give back."""
 
         self._call: StoreCall | None = None
         self._call_began_s = 0.0
         self._write_at_s = 0.0
         self._heartbeat_at_s = 0.0
         self._mend_at_s = _NEVER
-
+        self._wake_at_s = _NEVER
         self._failures = 0
-        self._trouble: _Trouble | None = None
-        self._trouble_since_s = 0.0
-        self._says: list[Say] = []
 
     def step(self, event: Event, now: float) -> list[Action]:
         """Take note of an event at `now`, in seconds of a steady clock; return what to do."""
+        self._notice_standstill(now)
         match event:
             case TopicsLoaded(file):
                 self._file = file
-            case BrokerUp() | BrokerGone() | Stop():
-                self._world_changed(event)
-            case Registered(file, registration):
+            case Registered(file, registration, wiped):
                 self._registered(file, registration, now)
+                self._say_wiped(wiped=wiped)
             case HeartbeatAnswered(status):
                 self._heartbeat_answered(status, now)
             case Unregistered():
                 self._unregistered(now)
+            case WritePermSet(changed):
+                self._write_perm_set(now, changed=changed)
             case CallFailed(error):
                 self._call_failed(error, now)
             case Woken():
                 pass
-        says, self._says = self._says, []
-        return [*says, *self._decide(now)]
+            case _:
+                self._world_changed(event)
+        self._go_on_draining(now)
+        decided = self._decide(now)
+        self._tally.phase_is(self._phase(now), now)
+        return [*self._journal.take(), *decided]
+
+    def status(self, now: float) -> AgentStatus:
+        """Return what can be said of the agent at `now`."""
+        tally, intent = self._tally, self._intent
+        held = self._holding.held if self._holding.is_leased else None
+        tally.phase_is(self._phase(now), now)
+        return AgentStatus(
+            name=self._journal.name,
+            broker=intent.broker,
+            phase=tally.phase,
+            phase_s=tally.ago_s(tally.since_s, now) or 0.0,
+            epoch=held.epoch if held is not None else None,
+            may_be_served=self._holding.to_end is not None,
+            topics=len(self._file.topics) if self._file else 0,
+            version=self._file.version.counter if self._file else 0,
+            in_step=not self._must_write(),
+            broker_up=intent.broker_up,
+            why_gone=intent.why_gone,
+            trouble=self._journal.text,
+            trouble_s=now - self._journal.since_s if self._journal.trouble else 0.0,
+            last_heartbeat_s=tally.ago_s(tally.confirmed_s, now),
+            registrations=tally.registrations,
+            heartbeats=tally.heartbeats,
+            failures=tally.failures,
+            fenced=tally.fenced,
+        )
+
+    def _phase(self, now: float) -> Phase:
+        intent = self._intent
+        if intent.stopping:
+            return Phase.STOPPING
+        if intent.out_because:
+            return Phase.PAUSED
+        if intent.broker is None or intent.broker_up is False:
+            return Phase.BROKER_GONE
+        if intent.broker_up is None or self._table() is None:
+            return Phase.STARTING
+        confirmed_s = self._tally.ago_s(self._tally.confirmed_s, now)
+        if self._serves() and confirmed_s is not None and confirmed_s < self._lease_ttl_s:
+            return Phase.DRAINING if intent.draining else Phase.SERVING
+        kind = self._journal.trouble.kind if self._journal.trouble else ""
+        return Phase.STANDBY if kind in (_OWNED, _FENCED) else Phase.REGISTERING
 
     def _decide(self, now: float) -> list[Action]:
+        self._wake_at_s = _NEVER
         if self._call is not None:
             return []
         at_s, call = self._next_call()
-        if call is None:
-            return [Done()] if self._stopping else []
-        if at_s > now:
-            return [WakeAt(at_s)]
-        self._call, self._call_began_s = call, now
-        return [call]
+        if call is not None and at_s <= now:
+            self._call, self._call_began_s = call, now
+            return [call]
+        if call is None and self._intent.stopping:
+            return [Done()]
+        drained_at_s = self._intent.drained_at_s
+        if call is not None:
+            self._wake_at_s = at_s if drained_at_s is None else min(at_s, drained_at_s)
+        return [WakeAt(self._wake_at_s)] if self._wake_at_s < _NEVER else []
 
     def _next_call(self) -> tuple[float, StoreCall | None]:
         """Return when the next store call is due, and which it is."""
-        if self._stopping or not self._broker_up:
-            return self._write_at_s, self._unregister()
-        renew_at_s = self._heartbeat_at_s if self._lease is _Lease.OURS else _NEVER
-        write_at_s = self._write_at_s if self._must_write() else self._mend_at_s
-        if self._file is not None and write_at_s < renew_at_s:  # at a tie the lease goes first
-            return write_at_s, Register(self._file, self._held, take_over=not self._standby)
-        if self._held is not None and self._lease is _Lease.OURS:
-            return renew_at_s, Heartbeat(self._held)
-        return _NEVER, None
+        why_out = self._intent.why_out()
+        if why_out:
+            return self._write_at_s, self._leave(why_out)
+        if self._intent.broker is not None and self._holding.misleads(self._intent.broker):
+            return self._write_at_s, self._leave("moved to another address")
+        never: tuple[float, StoreCall | None] = (_NEVER, None)
+        return min([*self._due(), never], key=lambda due: due[0])  # at a tie the first: the lease goes before
 
-    def _unregister(self) -> Unregister | None:
-        if self._held is None or self._lease is _Lease.NONE:
-            return None
-        return Unregister(self._held, "agent stopped" if self._stopping else "broker gone")
+    def _leave(self, why: str) -> StoreCall | None:
+        if self._holding.to_end is not None:
+            return Unregister(self._holding.to_end, why)
+        return SetWritePerm(self._wiped, allowed=True) if self._wiped else None
+
+    def _due(self) -> Iterator[tuple[float, StoreCall]]:
+        """Yield what a broker that belongs into the registry needs, what must not wait first."""
+        broker, table, draining = self._intent.broker, self._table(), self._intent.draining
+        held = self._holding.of_role(broker)
+        if held is not None and self._holding.is_leased:
+            yield self._heartbeat_at_s, Heartbeat(held)
+        if draining and self._intent.drained_at_s is None and broker is not None:
+            yield self._write_at_s, SetWritePerm(broker.broker_name, allowed=False)
+        if broker is not None and table is not None:
+            at_s = self._write_at_s if self._must_write() else self._mend_at_s
+            yield at_s, Register(broker, table, held, take_over=not self._holding.standby)
+        if self._wiped and not draining:
+            yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
+
+    def _table(self) -> TopicTable | None:
+        """Return the topics to register: a slave from before acting masters (RocketMQ 5) brings none."""
+        broker = self._intent.broker
+        if broker is not None and broker.broker_id != MASTER_ID and broker.enable_acting_master is None:
+            return _NO_TOPICS
+        return self._file
+
+    def _serves(self) -> bool:
+        return self._holding.serves(self._intent.broker)
 
     def _must_write(self) -> bool:
-        return self._lease is not _Lease.OURS or self._written is not self._file
+        return not self._serves() or not self._holding.has_written(self._table())
 
-    def _world_changed(self, event: BrokerUp | BrokerGone | Stop) -> None:
+    def _world_changed(self, event: Event) -> None:
         self._write_at_s = 0.0
+        intent, say = self._intent, self._journal.say
         match event:
             case BrokerUp():
-                self._broker_up = True
-                self._say(logging.INFO, "the broker accepts connections")
+                intent.broker_up, intent.why_gone = True, ""
+                say(logging.INFO, "the broker is up")
             case BrokerGone(why):
-                self._broker_up = False
-                told = "waiting for it" if self._lease is _Lease.NONE else "clients are told so"
-                self._say(logging.WARNING, f"the broker is gone, {told}: {why}")
+                intent.broker_up, intent.why_gone = False, why
+                self._broker_left(f"the broker is gone, {{}}: {why}")
+            case RoleFound(broker):
+                self._role_found(broker)
+            case RoleUnknown(why):
+                intent.broker, intent.why_gone = None, why
+                self._broker_left(f"the broker's role is not known, {{}}: {why}")
+            case Drain(wait_s):
+                self._drain(wait_s)
+            case Pause():
+                intent.leave("paused")
+                say(logging.WARNING, "paused: the broker is taken out of the registry until a resume")
+            case Resume():
+                intent.resume()
+                say(logging.INFO, "resumed")
             case Stop():
-                self._stopping = True
+                intent.stopping = True
 
-    def _registered(self, file: TopicsFile, registration: Registration, now: float) -> None:
+    def _broker_left(self, text: str) -> None:
+        told = "waiting for it" if self._holding.to_end is None else "clients are told so"
+        self._journal.say(logging.WARNING, text.format(told))
+
+    def _role_found(self, broker: Broker) -> None:
+        if broker == self._intent.broker:
+            return
+        before, self._intent.broker = self._intent.broker, broker
+        self._holding.standby = False  # it was another role of which this agent lost the ownership
+        self._journal.name = f"{broker.broker_name}:{broker.broker_id}"
+        was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
+        self._journal.say(logging.INFO, f"the broker is {broker.broker_id} at {broker.address}{was}")
+
+    def _drain(self, wait_s: float) -> None:
+        if self._intent.draining or self._intent.out_because:
+            return
+        self._intent.drain(wait_s)
+        text = f"draining: no write permission from now on, out of the registry {wait_s:g} s later"
+        self._journal.say(logging.WARNING, text)
+
+    def _go_on_draining(self, now: float) -> None:
+        """Let a drain go its way: it ends with its wait, or with the lease, which is not made anew for it."""
+        intent, broker = self._intent, self._intent.broker
+        if not intent.draining:
+            return
+        if intent.drained_at_s is None and broker is not None and broker.broker_id != MASTER_ID:
+            intent.write_perm_taken(now)  # a slave has none, and its master's is not its own to take
+        intent.pass_time(now)
+        if not self._holding.is_leased:
+            intent.leave("drained")
+        if intent.out_because:
+            self._write_at_s = now
+
+    def _registered(self, file: TopicTable, registration: Registration, now: float) -> None:
         self._recovered(now)
-        if self._lease is not _Lease.OURS or self._written is not file:
-            what = "wrote its changed table" if self._lease is _Lease.OURS else "registered"
-            self._say(
+        self._tally.registrations += 1
+        if not self._serves() or not self._holding.has_written(file):
+            what = "wrote its changed table" if self._serves() else "registered"
+            table = f"{len(file.topics)} topics, version {file.version.counter}"
+            self._journal.say(
                 logging.INFO,
-                f"{what}: {self._broker.address}, {len(file.topics)} topics, version {file.version.counter}",
+                f"{what}: {registration.broker.address}, {table}",
                 topics=len(file.topics),
                 epoch=registration.epoch,
             )
-        self._say_what_is_foreign(registration)
+        before = self._holding.held
+        self._journal.foreign(before.corrupt_keys if before else (), registration.corrupt_keys)
         self._mend_at_s = now + _FOREIGN_RETRY_S if registration.corrupt_keys else _NEVER
-        self._held, self._written, self._lease, self._standby = registration, file, _Lease.OURS, False
+        self._holding.took(registration, file)
         self._renewed()
+
+    def _say_wiped(self, *, wiped: bool) -> None:
+        if wiped and not self._wiped:
+            text = (
+                "its write permission is taken away, by an operator or by a drain that was cut short: "
+                f"`sharedroutes lift {self._journal.name.partition(':')[0]}` gives it back"
+            )
+            self._journal.say(logging.WARNING, text)
 
     def _heartbeat_answered(self, status: LeaseStatus, now: float) -> None:
         if status is LeaseStatus.FENCED:
             self._fenced(now)
             return
         self._recovered(now)
+        self._tally.heartbeats += 1
         self._renewed()
         if status is LeaseStatus.OK:
             return
-        if self._written is not None:
+        if self._holding.lost_table():
             lost = "lease" if status is LeaseStatus.LEASE_LOST else "table"
-            self._say(logging.WARNING, f"the store has lost the {lost} of the broker: registering again")
-        self._written = None
+            self._journal.say(
+                logging.WARNING, f"the store has lost the {lost} of the broker: registering again"
+            )
         if status is LeaseStatus.LEASE_LOST:
-            self._lease = _Lease.NONE
+            self._holding.ended()
+            self._tally.confirmed_s = None
         self._write_at_s = max(self._write_at_s, now + self._rng.uniform(0, _REJOIN_JITTER_S))
 
     def _unregistered(self, now: float) -> None:
         self._recovered(now)
-        self._call, self._lease = None, _Lease.NONE
-        self._say(logging.INFO, "unregistered")
+        self._holding.ended()
+        self._call, self._tally.confirmed_s = None, None
+        self._journal.say(logging.INFO, "unregistered")
+
+    def _write_perm_set(self, now: float, *, changed: bool) -> None:
+        self._recovered(now)
+        call, self._call = self._call, None
+        if isinstance(call, SetWritePerm) and call.allowed:
+            self._wiped = ""
+        elif isinstance(call, SetWritePerm):
+            self._wiped = call.broker_name if changed else self._wiped
+            self._intent.write_perm_taken(now)
 
     def _call_failed(self, error: RegistryError, now: float) -> None:
+        self._tally.failures += 1
         match error:
             case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store lost data
                 self._lost_ownership()
@@ -222,82 +358,74 @@ class Planner:
                 self._fenced(now)
             case BrokerOwned():
                 self._lost_ownership()
-                self._complain(
-                    _Trouble("owned", error.owner_address), str(error).removeprefix(self._name + " "), now
-                )
-                self._write_at_s = now + self._prolonged(min(self._heartbeat_s, error.remaining_ms / 1000))
+                self._journal.complain(Trouble(_OWNED, error.owner_address), self._why_owned(error), now)
+                self._look_again(now, error.remaining_ms / 1000)
             case _:
                 self._try_again(error, now)
 
+    def _why_owned(self, error: BrokerOwned) -> str:
+        broker = self._intent.broker
+        if broker is not None and error.owner_address == broker.address:
+            left_s = error.remaining_ms / 1000
+            return f"another agent serves this broker: on standby, its lease lasts for {left_s:.1f} s"
+        return str(error).removeprefix(self._journal.name + " ")
+
     def _try_again(self, error: RegistryError, now: float) -> None:
         call, self._call = self._call, None
-        trouble = _trouble(error, call)
-        if trouble.kind == _UNAVAILABLE and (isinstance(call, Unregister) or self._lease is _Lease.NONE):
-            self._lease = _Lease.UNKNOWN
+        trouble = trouble_of(error, call)
         if isinstance(call, Register):
-            self._written = None
+            self._holding.lost_table()
+        if trouble.is_silence:
+            self._holding.in_doubt(call)
+            self._wiped = self._perhaps_wiped(call)
+        elif isinstance(call, SetWritePerm) and not call.allowed:
+            self._journal.say(logging.WARNING, f"leaving without a wait, its write permission stays: {error}")
+            self._intent.leave("drained")
+            return
         self._failures += 1
         doublings = min(self._failures - 1, _MOST_DOUBLINGS)
         delay_s = min(self._heartbeat_s, _FIRST_RETRY_S * 2**doublings) * self._rng.uniform(0.5, 1)
         self._write_at_s = now + delay_s
         if trouble.stops_heartbeats:
             self._heartbeat_at_s = max(self._heartbeat_at_s, now + delay_s)
-        self._complain(trouble, f"{error}; trying again until it works", now)
+        self._journal.complain(trouble, f"{error}; trying again until it works", now)
+
+    def _perhaps_wiped(self, call: StoreCall | None) -> str:
+        if isinstance(call, SetWritePerm) and not call.allowed:
+            return call.broker_name
+        return self._wiped
 
     def _fenced(self, now: float) -> None:
         self._lost_ownership()
-        self._standby = True
-        self._write_at_s = now + self._prolonged(self._heartbeat_s)
+        self._tally.fenced += 1
+        self._holding.standby = True
         text = "another agent has taken the broker over: on standby until it ends; only one is needed"
-        self._complain(_Trouble("fenced"), text, now)
+        self._journal.complain(Trouble(_FENCED), text, now)
+        self._look_again(now, _NEVER)
+
+    def _look_again(self, now: float, ends_in_s: float) -> None:
+        """Try to own the broker when the lease of the other ends; look before in case that it leaves."""
+        soon_s = min(_STANDBY_LOOK_S, self._heartbeat_s) * self._rng.uniform(1, 1 + _JITTER)
+        self._write_at_s = now + min(soon_s, ends_in_s + self._rng.uniform(*_STANDBY_MARGIN_S))
 
     def _lost_ownership(self) -> None:
-        self._call, self._held, self._written, self._lease = None, None, None, _Lease.NONE
+        self._holding.lost()
+        self._call, self._tally.confirmed_s = None, None
 
     def _renewed(self) -> None:
         interval_s = self._heartbeat_s * self._rng.uniform(1 - _JITTER, 1)
         self._heartbeat_at_s = self._call_began_s + interval_s
-        self._call = None
-
-    def _prolonged(self, wait_s: float) -> float:
-        return wait_s * self._rng.uniform(1, 1 + _JITTER)
+        self._tally.confirmed_s, self._call = self._call_began_s, None
 
     def _recovered(self, now: float) -> None:
-        """Forget the trouble that the call which has succeeded shows to be over."""
-        if self._trouble is None:
-            return
-        if isinstance(self._call, Heartbeat) and not self._trouble.stops_heartbeats:
-            return
-        self._say(logging.INFO, f"works again, after {now - self._trouble_since_s:.1f} s")
-        self._trouble, self._failures = None, 0
+        if self._journal.recovered(self._call, now):
+            self._failures = 0
 
-    def _complain(self, trouble: _Trouble, text: str, now: float) -> None:
-        """Say what is wrong, once for each trouble."""
-        if self._trouble is None:
-            self._trouble_since_s = now
-        if self._trouble is None or trouble[:2] != self._trouble[:2]:
-            self._say(logging.WARNING, text)
-        self._trouble = trouble
-
-    def _say_what_is_foreign(self, registration: Registration) -> None:
-        known = set(self._held.corrupt_keys) if self._held is not None else set()
-        keys = sorted(set(registration.corrupt_keys) - known)
-        if keys:
-            text = f"foreign data stands in {', '.join(keys)}: these topics are not served; move it away"
-            self._say(logging.ERROR, text, keys=keys)
-        elif known and not registration.corrupt_keys:
-            self._say(logging.INFO, "the foreign data is gone: all topics are served")
-
-    def _say(self, level: int, text: str, **fields: object) -> None:
-        self._says.append(Say(level, f"{self._name}: {text}", {"broker": self._name, **fields}))
-
-
-def _trouble(error: RegistryError, call: StoreCall | None) -> _Trouble:
-    """Return what tells one trouble from another; the numbers in messages change all the time."""
-    if isinstance(error, StoreUnavailable):
-        slow_write = isinstance(error, StoreTimeout) and isinstance(call, Register)
-        return _Trouble(_UNAVAILABLE, stops_heartbeats=not slow_write)
-    of_heartbeats = isinstance(call, Heartbeat)
-    if isinstance(error, CorruptData):
-        return _Trouble("corrupt", error.key, of_heartbeats)
-    return _Trouble(type(error).__name__, str(error), of_heartbeats)
+    def _notice_standstill(self, now: float) -> None:
+        """Say that this process was not allowed to run: it explains a lease that has ended."""
+        # A heartbeat is answered, or has failed, within the deadline of a call: a heartbeat interval at most.
+        in_flight = isinstance(self._call, Heartbeat)
+        late_s = now - (self._call_began_s + self._heartbeat_s if in_flight else self._wake_at_s)
+        if late_s >= self._heartbeat_s:
+            text = f"this process stood still for at least {late_s:.1f} s: stopped, or the machine slept"
+            self._journal.say(logging.WARNING, text)

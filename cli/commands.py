@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
 import click
 
-from .. import __version__
 from .extras import lacking
 
 __all__ = ["sharedroutes"]
 
-_MODULES: Final = {"agent": ("javaproperties", "watchfiles"), "cli": ("rich",)}
+_MODULES: Final = {"agent": ("h11", "javaproperties", "watchdog"), "cli": ("rich",)}
 """What the commands need of each extra, besides click."""
 
 
@@ -32,8 +35,11 @@ _COMMANDS: Final = {
     "agent": _Place(
         "..broker_agent.command",
         "agent_command",
-        "Keep the topics and the heartbeat of one broker in the registry.",
+        "Keep the topics and the heartbeats of brokers in the registry.",
         ("agent",),
+    ),
+    "agent-ctl": _Place(
+        ".agent_ctl", "agent_ctl", "Ask a running agent how it is; drain, pause, resume.", ()
     ),
     "brokers": _Place(".read", "brokers", "List the live brokers."),
     "changes": _Place(".operate", "changes", "List what happened to the registry, or follow it."),
@@ -75,7 +81,8 @@ class _LazyGroup(click.Group):
             problem = lacking(extra, *_MODULES[extra])
             if problem is not None:
                 raise _ExtraMissing(f"`{cmd_name}`: {problem}")
-        command: click.Command = getattr(import_module(place.module, __package__), place.attribute)
+        with _ended_by_sigterm() if cmd_name == "agent" else nullcontext():
+            command: click.Command = getattr(import_module(place.module, __package__), place.attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,7 +90,32 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, _COMMANDS[name].short_help) for name in self.list_commands(ctx)])
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process as one that has nothing to do any more: the agent has not begun yet."""
+    before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say_version(context: click.Context, _: click.Parameter, asked: bool) -> None:  # noqa: FBT001 - click's
+    if asked:
+        from .. import __version__  # noqa: PLC0415 - looked up when it is asked for, and it takes 10 ms
+
+        click.echo(f"sharedroutes, version {__version__}")
+        context.exit()
+
+
 @click.group(cls=_LazyGroup)
-@click.version_option(__version__, prog_name="sharedroutes")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 def sharedroutes() -> None:
     """Routes of message brokers, shared through Redis."""

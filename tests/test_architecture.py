@@ -28,18 +28,20 @@ EXTRAS_OF: Final = {
     "src/sharedroutes": [],
     "registry": [],
     "client": [],
+    "remoting": [],
     "broker_agent": ["agent"],
     "cli": ["agent", "cli"],
 }
 """The extras that the user of a folder installs."""
 
 EXTRA_OF: Final = {
+    "broker_agent/serving/metrics.py": ("prometheus_client", "metrics"),
     "client/observing/otel.py": ("opentelemetry", "otel"),
     "client/observing/prometheus.py": ("prometheus_client", "metrics"),
 }
 """Single files that need more than that: what they alone import, and the extra that brings it."""
 
-CLOCKLESS: Final = ("registry", "client", "broker_agent")
+CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent")
 USERS_OF_REDIS: Final = {
     "registry/connection/aiolinks.py",
     "registry/connection/links.py",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -104,3 +106,18 @@ def test_the_first_line_of_a_script_is_its_contract(name: str) -> None:
     assert stated, first_line
     assert "KEYS[" in body
     assert ("ARGV[" in body) is (stated["argv"] != "none")
+
+
+def test_the_version_is_looked_up_when_it_is_asked_for() -> None:
+    code = (
+        "import sys, sharedroutes; print('importlib.metadata' in sys.modules); sharedroutes.__version__; "
+        "print('importlib.metadata' in sys.modules, hasattr(sharedroutes, 'anything_else'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],  # what a `.pth` file imports is not of this package
+        env={"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\nTrue False\n"

@@ -96,6 +96,7 @@ class Fleet:
             "--redis": self._redis_url,
             "--heartbeat": str(settings.heartbeat_s),
             "--lease-ttl": str(settings.lease_ttl_s),
+            "--http": "off",
         }
         words = (word for pair in arguments.items() for word in pair)
         host.agent = self._start(host, "sharedroutes.broker_agent", *words)

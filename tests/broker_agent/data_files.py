@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["REAL", "as_written", "put", "remove", "rewrite", "rewrite_by_rename", "topics_json"]
+__all__ = [
+    "REAL",
+    "as_written",
+    "detail",
+    "killed_in_the_middle",
+    "mapping_json",
+    "put",
+    "remove",
+    "rewrite",
+    "rewrite_by_rename",
+    "topics_json",
+]
 
 REAL: Final = Path(__file__).parents[1] / "data" / "rocketmq-5.3.3"
 
@@ -30,6 +43,19 @@ def as_written(topics: dict[str, dict[str, Any]], counter: int = 1) -> bytes:
     table = {name: {**usual, "topicName": name, **fields} for name, fields in topics.items()}
     version = {"counter": counter, "stateVersion": 0, "timestamp": 1_795_202_976_261 + counter}
     return json.dumps({"dataVersion": version, "topicConfigTable": table}, indent="\t").encode()
+
+
+def detail(queues: Iterable[int], broker: str = "broker-a") -> dict[str, Any]:
+    """Return what a broker keeps about a static topic, of which it holds these queues."""
+    hosted = {queue: [{"bname": broker, "gen": 0, "queueId": queue}] for queue in queues}
+    return {"bname": broker, "epoch": 7, "hostedQueues": hosted, "totalQueues": len(hosted)}
+
+
+def mapping_json(details: dict[str, Any], counter: int = 1) -> bytes:
+    """Return a topicQueueMapping.json with those details; as a broker writes them, numeric keys are bare."""
+    version = {"counter": counter, "stateVersion": 0, "timestamp": 1_795_202_976_261 + counter}
+    content = json.dumps({"dataVersion": version, "topicQueueMappingInfoMap": details}, indent="\t")
+    return re.sub(r'"(\d+)":', r"\1:", content).encode()
 
 
 def put(path: Path, content: bytes) -> None:
@@ -57,6 +83,11 @@ def rewrite_by_rename(path: Path, content: bytes) -> None:
     """Write as later versions of RocketMQ do: the file becomes .bak, then there is a new one."""
     path.rename(_backup(path))
     path.write_bytes(content)
+
+
+def killed_in_the_middle(path: Path, content: bytes) -> None:
+    """Begin to write as RocketMQ does, and stop as a process does that is killed."""
+    rewrite(path, content[: len(content) // 2])
 
 
 def _backup(path: Path) -> Path:

@@ -2,112 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, Final
-
 import pytest
 import redis
 
-from sharedroutes.broker_agent import AgentConfig, BrokerAgent
+from sharedroutes.broker_agent import BrokerAgent
 from sharedroutes.registry import (
     EXPIRED,
-    AsyncRouteStore,
     Broker,
     ChangeKind,
     InvalidInput,
-    Registration,
-    RegistryConfig,
 )
 from tests.broker_agent.data_files import REAL, as_written, put, remove, rewrite, topics_json
-from tests.broker_agent.stand_ins import ListeningBroker
+from tests.broker_agent.world import World, running, times
 from tests.support import await_until
-
-HEARTBEAT_S: Final = 0.1
-"""Leases are the usual ones of 15 s, so that no pause of the machine ends one."""
-
-
-class World:
-    """One broker, its files, and the registry as others see it."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self.url = url
-        self.path = folder / "config" / "topics.json"
-        self.conf_path = folder / "broker.conf"
-        self.broker = ListeningBroker()
-        self.store = AsyncRouteStore.from_url(url)
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.broker.port}"
-
-    def config(self, **settings: Any) -> AgentConfig:
-        usual = {
-            "broker": Broker("broker-a", self.address),
-            "topics_path": self.path,
-            "redis_url": self.url,
-            "heartbeat_s": HEARTBEAT_S,
-            "recheck_s": 0.05,
-        }
-        return AgentConfig(**{**usual, **settings})
-
-    async def topics_served(self) -> dict[str, int]:
-        """Return the write queues of every topic that a live broker holds."""
-        routes = await self.store.routes(await self.store.topics())
-        return {topic: route.queue_datas[0].write_queue_nums for topic, route in routes.items()}
-
-    async def until_served(self, **topics: int) -> None:
-        async def served() -> bool:
-            return await self.topics_served() == topics
-
-        await await_until(served, description=f"{topics} are served")
-
-    async def last_heartbeat(self, held: Registration) -> None:
-        """Let the lease of another owner end soon."""
-        async with AsyncRouteStore.from_url(self.url, RegistryConfig(lease_ttl_s=0.2)) as store:
-            await store.heartbeat(held)
-
-    async def owner_epochs(self) -> list[int]:
-        """Return the epochs of the registrations so far."""
-        page = await self.store.changes_since()
-        return [change.epoch for change in page.changes if change.kind is ChangeKind.UP]
-
-
-@pytest.fixture
-def world(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[World]:
-    """Return a broker that lives, with one topic in its file, and nobody to register it."""
-    world = World(redis_url, tmp_path)
-    put(world.path, topics_json("orders"))
-    runner.run(world.broker.start())
-    yield world
-    runner.run(world.broker.die())
-    runner.run(world.store.aclose())
-
-
-@pytest.fixture(autouse=True)
-def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """Return what the agents log."""
-    caplog.set_level(logging.INFO, "sharedroutes.broker_agent")
-    return caplog
-
-
-@asynccontextmanager
-async def running(config: AgentConfig) -> AsyncIterator[BrokerAgent]:
-    agent = BrokerAgent(config)
-    task = asyncio.create_task(agent.run())
-    try:
-        yield agent
-    finally:
-        agent.stop()
-        await task
-
-
-def times(logs: pytest.LogCaptureFixture, text: str) -> int:
-    """Return how many messages hold a text."""
-    return sum(text in message for message in logs.messages)
 
 
 async def test_a_broker_is_registered_renewed_and_unregistered(world: World, admin: redis.Redis) -> None:
@@ -229,7 +136,9 @@ async def test_of_two_agents_beside_one_broker_one_works_and_they_do_not_take_tu
         await world.until_served(orders=4)
         async with running(world.config()):
             await await_until(lambda: times(logs, "on standby"), description="the first one stands by")
-            await await_until(lambda: times(logs, "is held by"), description="the first one has tried")
+            await await_until(
+                lambda: times(logs, "another agent serves this broker"), description="the first one has tried"
+            )
             assert len(set(await world.owner_epochs())) == 2
         await world.until_served(orders=4)
     assert len(set(await world.owner_epochs())) == 3
@@ -254,7 +163,7 @@ async def test_a_store_that_loses_the_topics_has_them_back_soon(world: World, ad
 async def test_a_broker_that_is_drained_loses_its_write_permission(world: World) -> None:
     identity = b"brokerName=broker-a\n"
     put(world.conf_path, identity + b"brokerPermission=6\n")
-    async with running(world.config(broker_conf_path=world.conf_path)):
+    async with running(world.config(broker_conf_path=world.conf_path, advertised=world.address)):
         await world.until_served(orders=4)
         put(world.conf_path, identity + b"brokerPermission=4\n")
 
@@ -268,14 +177,14 @@ async def test_a_broker_that_is_drained_loses_its_write_permission(world: World)
     ("content", "complaint"),
     [
         (b"brokerName=broker-a\nbrokerPermission=x", "brokerPermission: 'x' is not a whole number"),
-        (b"brokerName=broker-b\nbrokerPermission=4", "names another broker than broker-a:0"),
+        (b"brokerName=broker-b\nbrokerPermission=4", "is about broker 'broker-b'"),
     ],
 )
 async def test_a_broker_conf_that_turns_wrong_changes_nothing(
     world: World, logs: pytest.LogCaptureFixture, content: bytes, complaint: str
 ) -> None:
     put(world.conf_path, b"brokerName=broker-a")
-    async with running(world.config(broker_conf_path=world.conf_path)):
+    async with running(world.config(broker_conf_path=world.conf_path, advertised=world.address)):
         await world.until_served(orders=4)
         put(world.conf_path, content)
         await await_until(lambda: times(logs, complaint), description="the complaint")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
+from sharedroutes.broker_agent.config import TopicsFrom
+from sharedroutes.broker_agent.configuring import agent_config
 from sharedroutes.registry import Broker, InvalidInput, RegistryConfig
 
 BROKER = Broker("broker-a", "10.0.0.1:10911")
@@ -54,12 +56,15 @@ def test_the_password_of_the_store_does_not_show() -> None:
 
 def test_the_topics_of_the_broker_conf_are_followed_unless_told_otherwise() -> None:
     conf = BrokerConf(broker=BROKER, topics_path=PATH, broker_permission=4)
-    assert AgentConfig.for_broker(conf) == config(broker_permission=4)
-    assert AgentConfig.for_broker(conf, topics_path=Path("/t.json")).topics_path == Path("/t.json")
+    made = agent_config(conf, heartbeat_s=1.0)
+    assert (made.broker, made.topics_path, made.broker_permission) == (BROKER, PATH, 4)
+    assert (made.topics_from, made.heartbeat_s) == (TopicsFrom.AUTO, 1.0)
+    assert agent_config(conf, topics_path=Path("/t.json")).topics_path == Path("/t.json")
 
 
-def test_topics_in_rocksdb_need_a_file_that_is_named() -> None:
+def test_topics_in_rocksdb_are_asked_from_the_broker_unless_a_file_is_named() -> None:
     conf = BrokerConf(broker=BROKER, topics_path=PATH, topics_elsewhere="storeType=defaultRocksDB")
-    with pytest.raises(InvalidInput, match=r"storeType=defaultRocksDB: .*--topics"):
-        AgentConfig.for_broker(conf)
-    assert AgentConfig.for_broker(conf, topics_path=PATH) == config()
+    asked = agent_config(conf)
+    assert asked.topics_from is TopicsFrom.BROKER
+    assert "storeType=defaultRocksDB" in asked.topics_why
+    assert agent_config(conf, topics_path=Path("/t.json")).topics_from is TopicsFrom.AUTO

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.broker_conf import BrokerConf, Host, parse, read, this_host
+from sharedroutes.broker_agent.broker_conf import (
+    BrokerConf,
+    Host,
+    host_and_port,
+    parse,
+    parse_running,
+    read,
+    this_host,
+)
 from sharedroutes.registry import Broker, InvalidInput
 from tests.broker_agent.data_files import REAL
 
 HOST = Host("host-7", "10.0.0.7", Path("/home/rocketmq"))
 
 
-def conf(*lines: str, host: Host = HOST, address: str = "") -> BrokerConf:
-    return parse("\n".join(lines).encode("latin-1"), "broker.conf", host, address=address)
+def conf(*lines: str, host: Host = HOST, **settings: Any) -> BrokerConf:
+    return parse("\n".join(lines).encode("latin-1"), "broker.conf", host, **settings)
 
 
-def problems(*lines: str, host: Host = HOST) -> list[str]:
+def problems(*lines: str, host: Host = HOST, **settings: Any) -> list[str]:
     with pytest.raises(InvalidInput) as caught:
-        conf(*lines, host=host)
+        conf(*lines, host=host, **settings)
     return str(caught.value).splitlines()
+
+
+def running(*lines: str, **settings: Any) -> BrokerConf | None:
+    usual = ("brokerName=broker-a", "brokerIP1=10.0.0.9", "listenPort=10911", "haListenPort=10912")
+    return parse_running("\n".join((*usual, *lines)).encode(), "10.0.0.9:10911", HOST, **settings)
+
+
+def broker_of(name: str, address: str, ha_address: str, **fields: Any) -> Broker:
+    """Return a master as brokers of RocketMQ 5 register: they always say whether a slave may act for it."""
+    return Broker(name, address, ha_address=ha_address, **{"enable_acting_master": False, **fields})
 
 
 def test_the_file_of_a_real_broker_is_read() -> None:
     found = read(REAL / "broker.conf")
-    assert found.broker == Broker("broker-a", "127.0.0.1:10911", 0, "DefaultCluster", "127.0.0.1:10912")
+    assert found.broker == broker_of("broker-a", "127.0.0.1:10911", "127.0.0.1:10912")
     assert found.topics_path == Path("/var/lib/rocketmq/store/config/topics.json")
     assert found.broker_permission == 6
     assert found.topics_elsewhere == ""
@@ -33,9 +56,44 @@ def test_the_file_of_a_real_broker_is_read() -> None:
 
 def test_an_empty_file_means_the_defaults_of_rocketmq() -> None:
     assert conf() == BrokerConf(
-        broker=Broker("host-7", "10.0.0.7:10911", 0, "DefaultCluster", "10.0.0.7:10912"),
+        named=False,
+        broker=broker_of("host-7", "10.0.0.7:10911", "10.0.0.7:10912"),
         topics_path=Path("/home/rocketmq/store/config/topics.json"),
     )
+
+
+def test_half_a_file_is_not_taken_for_one_with_fewer_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it comes between two looks."""
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"brokerIP1=10.0.0.7\nbroker")
+    monkeypatch.setattr(
+        time, "sleep", lambda _: path.write_bytes(b"brokerIP1=10.0.0.7\nbrokerName=broker-x\n")
+    )
+    found = read(path)
+    assert (found.broker.broker_name, found.named) == ("broker-x", True)
+
+
+def test_a_file_that_is_away_for_a_moment_is_read_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "broker.conf"
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(b"brokerName=broker-x\n"))
+    assert read(path).broker.broker_name == "broker-x"
+
+
+def test_a_file_that_changes_all_the_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"")
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(path.read_bytes() + b"a=b\n"))
+    with pytest.raises(InvalidInput, match=r"broker\.conf: it changes all the time"):
+        read(path)
+
+
+def test_a_name_that_is_not_set_is_known_to_be_the_one_of_the_host() -> None:
+    assert not conf().named
+    assert conf("brokerName=broker-a").named
 
 
 def test_java_properties_are_understood() -> None:
@@ -106,9 +164,14 @@ def test_a_slave_has_the_id_in_the_file() -> None:
             "broker.conf:1: brokerRole: 'KING' is none of ASYNC_MASTER, SYNC_MASTER, SLAVE",
         ),
         (
-            ("enableControllerMode=true",),
-            "broker.conf:1: enableControllerMode: this broker's role is elected at run time, not configured",
+            ("enableControllerMode=true", "enableDLegerCommitLog=true"),
+            "broker.conf:2: enableDLegerCommitLog: cannot be true together with enableControllerMode",
         ),
+        (
+            ("enableSlaveActingMaster=yes",),
+            "broker.conf:1: enableSlaveActingMaster: 'yes' is neither true nor false",
+        ),
+        (("listenPort=1_0",), "broker.conf:1: listenPort: '1_0' is not a whole number"),
     ],
 )
 def test_a_wrong_value_is_refused_with_line_and_key(lines: tuple[str, ...], problem: str) -> None:
@@ -124,7 +187,9 @@ def test_an_escape_that_is_none_is_refused_with_its_line() -> None:
     assert problems("brokerName=b", "brokerClusterName=\\u12")[0].startswith("broker.conf:2: ")
 
 
-@pytest.mark.parametrize("line", ["storeType=defaultRocksDB", "configManagerVersion=v2"])
+@pytest.mark.parametrize(
+    "line", ["storeType=defaultRocksDB", "storeType=DefaultRocksDb", "configManagerVersion=v2"]
+)
 def test_a_broker_with_its_topics_in_rocksdb_is_told_apart(line: str) -> None:
     assert conf(line).topics_elsewhere == line
 
@@ -134,8 +199,178 @@ def test_a_missing_file_is_named() -> None:
         read(Path("/nowhere/broker.conf"))
 
 
+@pytest.mark.parametrize("key", ["enableControllerMode", "enableDLegerCommitLog"])
+def test_a_role_that_is_elected_is_told_apart(key: str) -> None:
+    found = conf(f"{key}=TRUE", "brokerRole=SLAVE", "brokerId=-1")
+    assert found.elected
+    assert found.broker.broker_id == 0
+    assert not conf(f"{key}=false").elected
+
+
+def test_a_slave_that_may_act_for_its_master_says_so() -> None:
+    assert conf("enableSlaveActingMaster=true").broker.enable_acting_master is True
+
+
+def test_the_lease_is_the_agents_whatever_a_broker_asks_of_name_servers() -> None:
+    found = conf("enableSlaveActingMaster=true", "brokerNotActiveTimeoutMillis=5000")
+    assert found.broker.heartbeat_timeout_ms is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "address", "ha_address"),
+    [
+        ((), "10.0.0.7:6888", "10.0.0.7:6889"),
+        (("listenPort=20911", "haListenPort=40000"), "10.0.0.7:20911", "10.0.0.7:20912"),
+    ],
+)
+def test_a_broker_in_a_container_has_ports_of_its_own(
+    lines: tuple[str, ...], address: str, ha_address: str
+) -> None:
+    found = conf("isInBrokerContainer=true", *lines)
+    assert (found.broker.address, found.broker.ha_address) == (address, ha_address)
+
+
+def test_the_zone_is_the_environments_or_the_one_that_is_given() -> None:
+    there = HOST._replace(zone="z1")
+    assert conf(host=there).broker.zone_name == "z1"
+    assert conf(host=there, zone="z2").broker.zone_name == "z2"
+
+
+def test_a_wrong_zone_is_refused() -> None:
+    found = problems(zone="a zone")
+    assert found == [
+        "broker.conf: zone: 'a zone' must not be empty nor hold white space or control characters"
+    ]
+
+
+def test_this_host_is_in_the_zone_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETMQ_ZONE", "zone-b")
+    assert this_host().zone == "zone-b"
+
+
+def test_overrides_go_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=a\nlistenPort=x\nbrokerRole=SLAVE\nbrokerId=3\n")
+    given_ones = {
+        "listenPort": "20911",
+        "brokerIP1": "10.1.1.1",
+        "brokerName": " ",
+        "brokerRole": "SYNC_MASTER",
+    }
+    found = read(path, overrides=given_ones)
+    assert (found.broker.broker_name, found.broker.broker_id) == ("a", 0)
+    assert found.broker.address == "10.1.1.1:20911"
+
+
+def test_a_wrong_override_is_named_as_one() -> None:
+    found = problems("brokerPermission=4", "listenPort=x", overrides={"brokerPermission": "9"})
+    assert found == [
+        "broker.conf:2: listenPort: 'x' is not a whole number",
+        "override: brokerPermission: 9 is not within 0..7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "broker_id"),
+    [
+        (("brokerId=0", "brokerRole=SYNC_MASTER", "enableControllerMode=true"), 0),
+        (("brokerId=3", "brokerRole=SLAVE", "enableControllerMode=true"), 3),
+        (("brokerId=0", "brokerRole=ASYNC_MASTER", "enableDLegerCommitLog=true"), 0),
+        (("brokerId=2", "brokerRole=SLAVE", "enableDLegerCommitLog=true"), 2),
+        (("brokerId=5", "brokerRole=SLAVE"), 5),
+    ],
+)
+def test_a_running_broker_has_the_id_that_it_says(lines: tuple[str, ...], broker_id: int) -> None:
+    found = running(*lines, "brokerPermission=4")
+    assert found is not None
+    assert found.broker.broker_id == broker_id
+    assert found.broker.address == "10.0.0.9:10911"
+    assert found.broker_permission == 4
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("brokerId=-1", "brokerRole=SLAVE", "enableControllerMode=true"),
+        ("brokerId=-1", "brokerRole=ASYNC_MASTER", "enableDLegerCommitLog=true"),
+        ("brokerId=0", "brokerRole=ASYNC_MASTER", "enableControllerMode=true"),  # RocketMQ's defaults
+        ("brokerId=0", "brokerRole=SLAVE", "enableControllerMode=true"),
+        ("brokerId=2", "brokerRole=SYNC_MASTER", "enableDLegerCommitLog=true"),
+        ("brokerId=-1", "brokerRole=SLAVE"),
+    ],
+)
+def test_a_running_broker_that_is_not_elected_has_no_role(lines: tuple[str, ...]) -> None:
+    assert running(*lines) is None
+
+
+def test_the_settings_of_a_running_broker_are_taken_as_they_are() -> None:
+    """RocketMQ escapes nothing when it answers."""
+    found = running("storePathRootDir=C:\\users\\store", "=", "no value", "long=a\\")
+    assert found is not None
+    assert found.topics_path == Path("C:\\users\\store") / "config" / "topics.json"
+
+
+def test_a_wrong_setting_of_a_running_broker_is_named() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^10\.0\.0\.9:10911: brokerPermission: 'x' is not a whole number$"
+    ):
+        running("brokerPermission=x")
+    with pytest.raises(InvalidInput, match=r"^10\.0\.0\.9:10911: brokerId: 'x' is not a whole number$"):
+        running("brokerId=x", "enableControllerMode=true")
+
+
+def test_what_is_given_goes_before_what_a_running_broker_says() -> None:
+    found = running(address="broker.example:1", zone="z", overrides={"brokerPermission": "4"})
+    assert found is not None
+    assert found.broker.address == "broker.example:1"
+    assert found.broker.zone_name == "z"
+    assert found.broker_permission == 4
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_understood_or_refused_with_a_place(content: bytes) -> None:
+    for reading in (parse, parse_running):
+        said = ""
+        try:
+            reading(content, "here", HOST)
+        except InvalidInput as error:
+            said = str(error)
+        assert all(line.startswith("here") for line in said.splitlines())
+
+
 def test_this_host_has_a_name_and_a_home() -> None:
     host = this_host()
     assert host.name
+    assert host.home is not None
     assert host.home.is_absolute()
     assert host.address is None or not host.address.startswith("127.")
+
+
+def test_on_a_host_without_ipv4_the_file_has_to_say_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(97, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "socket", unsupported)
+    host = this_host()
+    assert host.address is None
+    assert conf("brokerIP1=10.0.0.8", host=host).broker.address == "10.0.0.8:10911"
+
+
+def test_for_a_user_without_a_home_the_file_has_to_say_where_the_store_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    host = this_host()._replace(address="10.0.0.7")
+    assert conf("storePathRootDir=/store", host=host).topics_path == Path("/store/config/topics.json")
+    expected = "broker.conf: storePathRootDir: is not set, and this user has no home; set it"
+    assert problems(host=host) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"), [("10.0.0.7:10911", ("10.0.0.7", 10911)), ("[2001:db8::7]:1", ("2001:db8::7", 1))]
+)
+def test_an_address_has_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
+    assert host_and_port(address) == parts

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
 from sharedroutes.broker_agent.broker_link import verdicts
 from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
+from sharedroutes.broker_agent.probing import Rules
+from sharedroutes.remoting import RequestCode
+from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess
 from tests.broker_agent.stand_ins import ListeningBroker
+from tests.ports import free_port
+from tests.proxy import FaultyProxy
 from tests.support import await_until
+
+EAGER: Final[dict[str, Any]] = {"check_s": 0.02, "deadline_s": 0.3}
+"""Asks often, and soon thinks that the broker hangs."""
+
+PATIENT: Final[dict[str, Any]] = {"check_s": 0.02, "deadline_s": 30.0}
+"""Asks often, and takes a slow machine for none that hangs."""
 
 
 class Heard:
@@ -24,7 +38,7 @@ class Heard:
 
     async def count(self, count: int) -> None:
         """Wait for that many verdicts."""
-        await await_until(lambda: len(self.all) >= count, description=f"{count} verdicts")
+        await await_until(lambda: len(self.all) >= count, timeout_s=20, description=f"{count} verdicts")
 
     def kinds(self) -> list[type]:
         """Return up or gone, in order."""
@@ -32,12 +46,13 @@ class Heard:
 
 
 @asynccontextmanager
-async def linked(port: int, deadline_s: float = 10.0) -> AsyncIterator[Heard]:
+async def linked(port: int, host: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Heard]:
     heard = Heard()
+    deadline_s = settings.pop("connect_s", 10.0)
+    rules = Rules(**({"attempts": 2} | settings))
 
     async def listen() -> None:
-        found = verdicts("127.0.0.1", port, deadline_s=deadline_s, attempts=2, rng=random.Random(1))
-        async for verdict in found:
+        async for verdict in verdicts(host, port, rules, deadline_s=deadline_s, rng=random.Random(1)):
             heard.all.append(verdict)
 
     task = asyncio.create_task(listen())
@@ -102,7 +117,7 @@ async def test_a_broker_that_does_not_answer_is_gone_after_some_attempts() -> No
         queued.settimeout(0)
         await loop.sock_connect(queued, ("127.0.0.1", port))  # the queue is full now: no more handshakes
         began_s = loop.time()
-        async with linked(port, deadline_s=0.05) as heard:
+        async with linked(port, connect_s=0.05) as heard:
             await heard.count(1)
         assert loop.time() - began_s >= 2 * 0.05
     assert heard.kinds() == [BrokerGone]
@@ -115,12 +130,143 @@ async def test_a_connection_to_itself_is_no_broker(monkeypatch: pytest.MonkeyPat
         port = own.getsockname()[1]
         own.connect(("127.0.0.1", port))
         own.settimeout(0)
-        open_connection = asyncio.open_connection
+        loop = asyncio.get_running_loop()
+        create_connection = loop.create_connection
 
-        async def connected_to_itself(*_: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            return await open_connection(sock=own.dup())
+        async def connected_to_itself(protocol: Any, *_: object) -> Any:
+            return await create_connection(protocol, sock=own.dup())
 
-        monkeypatch.setattr(asyncio, "open_connection", connected_to_itself)
+        monkeypatch.setattr(loop, "create_connection", connected_to_itself)
         async with linked(port) as heard:
             await heard.count(1)
     assert heard.all == [BrokerGone(f"127.0.0.1:{port}: nobody listens")]
+
+
+async def test_several_addresses_that_all_refuse_mean_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two(_: object, port: int, **__: object) -> list[tuple[object, ...]]:
+        addresses = ("127.0.0.1", "127.0.0.2")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
+    async with linked(free_port(), host="broker.example", attempts=1_000_000) as heard:
+        await heard.count(1)
+    assert heard.kinds() == [BrokerGone]
+
+
+async def test_a_broker_that_answers_is_up_and_asked_again_and_again() -> None:
+    async with SpeakingBroker() as broker, linked(broker.port, **PATIENT) as heard:
+        await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 5, description="asked")
+        assert broker.accepted == 1
+    assert heard.all == [BrokerUp()]
+
+
+async def test_any_answer_is_a_sign_of_life() -> None:
+    async with SpeakingBroker() as broker:
+        broker.refusals[RequestCode.HEART_BEAT] = (1, "an error")
+        async with linked(broker.port, **PATIENT) as heard:
+            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 5, description="asked")
+        assert heard.all == [BrokerUp()]
+
+
+async def test_nothing_is_asked_unless_it_is_wanted() -> None:
+    async with SpeakingBroker() as broker, linked(broker.port) as heard:
+        await heard.count(1)
+        broker.hang_up()
+        await await_until(lambda: broker.accepted == 2, description="connected again")
+        assert not broker.asked
+        assert heard.all == [BrokerUp()]
+
+
+async def test_a_broker_that_hangs_with_its_port_open_is_gone_and_back_when_it_answers() -> None:
+    async with SpeakingBroker() as broker, linked(broker.port, **EAGER) as heard:
+        await heard.count(1)
+        broker.hang()
+        await heard.count(2)
+        broker.wake()
+        await heard.count(3)
+    assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+    gone = heard.all[1]
+    assert isinstance(gone, BrokerGone)
+    assert gone.why.startswith(f"{broker.address}: no answer to HEART_BEAT within 0.3 s, 3 times in a row")
+
+
+async def test_a_broker_that_never_answers_is_never_up() -> None:
+    listening = ListeningBroker()
+    await listening.start()
+    async with linked(listening.port, **EAGER) as heard:
+        await heard.count(1)
+        await await_until(lambda: listening.accepted >= 3, description="connected again and again")
+    assert heard.kinds() == [BrokerGone]
+    await listening.die()
+
+
+async def test_few_connections_are_given_up_while_a_broker_hangs() -> None:
+    async with SpeakingBroker() as broker:
+        broker.hang()
+        async with linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as heard:
+            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 6, description="asked")
+            # Three on the first connection, and one on each that has followed.
+            assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - 1
+    assert heard.kinds() == [BrokerGone]
+
+
+async def test_idle_connections_that_are_closed_mean_nothing_between_two_requests() -> None:
+    async with SpeakingBroker() as broker:
+        broker.idle_s = 0.02
+        async with linked(broker.port, **(PATIENT | {"check_s": 0.1})) as heard:
+            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 3, description="asked")
+            assert broker.accepted >= 3
+        assert heard.all == [BrokerUp()]
+
+
+async def test_a_broker_that_dies_is_gone_without_waiting_for_an_answer() -> None:
+    async with SpeakingBroker() as broker:
+        async with linked(broker.port, **(PATIENT | {"check_s": 3600.0})) as heard:
+            await heard.count(1)
+            await broker.die()
+            await heard.count(2)
+            await broker.start()
+            await heard.count(3)
+        assert heard.kinds() == [BrokerUp, BrokerGone, BrokerUp]
+
+
+async def test_a_connection_that_is_lost_without_a_word_is_replaced() -> None:
+    async with SpeakingBroker() as broker:
+        with FaultyProxy(broker.port) as proxy:
+            async with linked(urlsplit(proxy.url).port or 0, **EAGER) as heard:
+                await heard.count(1)
+                assert proxy.abandon(b"sharedroutes") == 1
+                await heard.count(3)
+    assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+
+
+def test_a_process_that_is_stopped_is_gone_and_back_when_it_goes_on() -> None:
+    async def hear(broker: SpeakingProcess) -> list[type]:
+        async with linked(broker.port, **EAGER) as heard:
+            await heard.count(1)
+            broker.send(signal.SIGSTOP)
+            await heard.count(2)
+            broker.send(signal.SIGCONT)
+            await heard.count(3)
+            broker.kill()
+            await await_until(lambda: heard.kinds()[-1] is BrokerGone, description="gone again")
+            return heard.kinds()
+
+    with SpeakingProcess() as broker:
+        kinds = asyncio.run(hear(broker))
+    assert kinds[:3] == [BrokerUp, BrokerGone, BrokerUp]
+
+
+def test_a_process_that_is_killed_while_it_is_stopped_is_back_with_its_next_start() -> None:
+    async def hear(broker: SpeakingProcess) -> None:
+        async with linked(broker.port, **EAGER) as heard:
+            await heard.count(1)
+            broker.send(signal.SIGSTOP)
+            await heard.count(2)
+            broker.kill()
+            await asyncio.to_thread(broker.start)
+            await heard.count(3)
+            assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+
+    with SpeakingProcess() as broker:
+        asyncio.run(hear(broker))

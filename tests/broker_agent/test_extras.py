@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("missing", ["javaproperties", "watchfiles"])
+@pytest.mark.parametrize("missing", ["javaproperties", "watchdog"])
 def test_a_missing_extra_is_named_by_the_import(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import sharedroutes.broker_agent"
     done = subprocess.run(

@@ -1,41 +1,54 @@
-"""Which state of topics.json counts while it is rewritten, broken or gone."""
+"""Which state of a broker's file counts while it is rewritten, broken or gone."""
 
 from __future__ import annotations
 
 import logging
+from typing import TypeAlias
 
-from sharedroutes.broker_agent.events import Say, TopicsLoaded
-from sharedroutes.broker_agent.keeper import GRACE_S, TopicsKeeper
-from tests.broker_agent.data_files import REAL, as_written, topics_json
+from sharedroutes.broker_agent.events import Say
+from sharedroutes.broker_agent.keeper import GRACE_S, FileKeeper
+from sharedroutes.broker_agent.sources.files import MappingFile, TopicsFile
+from sharedroutes.broker_agent.topics import TopicTable
+from tests.broker_agent.data_files import REAL, as_written, detail, mapping_json, topics_json
 
 NEW, OLD = topics_json("a", "b", counter=7), topics_json("a", counter=6)
 MISSING = FileNotFoundError()
 
 
-def loaded(found: list[TopicsLoaded | Say]) -> set[str] | None:
-    """Return the topics of the table that was found, or None."""
-    tables = [item.file.topics for item in found if isinstance(item, TopicsLoaded)]
-    assert len(tables) <= 1
-    return set(tables[0]) if tables else None
+TopicsKeeper: TypeAlias = FileKeeper[TopicTable]
 
 
-def said(found: list[TopicsLoaded | Say]) -> str:
+def topics_keeper() -> TopicsKeeper:
+    """Return a keeper that has read nothing."""
+    return FileKeeper("topics.json", TopicsFile())
+
+
+def held(keeper: TopicsKeeper) -> set[str] | None:
+    """Return the topics that count, or None."""
+    return None if keeper.table is None else set(keeper.table.topics)
+
+
+def said(found: list[Say]) -> str:
     """Return what was said."""
-    return "\n".join(item.text for item in found if isinstance(item, Say))
+    return "\n".join(item.text for item in found)
 
 
 def keeper_of(content: bytes) -> TopicsKeeper:
     """Return a keeper that has read a good file."""
-    keeper = TopicsKeeper("topics.json")
-    assert loaded(keeper.offer(content, 0.0)) is not None
+    keeper = topics_keeper()
+    assert keeper.offer(content, 0.0) == []
+    assert keeper.table is not None
     return keeper
 
 
 def test_a_good_file_counts_at_once_and_once() -> None:
-    keeper = TopicsKeeper("topics.json")
-    assert loaded(keeper.offer(NEW, 0.0)) == {"a", "b"}
+    keeper = keeper_of(NEW)
+    first = keeper.table
+    assert held(keeper) == {"a", "b"}
     assert keeper.offer(NEW, 1.0) == []
-    assert loaded(keeper.offer(OLD, 2.0)) == {"a"}
+    assert keeper.table is first
+    assert keeper.offer(OLD, 2.0) == []
+    assert held(keeper) == {"a"}
 
 
 def test_a_file_that_is_being_rewritten_is_passed_over_in_silence() -> None:
@@ -43,7 +56,9 @@ def test_a_file_that_is_being_rewritten_is_passed_over_in_silence() -> None:
     for content in (MISSING, b"", NEW[:40], NEW[:-1]):
         assert keeper.offer(content, 1.0) == []
         assert not keeper.wants_backup(1.0)
-    assert loaded(keeper.offer(NEW, 1.0)) == {"a", "b"}
+        assert held(keeper) == {"a"}
+    assert keeper.offer(NEW, 1.0) == []
+    assert held(keeper) == {"a", "b"}
 
 
 def test_a_file_that_stays_broken_is_reported_once_and_the_last_good_table_kept() -> None:
@@ -51,7 +66,7 @@ def test_a_file_that_stays_broken_is_reported_once_and_the_last_good_table_kept(
     keeper.offer(as_written({"orders": {"perm": 9, "order": 1}}), 1.0)
     assert keeper.wants_backup(1.0 + GRACE_S)
     found = keeper.offer_backup(OLD)
-    assert loaded(found) is None
+    assert held(keeper) == {"a", "b"}
     assert said(found) == (
         "topics.json has 2 problems; keeping the 2 topics read before, version 7:\n"
         "  $.topicConfigTable.orders.perm: 9 is not within 0..7\n"
@@ -78,12 +93,12 @@ def test_a_file_that_breaks_in_ever_new_ways_is_reported_in_time() -> None:
 
 
 def test_without_a_table_the_backup_counts_after_the_grace() -> None:
-    keeper = TopicsKeeper("topics.json")
+    keeper = topics_keeper()
     keeper.offer(MISSING, 0.0)
     assert not keeper.wants_backup(0.0)
     assert keeper.wants_backup(GRACE_S)
     found = keeper.offer_backup(OLD)
-    assert loaded(found) == {"a"}
+    assert held(keeper) == {"a"}
     assert "the file is missing; a broker writes it with its first topic" in said(found)
     assert "using the 1 topics of its .bak, version 6" in said(found)
 
@@ -91,16 +106,17 @@ def test_without_a_table_the_backup_counts_after_the_grace() -> None:
 def test_a_backup_that_is_newer_than_what_was_read_counts() -> None:
     keeper = keeper_of(OLD)
     keeper.offer(b"{", 0.0)
-    assert loaded(keeper.offer_backup(NEW)) == {"a", "b"}
+    keeper.offer_backup(NEW)
+    assert held(keeper) == {"a", "b"}
 
 
 def test_without_any_file_that_is_good_nothing_counts() -> None:
-    keeper = TopicsKeeper("topics.json")
+    keeper = topics_keeper()
     keeper.offer(PermissionError(13, "Permission denied"), 0.0)
     found = keeper.offer_backup(b"{")
-    assert loaded(found) is None
+    assert held(keeper) is None
     assert "the file cannot be read: Permission denied" in said(found)
-    assert "its .bak cannot be used either" in said(found)
+    assert "its .bak cannot be used either; the broker is registered as soon as" in said(found)
 
 
 def test_a_file_that_is_good_again_counts_and_is_said_to_be() -> None:
@@ -108,33 +124,44 @@ def test_a_file_that_is_good_again_counts_and_is_said_to_be() -> None:
     keeper.offer(b"", 0.0)
     keeper.offer_backup(MISSING)
     found = keeper.offer(NEW, 5.0)
-    assert loaded(found) == {"a", "b"}
+    assert held(keeper) == {"a", "b"}
     assert said(found) == "topics.json can be used again"
 
 
 def test_topics_that_did_not_change_stay_the_same_objects() -> None:
-    keeper = TopicsKeeper("topics.json")
-    before, after = keeper.offer(OLD, 0.0)[0], keeper.offer(NEW, 0.0)[0]
-    assert isinstance(before, TopicsLoaded)
-    assert isinstance(after, TopicsLoaded)
-    assert after.file.topics["a"] is before.file.topics["a"]
+    keeper = keeper_of(OLD)
+    before = keeper.table
+    keeper.offer(NEW, 0.0)
+    assert before is not None
+    assert keeper.table is not None
+    assert keeper.table.topics["a"] is before.topics["a"]
 
 
-def test_another_permission_of_the_broker_makes_another_table() -> None:
+def test_what_is_in_memory_of_another_kind_counts_as_bytes_do() -> None:
     keeper = keeper_of(NEW)
-    keeper.permit(6)
-    assert keeper.offer(NEW, 1.0) == []
-    keeper.permit(4)
-    (found,) = keeper.offer(NEW, 2.0)
-    assert isinstance(found, TopicsLoaded)
-    assert {config.perm for config in found.file.topics.values()} == {4}
+    first = keeper.table
+    keeper.offer(memoryview(NEW), 1.0)
+    assert keeper.table is first
+    keeper.offer(memoryview(OLD), 1.0)
+    assert held(keeper) == {"a"}
 
 
 def test_what_a_real_broker_left_is_used_in_the_same_way() -> None:
     keeper = keeper_of((REAL / "topics.json.bak.before-shutdown").read_bytes())
-    assert loaded(keeper.offer((REAL / "topics.json").read_bytes(), 1.0)) >= {"static-orders"}  # type: ignore[operator]
-    problem = keeper.offer(b"", 2.0)
-    assert problem == []
+    keeper.offer((REAL / "topics.json").read_bytes(), 1.0)
+    table = keeper.table
+    assert "static-orders" in (held(keeper) or ())
+    assert keeper.offer(b"", 2.0) == []
     found = keeper.offer_backup((REAL / "topics.json.bak").read_bytes())
-    assert loaded(found) is None
-    assert [item.level for item in found if isinstance(item, Say)] == [logging.ERROR]
+    assert keeper.table is table
+    assert [item.level for item in found] == [logging.ERROR]
+
+
+def test_queue_mappings_are_kept_in_the_same_way() -> None:
+    keeper = FileKeeper("topicQueueMapping.json", MappingFile())
+    keeper.offer(mapping_json({"a": detail([0, 1])}), 0.0)
+    keeper.offer(b"{", 1.0)
+    found = keeper.offer_backup(mapping_json({}, counter=0))
+    assert keeper.table is not None
+    assert set(keeper.table.mappings) == {"a"}
+    assert "keeping the 1 queue mappings read before, version 1" in said(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hypothesis import settings
@@ -15,12 +15,18 @@ from sharedroutes.broker_agent.events import (
     BrokerUp,
     CallFailed,
     Done,
+    Drain,
     Event,
     Heartbeat,
     HeartbeatAnswered,
+    Pause,
     Register,
     Registered,
+    Resume,
+    RoleFound,
+    RoleUnknown,
     Say,
+    SetWritePerm,
     Stop,
     StoreCall,
     TopicsLoaded,
@@ -28,9 +34,11 @@ from sharedroutes.broker_agent.events import (
     Unregistered,
     WakeAt,
     Woken,
+    WritePermSet,
 )
 from sharedroutes.broker_agent.planner import Planner
-from sharedroutes.broker_agent.topics import TopicsFile
+from sharedroutes.broker_agent.status import Phase
+from sharedroutes.broker_agent.topics import TopicTable
 from sharedroutes.registry import (
     Broker,
     BrokerOwned,
@@ -43,6 +51,11 @@ from sharedroutes.registry import (
 )
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
+ROLES: Final = (
+    BROKER,
+    replace(BROKER, broker_id=1, enable_acting_master=True),
+    replace(BROKER, address="10.0.0.9:10911"),
+)
 OTHER_ADDRESS: Final = "10.0.0.2:10911"
 HEARTBEAT_S: Final = 5.0
 TTL_S: Final = 15.0
@@ -55,51 +68,87 @@ _FAULTS: Final = {
 
 
 @dataclass
-class ModelStore:
-    """What the registry's scripts do for one (broker, id), in a dozen lines each."""
+class Replica:
+    """One (broker, id) in the store."""
 
     epoch: int = 0
     owner: int | None = None
     lease: tuple[int, str] | None = None
     lease_ends_s: float = 0.0
-    table: TopicsFile | None = None
 
     def expire(self, now: float) -> None:
         if now >= self.lease_ends_s:
             self.lease = None
 
-    def claim(self, address: str, *, take_over: bool, now: float) -> int:
-        if self.lease is not None and (self.lease[1] != address or not take_over):
-            remaining_ms = round((self.lease_ends_s - now) * 1000)
-            raise BrokerOwned("broker-a", 0, self.lease[1], remaining_ms)
-        self.epoch += 1
-        self.owner = self.epoch
-        return self.epoch
+
+@dataclass
+class ModelStore:
+    """What the registry's scripts do for the replicas of one group, in a dozen lines each."""
+
+    replicas: dict[int, Replica] = field(default_factory=lambda: {0: Replica(), 1: Replica()})
+    table: TopicTable | None = None
+    writable: bool = True
+
+    def expire(self, now: float) -> None:
+        for replica in self.replicas.values():
+            replica.expire(now)
+
+    def lose(self) -> None:
+        for replica in self.replicas.values():
+            replica.owner = replica.lease = None
+        self.writable = True
+
+    def claim(self, broker: Broker, *, take_over: bool, now: float) -> int:
+        replica = self.replicas[broker.broker_id]
+        lease = replica.lease
+        if lease is not None and (lease[1] != broker.address or not take_over):
+            self.refuse(broker, replica, now)
+        for former in self.replicas.values():
+            if former is not replica and former.lease is not None and former.lease[1] == broker.address:
+                if not take_over:
+                    self.refuse(broker, former, now)
+                former.lease = former.owner = None
+        replica.epoch += 1
+        replica.owner = replica.epoch
+        return replica.epoch
+
+    def refuse(self, broker: Broker, replica: Replica, now: float) -> None:
+        assert replica.lease is not None
+        remaining_ms = round((replica.lease_ends_s - now) * 1000)
+        raise BrokerOwned(broker.broker_name, broker.broker_id, replica.lease[1], remaining_ms)
 
     def register(self, call: Register, now: float) -> Registration:
-        epoch = (
-            call.held.epoch if call.held else self.claim(BROKER.address, take_over=call.take_over, now=now)
-        )
-        self.check_owner(epoch)
-        self.table, self.lease, self.lease_ends_s = call.file, (epoch, BROKER.address), now + TTL_S
-        return Registration(BROKER, epoch, str(epoch), call.file.topics)
+        broker = call.broker
+        if call.held is not None:
+            assert call.held.broker == broker
+        epoch = call.held.epoch if call.held else self.claim(broker, take_over=call.take_over, now=now)
+        self.check_owner(broker, epoch)
+        replica = self.replicas[broker.broker_id]
+        self.table, replica.lease, replica.lease_ends_s = call.file, (epoch, broker.address), now + TTL_S
+        return Registration(broker, epoch, str(epoch), call.file.topics)
 
     def heartbeat(self, held: Registration, now: float) -> LeaseStatus:
-        if self.owner is not None and self.owner != held.epoch:
+        replica = self.replicas[held.broker.broker_id]
+        if replica.owner is not None and replica.owner != held.epoch:
             return LeaseStatus.FENCED
-        if self.owner is None or self.lease is None or self.lease[0] != held.epoch:
+        if replica.owner is None or replica.lease is None or replica.lease[0] != held.epoch:
             return LeaseStatus.LEASE_LOST
-        self.lease_ends_s = now + TTL_S
+        replica.lease_ends_s = now + TTL_S
         same_table = self.table is not None and self.table.topics is held.topics
         return LeaseStatus.OK if same_table else LeaseStatus.TABLE_LOST
 
     def unregister(self, held: Registration) -> None:
-        self.check_owner(held.epoch)
-        self.lease = None
+        self.check_owner(held.broker, held.epoch)
+        self.replicas[held.broker.broker_id].lease = None
 
-    def check_owner(self, epoch: int) -> None:
-        if self.owner != epoch:
-            raise StaleEpoch("broker-a", 0, epoch, self.owner or 0)
+    def set_write_perm(self, *, allowed: bool) -> bool:
+        changed, self.writable = self.writable != allowed, allowed
+        return changed
+
+    def check_owner(self, broker: Broker, epoch: int) -> None:
+        owner = self.replicas[broker.broker_id].owner
+        if owner != epoch:
+            raise StaleEpoch(broker.broker_name, broker.broker_id, epoch, owner or 0)
 
 
 class PlannerUnderFaults(RuleBasedStateMachine):
@@ -109,17 +158,21 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         super().__init__()
         self.store = ModelStore()
         self.now = 0.0
+        self.role: Broker | None = BROKER
         self.broker_up = False
         self.stopped = False
         self.done = False
-        self.latest: TopicsFile | None = None
+        self.out = False  # as the operator wants it
+        self.latest: TopicTable | None = None
         self.call: StoreCall | None = None
         self.wake_at_s: float | None = None
         self.leased = False  # as the planner has been told
 
     @initialize(seed=st.integers(0, 1000), started=st.booleans(), stops=st.sampled_from([False, False, True]))
     def start(self, seed: int, started: bool, stops: bool) -> None:  # noqa: FBT001 - hypothesis names them
-        self.planner = Planner(BROKER, heartbeat_s=HEARTBEAT_S, rng=random.Random(seed))
+        self.planner = Planner(
+            BROKER, name="broker-a:0", heartbeat_s=HEARTBEAT_S, lease_ttl_s=TTL_S, rng=random.Random(seed)
+        )
         self.stops = stops
         if started:
             self.topics_change()
@@ -137,28 +190,33 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 case Done():
                     assert self.stopped
                     self.done = True
-                case Register() | Heartbeat() | Unregister():
+                case Register() | Heartbeat() | Unregister() | SetWritePerm():
                     self.begin(action)
 
     def begin(self, call: StoreCall) -> None:
         assert self.call is None, "two store calls at the same time"
         assert not self.done
         match call:
-            case Heartbeat():
+            case Heartbeat(held):
                 assert self.leased, "a heartbeat without a registration"
                 assert self.broker_up
-            case Register(file):
+                assert held.broker == self.role, "the lease of a former role is renewed"
+            case Register(broker, file):
+                assert broker == self.role
                 assert file is self.latest
                 assert self.broker_up
                 assert not self.stopped
-            case Unregister():
-                assert self.stopped or not self.broker_up
+                assert not self.paused
         self.call = call
+
+    @property
+    def paused(self) -> bool:
+        return self.planner.status(self.now).phase is Phase.PAUSED
 
     @precondition(lambda self: not self.done)
     @rule()
     def topics_change(self) -> None:
-        self.latest = TopicsFile({})
+        self.latest = TopicTable({})
         self.send(TopicsLoaded(self.latest))
 
     @precondition(lambda self: not self.done)
@@ -166,6 +224,18 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     def broker_comes_or_goes(self) -> None:
         self.broker_up = not self.broker_up
         self.send(BrokerUp() if self.broker_up else BrokerGone("refused"))
+
+    @precondition(lambda self: not self.done)
+    @rule(role=st.sampled_from([*ROLES, None]))
+    def the_role_changes(self, role: Broker | None) -> None:
+        self.role = role
+        self.send(RoleFound(role) if role is not None else RoleUnknown("an election"))
+
+    @precondition(lambda self: not self.done)
+    @rule(wish=st.sampled_from([Pause(), Drain(0.0), Drain(1.0), Drain(30.0), Resume(), Resume()]))
+    def the_operator_wants(self, wish: Pause | Drain | Resume) -> None:
+        self.out = not isinstance(wish, Resume)
+        self.send(wish)
 
     @precondition(lambda self: self.call is not None)
     @rule(
@@ -186,14 +256,15 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     def store_loses_data(self, everything: bool) -> None:  # noqa: FBT001 - hypothesis names it
         self.store.table = None
         if everything:
-            self.store.owner = self.store.lease = None
+            self.store.lose()
 
-    @rule(address=st.sampled_from([BROKER.address, OTHER_ADDRESS]))
-    def another_agent_starts(self, address: str) -> None:
+    @rule(address=st.sampled_from([BROKER.address, OTHER_ADDRESS]), broker_id=st.sampled_from([0, 1]))
+    def another_agent_starts(self, address: str, broker_id: int) -> None:
         self.store.expire(self.now)
-        if self.store.lease is None or self.store.lease[1] == address:
-            epoch = self.store.claim(address, take_over=True, now=self.now)
-            self.store.lease, self.store.lease_ends_s = (epoch, address), self.now + TTL_S
+        other, replica = replace(BROKER, address=address, broker_id=broker_id), self.store.replicas[broker_id]
+        if replica.lease is None or replica.lease[1] == address:
+            epoch = self.store.claim(other, take_over=True, now=self.now)
+            replica.lease, replica.lease_ends_s = (epoch, address), self.now + TTL_S
             self.store.table = None
 
     @precondition(lambda self: self.stops and not self.stopped)
@@ -204,8 +275,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
 
     @invariant()
     def there_is_always_something_to_wait_for(self) -> None:
-        wanted = self.broker_up and self.latest is not None and not self.stopped
-        assert self.done or not wanted or self.call is not None or self.wake_at_s is not None
+        wanted = self.broker_up and self.role is not None and self.latest is not None and not self.out
+        assert self.done or self.stopped or not wanted or self.call or self.wake_at_s is not None
 
     def wake(self) -> None:
         assert self.wake_at_s is not None
@@ -216,10 +287,12 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.store.expire(self.now)
         try:
             match self.call:
-                case Register(file) as call:
+                case Register(_, file) as call:
                     return Registered(file, self.store.register(call, self.now))
                 case Heartbeat(held):
                     return HeartbeatAnswered(self.store.heartbeat(held, self.now))
+                case SetWritePerm(_, allowed):
+                    return WritePermSet(self.store.set_write_perm(allowed=allowed))
                 case Unregister(held):
                     self.store.unregister(held)
         except (StaleEpoch, BrokerOwned) as error:
@@ -241,7 +314,9 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         """End all faults; then the registry has to say what is true, soon."""
         if not self.stopped and not self.broker_up:
             self.broker_comes_or_goes()
-        quiet_at_s = self.now + 2 * TTL_S
+        if not self.done and self.role is None:
+            self.the_role_changes(ROLES[1])
+        quiet_at_s = self.now + 3 * TTL_S
         for _ in range(CALLS_TO_CONVERGE):
             if self.now >= quiet_at_s or self.done:
                 break
@@ -252,11 +327,24 @@ class PlannerUnderFaults(RuleBasedStateMachine):
             else:
                 break
         self.store.expire(self.now)
+        self.the_registry_says_what_is_true()
+
+    def the_registry_says_what_is_true(self) -> None:
+        ours = {
+            number: replica
+            for number, replica in self.store.replicas.items()
+            if replica.lease is not None and replica.lease[1] in {role.address for role in ROLES}
+        }
+        assert self.store.writable, "a write permission that was taken and not given back"
         if self.stopped:
             assert self.done
             assert not self.leased
-        elif self.latest is not None:
-            assert self.store.lease == (self.store.owner, BROKER.address)
+        elif self.out:
+            assert not self.leased
+        elif self.latest is not None and self.role is not None:
+            replica = self.store.replicas[self.role.broker_id]
+            assert list(ours) == [self.role.broker_id]
+            assert replica.lease == (replica.owner, self.role.address)
             assert self.store.table is self.latest
             assert self.leased
 

@@ -2,84 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 import redis
 from click.testing import CliRunner
 
 from sharedroutes.broker_agent.command import agent_command
-from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
+from sharedroutes.registry import EmbeddedServer
+from tests.broker_agent.agent_site import RUN, AgentProcess, Site
 from tests.broker_agent.data_files import REAL, put, rewrite, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.support import wait_until
-
-
-class AgentProcess:
-    """`python -m sharedroutes.broker_agent`, and what it says."""
-
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        self._log_path = folder / "agent.log"
-        command = (sys.executable, "-m", "sharedroutes.broker_agent", *arguments)
-        with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def log(self) -> str:
-        """Return what it has said so far."""
-        return self._log_path.read_text()
-
-    def until_said(self, text: str) -> None:
-        wait_until(lambda: text in self.log(), timeout_s=30.0, description=f"the agent says {text!r}")
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal; return the exit code."""
-        self.process.send_signal(how)
-        return self.process.wait(30.0)
-
-
-class Site:
-    """A broker process, its files, a server, and the registry as others see it."""
-
-    def __init__(self, folder: Path, server: EmbeddedServer, broker: BrokerProcess) -> None:
-        self.folder, self.server, self.broker = folder, server, broker
-        self.conf = folder / "broker.conf"
-        self.topics = folder / "store" / "config" / "topics.json"
-        self.url = server.url
-
-    def agent(self, *arguments: str, **environment: str) -> AgentProcess:
-        """Start an agent with heartbeats of 0.2 s."""
-        usual = ("--broker-conf", str(self.conf), "--redis", self.url, "--heartbeat", "0.2")
-        return AgentProcess(self.folder, *usual, *arguments, **environment)
-
-    def served(self, topic: str = "orders") -> str | None:
-        """Return the address of the live master that holds a topic."""
-        with RouteStore.from_url(self.url) as store:
-            try:
-                route = store.routes([topic]).get(topic)
-            except StoreUnavailable:
-                return None
-            return route.broker_datas[0].master_address if route else None
-
-    def until_served(self, topic: str = "orders") -> None:
-        wait_until(lambda: self.served(topic), timeout_s=30.0, description=f"{topic} is served")
-
-    def until_gone(self) -> None:
-        """Wait less than the usual lease of 15 s."""
-        wait_until(lambda: not self.served(), timeout_s=12.0, description="orders is not served")
 
 
 @pytest.fixture
@@ -175,12 +115,131 @@ def test_a_store_that_hangs_longer_than_the_lease_is_outlived(site: Site) -> Non
 
 
 def test_a_stop_does_not_wait_for_a_store_that_hangs(site: Site) -> None:
-    with site.agent("--heartbeat", "5") as agent:
+    with site.agent("--heartbeat", "5", "--stop-deadline", "1") as agent:
         site.until_served()
         site.server.pause()
         assert agent.end() == 0
         assert "not unregistered, the store does not answer" in agent.log()
     site.server.resume()
+
+
+@pytest.mark.parametrize("name", ["topics.json", "broker.conf"])
+def test_a_stop_does_not_wait_for_a_read_that_never_returns(site: Site, name: str) -> None:
+    with site.agent("--recheck", "0.05") as agent:
+        site.until_served()
+        path = site.topics if name == "topics.json" else site.conf
+        path.unlink()
+        os.mkfifo(path)
+        writer = os.open(path, os.O_WRONLY)  # returns when the agent has opened it: nothing will come
+        assert agent.end() == 0
+        os.close(writer)
+    assert site.served() is None
+    assert "broker-a:0: unregistered" in agent.log()
+
+
+def test_a_stop_does_not_wait_for_the_settings(site: Site) -> None:
+    site.conf.unlink()
+    os.mkfifo(site.conf)
+    with site.agent() as agent:
+        writer = os.open(site.conf, os.O_WRONLY)
+        assert agent.end() == 0
+        os.close(writer)
+
+
+WITH_A_THREAD_THAT_NEVER_RETURNS = """
+import asyncio, threading
+from sharedroutes.broker_agent import sidecar
+from sharedroutes.broker_agent.command import agent_command
+
+run = sidecar.Sidecar.run
+
+async def run_with_thread(self):
+    asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    await run(self)
+
+sidecar.Sidecar.run = run_with_thread
+"""
+WITH_A_TASK_THAT_NEVER_ENDS = """
+import asyncio
+from sharedroutes.broker_agent import sidecar
+from sharedroutes.broker_agent.command import agent_command
+
+async def stay(self):
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+sidecar.Sidecar._watch_progress = stay
+"""
+WITH_A_FAULT = """
+from sharedroutes.registry import AsyncSweeper
+
+async def fail(self):
+    raise ZeroDivisionError("a bug")
+
+AsyncSweeper.run = fail
+"""
+
+
+@pytest.mark.parametrize("program", [WITH_A_THREAD_THAT_NEVER_RETURNS, WITH_A_TASK_THAT_NEVER_ENDS])
+def test_what_never_ends_does_not_keep_the_process(site: Site, program: str) -> None:
+    with site.agent("--stop-deadline", "10", program=program + RUN) as agent:
+        site.until_served()
+        assert agent.end() == 0
+    assert site.served() is None
+    assert " going without waiting for " in agent.log().splitlines()[-1]
+
+
+@pytest.mark.parametrize("program", [WITH_A_THREAD_THAT_NEVER_RETURNS, WITH_A_TASK_THAT_NEVER_ENDS])
+def test_what_never_ends_does_not_keep_a_process_with_a_fault(site: Site, program: str) -> None:
+    with site.agent("--stop-deadline", "10", program=program + WITH_A_FAULT + RUN) as agent:
+        assert agent.process.wait(30.0) == 1
+    assert "ZeroDivisionError: a bug" in agent.log()
+
+
+WITH_ANOTHER_FAULT = """
+async def fail(self, store):
+    raise ZeroDivisionError("a bug")
+
+sidecar.Sidecar._work = fail
+"""
+
+
+def test_what_never_ends_does_not_keep_a_process_with_a_fault_of_its_own(site: Site) -> None:
+    program = WITH_A_THREAD_THAT_NEVER_RETURNS + WITH_ANOTHER_FAULT + RUN
+    with site.agent(program=program) as agent:
+        assert agent.process.wait(30.0) == 1
+    assert "ZeroDivisionError: a bug" in agent.log()
+
+
+@pytest.mark.parametrize("how", ["--check", "--print-config"])
+def test_a_look_at_the_configuration_that_is_interrupted_is_no_success(site: Site, how: str) -> None:
+    site.conf.unlink()
+    os.mkfifo(site.conf)
+    with site.agent(how) as agent:
+        writer = os.open(site.conf, os.O_WRONLY)
+        assert agent.end() == 128 + signal.SIGTERM
+        os.close(writer)
+
+
+def test_a_signal_ends_an_agent_that_has_not_begun_as_one_that_has() -> None:
+    program = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sharedroutes.broker_agent":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["sharedroutes", "agent", "--help"]
+from sharedroutes.cli.main import main
+main()
+"""
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_wrong_password_is_reported_once_and_tried_until_it_is_right(site: Site) -> None:
@@ -209,11 +268,132 @@ def test_every_option_can_be_in_the_environment(site: Site) -> None:
         "SHAREDROUTES_LEASE_TTL": "20",
         "SHAREDROUTES_BROKER_ADDRESS": "broker.example:1234",
         "SHAREDROUTES_PROBE": site.broker.address,
+        "SHAREDROUTES_HTTP": "off",
     }
     with AgentProcess(site.folder, **environment) as agent, redis.Redis.from_url(site.url) as admin:
         agent.until_said("registered: broker.example:1234, 1 topics")
+        assert "HTTP at" not in agent.log()
         assert admin.get("{other}:lease:broker-a:0").endswith(b" broker.example:1234")
         assert agent.end(signal.SIGINT) == 0
+
+
+def test_signals_drain_the_broker_and_bring_it_back(site: Site) -> None:
+    with site.agent("--drain-wait", "0.1") as agent:
+        site.until_served()
+        agent.process.send_signal(signal.SIGUSR1)
+        agent.until_said("draining: no write permission from now on")
+        site.until_gone()
+        agent.process.send_signal(signal.SIGUSR2)
+        site.until_served()
+        assert agent.end() == 0
+
+
+def test_a_hangup_reads_everything_anew(site: Site) -> None:
+    config = site.folder / "agent.toml"
+    config.write_text("[agent]\nrecheck_s = 60\n")
+    with site.agent("--config", str(config)) as agent:
+        site.until_served()
+        config.write_text("[agent]\nrecheck_s = 50\nlog_format = 'json'\n")
+        agent.process.send_signal(signal.SIGHUP)
+        agent.until_said('"message":"reloaded"')
+        assert "recheck_s (" in agent.log()
+        assert "has changed: restart the agent to apply it" in agent.log()
+
+
+def test_the_control_commands_ask_and_tell_the_agent(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        assert "broker-a:0: serving for " in agent.ctl("status").stdout
+        assert json.loads(agent.ctl("status", "--output", "json").stdout)["ready"] is True
+        assert (agent.ctl("health").returncode, agent.ctl("ready").returncode) == (0, 0)
+        drained = agent.ctl("drain", "--after", "0.1", "--wait", "10")
+        assert (drained.returncode, drained.stdout) == (0, "drain: broker-a:0\n")
+        assert site.served() is None
+        unready = agent.ctl("ready")
+        assert (unready.returncode, unready.stderr) == (1, "Error: broker-a:0: paused\n")
+        assert agent.ctl("resume", "--broker", "broker-a").returncode == 0
+        site.until_served()
+        assert agent.ctl("pause", "--broker", "broker-b").returncode == 1
+        assert agent.ctl("pause").returncode == 0
+        site.until_gone()
+        assert agent.ctl("reload").returncode == 0
+    gone = agent.ctl("health")
+    assert gone.returncode == 1
+    assert f"no agent answers at {agent.http()}: " in gone.stderr
+
+
+def test_a_drain_that_takes_too_long_is_said(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        late = agent.ctl("drain", "--after", "60", "--wait", "0.1")
+        assert late.returncode == 1
+        assert "not out of the registry within 0.1 s: broker-a:0 " in late.stderr
+
+
+def test_a_drain_is_not_done_while_the_store_may_serve_the_broker(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        site.server.pause()
+        assert agent.ctl("pause").returncode == 0
+
+        def nobody_knows() -> bool:
+            (broker,) = json.loads(agent.ctl("status", "--output", "json").stdout)["brokers"]
+            return broker["epoch"] is None and broker["phase"] == "paused"
+
+        wait_until(nobody_knows, timeout_s=30.0, description="the end of the lease was not answered")
+        hung = agent.ctl("drain", "--after", "0", "--wait", "0.5")
+        assert hung.returncode == 1
+        assert "not out of the registry within 0.5 s: broker-a:0 paused" in hung.stderr
+        site.server.resume()
+        assert agent.ctl("drain", "--after", "0", "--wait", "30").returncode == 0
+        assert site.served() is None
+
+
+def test_an_agent_waits_for_its_broker_conf(site: Site) -> None:
+    site.conf.rename(site.folder / "later")
+    with site.agent() as agent:
+        agent.until_said(f"{site.conf}: cannot be read: No such file or directory: waiting for it")
+        assert agent.ctl("health").returncode == 0
+        unready = agent.ctl("ready")
+        assert (unready.returncode, "broker.conf: cannot be read: " in unready.stderr) == (1, True)
+        assert "waiting for it\n" in agent.ctl("status").stdout
+        (site.folder / "later").rename(site.conf)
+        site.until_served()
+        assert agent.end() == 0
+    assert site.served() is None
+
+
+def test_several_brokers_are_kept_by_one_process(site: Site) -> None:
+    with BrokerProcess() as other:
+        conf = site.folder / "b.conf"
+        lines = ("brokerName=broker-b", "brokerIP1=127.0.0.1", f"listenPort={other.port}")
+        conf.write_text("\n".join((*lines, f"storePathRootDir={site.folder}/b\n")))
+        put(site.folder / "b" / "config" / "topics.json", topics_json("invoices"))
+        config = site.folder / "agent.toml"
+        tables = "".join(f'[[broker]]\nbroker_conf = "{path}"\n' for path in (site.conf, conf))
+        config.write_text(f'[store]\nurl = "{site.url}"\n[agent]\nhttp = "off"\n{tables}')
+        with AgentProcess(site.folder, "--config", str(config)) as agent:
+            site.until_served("orders")
+            site.until_served("invoices")
+            assert agent.end() == 0
+        assert site.served("invoices") is None
+
+
+def test_json_lines_are_what_is_logged_if_that_is_wanted(site: Site) -> None:
+    with site.agent("--log-format", "json") as agent:
+        site.until_served()
+        agent.end()
+    messages = [json.loads(line) for line in agent.log().splitlines()]
+    (registered,) = [line for line in messages if ": registered: " in line["message"]]
+    assert (registered["level"], registered["broker"], registered["topics"]) == ("info", "broker-a:0", 20)
+
+
+def test_an_address_that_is_taken_ends_it_with_3(site: Site) -> None:
+    with site.agent() as agent:
+        address = agent.http()
+        with site.agent("--http", address) as second:  # its log takes the place of that of the first
+            assert second.process.wait(20.0) == 3
+            assert f"HTTP cannot be served at {address}: " in second.log()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +404,7 @@ def test_every_option_can_be_in_the_environment(site: Site) -> None:
         (["--redis", "nonsense"], "Redis URL: "),
         (["--broker-address", "nonsense"], "broker address: 'nonsense'"),
         (["--probe", "nonsense"], "probe: 'nonsense'"),
-        (["--broker-conf", "/nowhere"], "/nowhere: cannot be read: No such file"),
+        (["--broker-conf", "/nowhere", "--check"], "/nowhere: cannot be read: No such file"),
     ],
 )
 def test_a_wrong_configuration_is_named_and_ends_with_2(arguments: list[str], complaint: str) -> None:

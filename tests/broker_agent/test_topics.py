@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.topics import TopicsInvalid, parse
-from sharedroutes.registry import DataVersion, TopicConfig
+from sharedroutes.broker_agent.topics import TopicsInvalid, effective, parse
+from sharedroutes.registry import DataVersion, QueueMapping, TopicConfig
+from sharedroutes.registry.model import TOPIC_FIELDS
 from tests.broker_agent.data_files import REAL, as_written, topics_json
 
 REAL_TOPICS = (REAL / "topics.json").read_bytes()
@@ -63,8 +67,50 @@ def test_fields_that_a_later_version_adds_are_passed_over() -> None:
 
 @pytest.mark.parametrize(("permission", "expected"), [(6, 7), (7, 7), (4, 4), (2, 2), (0, 0)])
 def test_a_broker_that_permits_less_takes_it_from_its_topics(permission: int, expected: int) -> None:
-    content = as_written({"a": {"perm": 7, "topicSysFlag": 1}})
-    assert parse(content, broker_permission=permission).topics == {"a": TopicConfig("a", 4, 4, expected, 1)}
+    table = parse(as_written({"a": {"perm": 7, "topicSysFlag": 1}}, counter=3))
+    found = effective(table, {}, permission)
+    assert found.topics == {"a": TopicConfig("a", 4, 4, expected, 1)}
+    assert found.version == table.version
+
+
+def test_a_table_that_nothing_is_added_to_or_taken_from_is_the_same_object() -> None:
+    table = parse(REAL_TOPICS)
+    assert effective(table, {}, 6) is table
+
+
+@pytest.mark.parametrize(("permission", "perm"), [(6, 6), (4, 4)])
+def test_static_topics_get_their_queue_mapping(permission: int, perm: int) -> None:
+    table, mapping = parse(topics_json("a", "b")), QueueMapping(4, 1, {0: 0})
+    found = effective(table, {"b": mapping, "unknown": mapping}, permission)
+    assert found.topics == {
+        "a": TopicConfig("a", 4, 4, perm),
+        "b": TopicConfig("b", 4, 4, perm, queue_mapping=mapping),
+    }
+    again = effective(table, {"b": QueueMapping(4, 1, {0: 0})}, permission, previous=found.topics)
+    assert all(again.topics[name] is found.topics[name] for name in again.topics)
+
+
+def test_equal_values_of_a_large_table_are_one_object() -> None:
+    names = {
+        str(number): {"attributes": {"message.type": "FIFO"} if number % 2 else {}} for number in range(9)
+    }
+    topics = parse(as_written(names)).topics.values()
+    assert len({id(config.attributes) for config in topics}) == 2
+    assert len({id(config.topic_filter_type) for config in topics}) == 1
+
+
+@pytest.mark.parametrize("field", ["perm", "order", "topicSysFlag", "readQueueNums"])
+def test_a_value_of_another_type_does_not_pass_because_it_was_right_before(field: str) -> None:
+    before = parse(as_written({"a": {"perm": 0, "readQueueNums": 1, "topicSysFlag": 0, "order": False}}))
+    wrong = {"perm": False, "readQueueNums": True, "topicSysFlag": False, "order": 0}
+    with pytest.raises(TopicsInvalid, match=rf"^\$\.topicConfigTable\.a\.{field}: expected "):
+        parse(as_written({"a": {"perm": 0, "readQueueNums": 1, field: wrong[field]}}), previous=before.topics)
+
+
+def test_a_field_that_is_left_out_again_has_its_default_again() -> None:
+    before = parse(as_written({"a": {}}))
+    after = parse(as_written({"a": {"readQueueNums": None}}), previous=before.topics)
+    assert after.topics == {"a": TopicConfig("a", 16, 4)}
 
 
 def test_every_problem_is_reported_with_its_json_path() -> None:
@@ -104,6 +150,16 @@ def test_every_problem_is_reported_with_its_json_path() -> None:
         ),
         (b'{"topicConfigTable": 1}', "$.topicConfigTable: expected an object, got 1"),
         (b'{"topicConfigTable": {"a": 1}}', "$.topicConfigTable.a: expected an object, got 1"),
+        (b'{"topicConfigTable": {}} {"topicConfigTable": {}}', "$: is no JSON: extra data: line 1 column 26"),
+        (b'{"topicConfigTable": {"\\ud800": 1}}', '$.topicConfigTable["\\ud800"]: expected an object, got 1'),
+        (
+            b'{"topicConfigTable": {"a": {"topicName": "\\ud800"}}}',
+            "$.topicConfigTable.a.topicName: '\\ud800' cannot be written as UTF-8",
+        ),
+        (
+            b'{"topicConfigTable": {"a": {"topicName": "a", "perm": ' + b"9" * 5000 + b"}}}",
+            "$: is no JSON: a number too long: line 1 column 28",
+        ),
         (b'{"topicConfigTable": {}, "dataVersion": 7}', "$.dataVersion: expected an object, got 7"),
     ],
 )
@@ -121,6 +177,32 @@ def test_a_file_that_is_cut_off_says_where() -> None:
 def test_no_part_of_a_file_passes_for_the_file(length: int) -> None:
     with pytest.raises(TopicsInvalid):
         parse(REAL_TOPICS[:length])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*TOPIC_FIELDS, "other"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+            lambda inner: (
+                st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+            ),
+        ),
+    ),
+    st.booleans(),
+)
+def test_any_value_of_a_field_is_understood_or_a_problem_with_a_place(
+    fields: dict[str, Any], known: Any
+) -> None:
+    previous = parse(as_written({"t": {}})).topics if known else None
+    content = json.dumps({"topicConfigTable": {"t": {"topicName": "t"} | fields}}).encode()
+    found: tuple[str, ...] = ()
+    try:
+        assert len(parse(content, previous=previous).topics) == 1
+    except TopicsInvalid as error:
+        found = error.problems
+        assert found
+    assert all(problem.startswith("$") for problem in found)
 
 
 @given(st.binary(max_size=200) | st.integers(1, len(REAL_TOPICS)).map(lambda at: REAL_TOPICS[at:]))

@@ -38,7 +38,8 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["agent"], ["topics"]])
 def test_without_any_extra_the_command_names_its_own_in_one_line(arguments: list[str]) -> None:
-    blocked = "import sys; sys.modules.update(click=None, rich=None, watchfiles=None, javaproperties=None)"
+    missing = "click=None, rich=None, watchdog=None, javaproperties=None, h11=None"
+    blocked = f"import sys; sys.modules.update({missing})"
     done = run_python(f"{blocked}; from sharedroutes.cli.main import main; main()", *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -49,7 +50,7 @@ def test_the_list_of_commands_is_printed_without_importing_any() -> None:
     program = (
         "import sys; from sharedroutes.cli.main import main\n"
         "try: main()\n"
-        "finally: print([name for name in ('redis', 'orjson', 'rich', 'watchfiles') if name in sys.modules])"
+        "finally: print([name for name in ('redis', 'orjson', 'rich', 'watchdog') if name in sys.modules])"
     )
     done = run_python(program, "--help")
     assert done.returncode == 0, done.stderr
@@ -79,8 +80,8 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
     ("name", "missing", "extra"),
     [
         ("agent", "javaproperties", "agent"),
-        ("agent", "watchfiles", "agent"),
-        ("demo", "watchfiles", "agent"),
+        ("agent", "watchdog", "agent"),
+        ("demo", "watchdog", "agent"),
         ("demo", "rich", "cli"),
         ("routes", "rich", "cli"),
     ],

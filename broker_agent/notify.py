@@ -1,0 +1,80 @@
+"""Tells systemd how the process is doing: sd_notify(3), a datagram to the socket that it names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["Notifier"]
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+
+
+class Notifier:
+    """Sends to the socket in NOTIFY_SOCKET; without one it does nothing.
+
+    A message that cannot be sent is reported once: the manager of services then sees to the consequences.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        path = environment.get("NOTIFY_SOCKET", "")
+        if path and path[0] not in "/@":
+            _LOG.warning(
+                "NOTIFY_SOCKET: %r is neither a path nor an abstract socket: systemd is told nothing", path
+            )
+            path = ""
+        self._address = f"\0{path[1:]}" if path.startswith("@") else path
+        self._status = ""
+        self._complained = False
+        self.watchdog_s = _watchdog_s(environment) if path else None
+        """So often systemd wants to hear of progress; None = it does not."""
+
+    def ready(self) -> None:
+        """Say that the process works, at its start and after a reload."""
+        self._send("READY=1")
+
+    def reloading(self) -> None:
+        """Say that settings are being read anew; `ready` ends it."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """Say that the process is about to end."""
+        self._send("STOPPING=1")
+
+    def progress(self) -> None:
+        """Say that the process is not stuck."""
+        if self.watchdog_s is not None:
+            self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        """Give the line that `systemctl status` shows; the same one is sent once."""
+        line = " ".join(text.split())
+        if line != self._status:
+            self._status = line
+            self._send(f"STATUS={line}")
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.settimeout(0)  # a manager that does not read must not stop the agent
+                sender.connect(self._address)
+                sender.sendall(message.encode())
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                _LOG.warning("NOTIFY_SOCKET: systemd cannot be told %s: %s", message.partition("=")[0], error)
+
+
+def _watchdog_s(environment: Mapping[str, str]) -> float | None:
+    """Return the interval of the watchdog if it is meant for this process (sd_watchdog_enabled(3))."""
+    process = environment.get("WATCHDOG_PID", "")
+    text = environment.get("WATCHDOG_USEC", "")
+    if process not in ("", str(os.getpid())) or not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text) / 1_000_000 or None

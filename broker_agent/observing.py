@@ -1,0 +1,163 @@
+"""Watches a broker from all sides: its connection, role and topics, and the address that clients are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from ..registry import DataVersion, InvalidInput, TopicConfig
+from ..registry.aiotasks import end
+from . import advertised, broker_link, roles
+from .broker_conf import host_and_port
+from .config import AgentConfig, TopicsFrom
+from .events import BrokerUp, Event, RoleFound, Say
+from .probing import Rules, Verdict
+from .roles import PermissionFound, RoleEvent
+from .sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
+
+__all__ = ["Observers"]
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+
+T = TypeVar("T")
+
+
+class Observers:
+    """Tells `take` what is found, one thing at a time; each watch goes on until `run` is cancelled."""
+
+    def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event | Say], None]) -> None:
+        self.advice = ""
+        """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
+
+        self._config = config
+        """As it was given, but for the address of the broker, which may change."""
+
+        self._told = config.broker.address
+        """What clients are told; the broker itself says it where its role is elected."""
+
+        self._rng = rng
+        self._take = take
+        self._again = asyncio.Event()
+        self._choice = choose(config)
+        self._remote = RemoteTopics(
+            *host_and_port(config.probe_address),
+            broker_permission=config.broker_permission,
+            recheck_s=config.recheck_s,
+            rng=rng,
+            silence=logging.DEBUG if self._choice.source is TopicsFrom.AUTO else logging.ERROR,
+        )
+        self._topics = self._source_of(self._choice.source)
+
+    @property
+    def source(self) -> str:
+        """Where the topics come from at the moment, and why."""
+        config, kind, why = self._config, self._choice.source, self._config.topics_why or self._choice.why
+        path = config.topics_path
+        if isinstance(self._topics, FreshTopics) and self._topics.asks:
+            kind, why = TopicsFrom.BROKER, f"it has not written {path} yet, which is read from then on"
+        match kind:
+            case TopicsFrom.PROGRAM:
+                return f"{kind}: {why}"
+            case TopicsFrom.BROKER:
+                return f"{kind}: asking {config.probe_address} for its topics: {why}"
+        return f"{TopicsFrom.FILES}: reading {path}: {why}"
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            self._again.clear()
+            async with asyncio.TaskGroup() as group:
+                watches = [group.create_task(watch) for watch in self._watches()]
+                await self._again.wait()
+                await end(*watches)
+
+    def restart(self) -> None:
+        """Look at everything anew, now."""
+        self._again.set()
+
+    def take_topics(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
+        """Take the topics that the program tells; raises InvalidInput."""
+        if not isinstance(self._topics, ProgramTopics):
+            raise InvalidInput(f"topics: they are not told by the program: {self.source}")
+        self._topics.give(topics, version)
+
+    def _source_of(self, kind: TopicsFrom) -> TopicSource:
+        config = self._config
+        permission = config.broker_permission
+        if kind is TopicsFrom.BROKER:
+            return self._remote
+        if kind is TopicsFrom.PROGRAM or config.topics_path is None:
+            return ProgramTopics(broker_permission=permission)
+        files = FileTopics(config.topics_path, broker_permission=permission, recheck_s=config.recheck_s)
+        return files if kind is TopicsFrom.FILES else FreshTopics(config.topics_path, files, self._remote)
+
+    def _watches(self) -> list[Coroutine[None, None, None]]:
+        config = self._config
+        findings = advertised.findings(self._told, config.probe_address, store_url=config.redis_url)
+        return [
+            _each(self._link(), self._take_verdict),
+            self._follow_roles(),
+            _each(roles.addresses(config), self._move),
+            _each(self._topics.found(), self._take),
+            _each(findings, self._advise),
+        ]
+
+    def _link(self) -> AsyncGenerator[Verdict, None]:
+        config = self._config
+        rules = Rules(
+            attempts=config.probe_attempts,
+            check_s=config.hang_check_s,
+            deadline_s=config.hang_deadline_s,
+            failures=config.hang_failures,
+            successes=config.hang_successes,
+        )
+        host, port = host_and_port(config.probe_address)
+        return broker_link.verdicts(host, port, rules, deadline_s=config.probe_deadline_s, rng=self._rng)
+
+    def _take_verdict(self, verdict: Verdict) -> None:
+        if isinstance(verdict, BrokerUp):
+            self._remote.wake()
+        self._take(verdict)
+
+    async def _follow_roles(self) -> None:
+        async with aclosing(roles.roles(self._config)) as found:
+            async for event in found:
+                await self._take_role(event)
+
+    async def _take_role(self, event: RoleEvent) -> None:
+        match event:
+            case PermissionFound(broker_permission):
+                loaded = await self._topics.permit(broker_permission)
+                if loaded is not None:
+                    self._take(loaded)
+                return
+            case RoleFound(broker) if broker.address != self._told:
+                self._told, self.advice = broker.address, ""
+                self.restart()
+                # A broker that was asked is where it was asked, whatever address it says.
+                if not self._config.elected:
+                    self._move(broker.address)
+        self._take(event)
+
+    def _move(self, address: str) -> None:
+        """Look for the broker at this address, unless the operator has named one."""
+        config = self._config
+        self._config = replace(config, broker=replace(config.broker, address=address))
+        self._remote.move(*host_and_port(self._config.probe_address))
+        self.restart()
+
+    def _advise(self, found: str | None) -> None:
+        self.advice = found or ""
+        if found is not None:
+            _LOG.warning("%s: %s", self._config.broker.broker_name, found)
+
+
+async def _each(found: AsyncGenerator[T, None], take: Callable[[T], None]) -> None:
+    async with aclosing(found):
+        async for item in found:
+            take(item)

@@ -1,0 +1,71 @@
+"""Makes the settings of one broker's agent from what was said of it and from its broker.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from ...registry import RegistryConfig
+from .. import broker_conf
+from ..broker_conf import BrokerConf
+from ..config import AgentConfig, TopicsFrom
+from ..configuring import agent_config
+from .options import OPTIONS
+from .sidecar_config import AwaitedBroker, BrokerSettings, Value
+
+__all__ = ["settings_of", "twins"]
+
+
+def settings_of(
+    values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
+) -> BrokerSettings | AwaitedBroker:
+    """Return what the values and the broker.conf make; raises InvalidInput with what is wrong there."""
+    path = values["broker_conf"].value
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        # Not there, or not for us: whoever puts it there may be started after the agent.
+        why = f"{path}: cannot be read: {error.strerror}"
+        return AwaitedBroker(values, why, partial(settings_of, values, redis_url, registry))
+    conf = broker_conf.read(
+        path,
+        address=values["broker_address"].value,
+        zone=values["zone"].value,
+        overrides=values["overrides"].value,
+    )
+    return BrokerSettings(values, _config(conf, values, redis_url, registry))
+
+
+def _config(
+    conf: BrokerConf, values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
+) -> AgentConfig:
+    return agent_config(
+        conf,
+        topics_path=values["topics"].value,
+        broker_conf_path=values["broker_conf"].value,
+        advertised=values["broker_address"].value,
+        zone=values["zone"].value,
+        overrides=values["overrides"].value,
+        topics_from=TopicsFrom(values["topics_from"].value),
+        probe=values["probe"].value,
+        redis_url=redis_url,
+        registry=registry,
+        **{option.key: values[option.key].value for option in OPTIONS if option.each_broker},
+    )
+
+
+def twins(configs: Iterable[AgentConfig]) -> list[str]:
+    """Return what is wrong where two are the same broker: a sentence each."""
+    seen: dict[tuple[str, int], AgentConfig] = {}
+    found = []
+    for config in configs:
+        broker = config.broker
+        if config.elected:
+            continue
+        first = seen.setdefault((broker.broker_name, broker.broker_id), config)
+        if first is not config:
+            found.append(
+                f"{config.broker_conf_path}: is {broker.broker_name}:{broker.broker_id}, "
+                f"as is {first.broker_conf_path}"
+            )
+    return found

@@ -1,0 +1,95 @@
+"""Writes settings as an agent.toml that says of each value where it came from, with passwords masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+import orjson
+
+from .options import OPTIONS, Kind, Option, Section, of
+from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
+
+__all__ = ["as_toml", "masked"]
+
+_MASK: Final = "***"
+_USER_AND_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@:]*):([^/?#]*)@")
+_OPTION: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")
+_SECRETS: Final = frozenset(("password", "sentinel_password"))
+
+
+def masked(url: str) -> str:
+    """Return a store URL with *** in place of the passwords."""
+    return _OPTION.sub(_masked_option, _USER_AND_PASSWORD.sub(rf"\1:{_MASK}@", url))
+
+
+def _masked_option(option: re.Match[str]) -> str:
+    is_secret = unquote_plus(option[2]).strip().lower() in _SECRETS
+    return option[1] + _MASK if is_secret else option[0]
+
+
+def as_toml(config: SidecarConfig) -> str:
+    """Return the settings that count; what a broker.conf says stands there as a comment."""
+    return "\n".join(_lines(config)) + "\n"
+
+
+def _lines(config: SidecarConfig) -> Iterator[str]:
+    for section in (Section.STORE, Section.AGENT):
+        yield f"[{section}]"
+        for option in OPTIONS:
+            if option.section is section:
+                yield _line(option, config.values[option.key], config)
+        yield ""
+    brokers: tuple[BrokerSettings | AwaitedBroker, ...] = (*config.brokers, *config.awaited)
+    for broker in brokers:
+        yield from _broker(broker, config)
+        yield ""
+
+
+def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> Iterator[str]:
+    yield "[[broker]]"
+    for option in of(Section.BROKER).values():
+        value = broker.values[option.key]
+        inherited = option.each_broker and value == config.values[option.key]
+        if not inherited and value.value not in (None, "", {}):
+            yield _line(option, value, config)
+    if isinstance(broker, AwaitedBroker):
+        yield f"# {' '.join(broker.why.split())}"
+        return
+    for name, said in _of_broker_conf(broker).items():
+        yield f"# {name} = {_toml(said)}  # {broker.config.broker_conf_path}"
+
+
+def _of_broker_conf(broker: BrokerSettings) -> Mapping[str, str]:
+    config = broker.config
+    said = {
+        "brokerName": config.broker.broker_name,
+        "brokerId": "elected while it runs" if config.elected else str(config.broker.broker_id),
+        "brokerClusterName": config.broker.cluster,
+        "brokerPermission": str(config.broker_permission),
+    }
+    if broker.values["broker_address"].is_default:
+        said["broker_address"] = config.broker.address
+    if broker.values["topics"].is_default:
+        said["topics"] = str(config.topics_path)
+    return said
+
+
+def _line(option: Option, value: Value, config: SidecarConfig) -> str:
+    shown: Any = masked(value.value) if option.kind is Kind.URL else value.value
+    place = value.place
+    if option.key == "call_deadline_s" and value.is_default and shown != config.registry.call_deadline_s:
+        shown, place = config.registry.call_deadline_s, "default: at most heartbeat_s"
+    return f"{option.key} = {_toml(shown)}  # {place}"
+
+
+def _toml(value: Any) -> str:
+    """Return a string, a number or a table of them as TOML writes it."""
+    if isinstance(value, str | Path):
+        return orjson.dumps(str(value)).decode().replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(said)}" for key, said in value.items()) + " }"
+    return repr(value)

@@ -1,0 +1,221 @@
+"""`agent-ctl`: asks a running agent process how it is, and tells it what to do, over its HTTP port."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+import click
+
+__all__ = ["DEFAULT_HTTP", "agent_ctl"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_HTTP: Final = "127.0.0.1:9877"
+"""As of the agent, which is not imported for it: this has to be quick enough for a health check."""
+
+_ANSWER_S: Final = 5.0
+_POLL_S: Final = 0.2
+_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what is asked instead
+_OUT: Final = frozenset(("paused", "stopping"))
+"""Phases in which a broker is to be out of the registry because somebody wanted that."""
+
+
+class _Unanswered(click.ClickException):
+    """Nobody answers, or not as an agent does."""
+
+    exit_code = 1
+
+
+@click.group("agent-ctl")
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    default=DEFAULT_HTTP,
+    envvar="SHAREDROUTES_HTTP",
+    show_envvar=True,
+    show_default=True,
+    help="Where the agent serves HTTP.",
+)
+@click.pass_context
+def agent_ctl(context: click.Context, address: str) -> None:
+    """Ask a running agent how it is, and tell it what to do.
+
+    Exit status: 0 = done, or yes; 1 = no, or the agent does not answer; 2 = wrong usage.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
+        raise click.BadParameter(
+            f"{address!r} is not host:port with a port within 1..65535", param_hint="--http"
+        )
+    context.obj = _Agent(_WILDCARDS.get(host, host), int(port))
+
+
+def _one_broker(command: F) -> F:
+    return click.option(
+        "--broker",
+        metavar="NAME",
+        callback=_not_empty,
+        help="Only this broker, as broker-a or broker-a:0.  [default: all]",
+    )(command)
+
+
+def _not_empty(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty name: somebody has meant one broker, and it would mean all of them."""
+    if value == "":
+        raise click.BadParameter("is empty: leave it out to mean all brokers")
+    return value
+
+
+@agent_ctl.command()
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def status(agent: _Agent, output: str) -> None:
+    """Print what the agent is doing."""
+    page = agent.ask("GET", "/status")
+    if output == "json":
+        click.echo(page, nl=False)
+        return
+    found = json.loads(page)
+    click.echo(
+        f"sharedroutes {found['version']}, up for {found['uptime_s']:.0f} s, store {found['store']['url']}"
+    )
+    for why in found["awaited"]:
+        click.echo(why)
+    for broker in found["brokers"]:
+        click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {_facts(broker)}")
+        for trouble in filter(
+            None, (broker["why_gone"], broker["trouble"], broker["advice"], broker["stuck"])
+        ):
+            click.echo(f"  {trouble}")
+
+
+@agent_ctl.command()
+@click.pass_obj
+def health(agent: _Agent) -> None:
+    """Exit with 0 when the process works, else with 1."""
+    click.echo(agent.ask("GET", "/healthz"), nl=False)
+
+
+@agent_ctl.command()
+@click.pass_obj
+def ready(agent: _Agent) -> None:
+    """Exit with 0 when every broker is served or on standby, else with 1."""
+    click.echo(agent.ask("GET", "/readyz"), nl=False)
+
+
+@agent_ctl.command()
+@_one_broker
+@click.option(
+    "--after", "wait_s", type=click.FloatRange(0, 86_400), metavar="SECONDS", help="The wait between."
+)
+@click.option(
+    "--wait", "timeout_s", type=click.FloatRange(0), metavar="SECONDS", help="Until it is done; at most."
+)
+@click.pass_obj
+def drain(agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: float | None) -> None:
+    """Take the write permission of brokers away, wait, and take them out of the registry until a resume."""
+    names = agent.control("drain", broker, {} if wait_s is None else {"wait_s": wait_s})
+    if timeout_s is not None:
+        agent.until_out(names, timeout_s)
+
+
+@agent_ctl.command()
+@_one_broker
+@click.pass_obj
+def pause(agent: _Agent, broker: str | None) -> None:
+    """Take brokers out of the registry at once, until a resume."""
+    agent.control("pause", broker, {})
+
+
+@agent_ctl.command()
+@_one_broker
+@click.pass_obj
+def resume(agent: _Agent, broker: str | None) -> None:
+    """Let brokers come back after a drain or a pause."""
+    agent.control("resume", broker, {})
+
+
+@agent_ctl.command()
+@click.pass_obj
+def reload(agent: _Agent) -> None:
+    """Let the agent read all its files anew; exit with 1 when something could not be applied."""
+    problems = json.loads(agent.ask("POST", "/reload"))["problems"]
+    for problem in problems:
+        click.echo(problem)
+    sys.exit(1 if problems else 0)
+
+
+class _Agent:
+    """Speaks to one agent process."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+
+    def ask(self, method: str, path: str) -> str:
+        """Return what is answered; end with 1 when nobody answers, or with anything but a success."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_S)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            what = str(error) or type(error).__name__
+            raise _Unanswered(f"no agent answers at {self._host}:{self._port}: {what}") from error
+        finally:
+            connection.close()
+        if not http.client.OK <= answer.status < http.client.MULTIPLE_CHOICES:
+            raise _Unanswered(body.rstrip() or f"{answer.status} {answer.reason}")
+        return body
+
+    def control(self, action: str, broker: str | None, parameters: dict[str, Any]) -> list[str]:
+        """Tell the agent to do something; return the names of the brokers that it concerns."""
+        query = urlencode({**({"broker": broker} if broker else {}), **parameters})
+        names: list[str] = json.loads(self.ask("POST", f"/{action}?{query}"))["brokers"]
+        click.echo(f"{action}: {', '.join(names)}")
+        return names
+
+    def until_out(self, names: Iterable[str], timeout_s: float) -> None:
+        """Wait until brokers are out of the registry; end with 1 after the time."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            brokers = json.loads(self.ask("GET", "/status"))["brokers"]
+            found = [one for name in names for one in _named(name, brokers)]
+            waiting = [one for one in found if not _is_out(one)]
+            if not waiting:
+                return
+            if time.monotonic() >= deadline_s:
+                left = ", ".join(f"{one['name']} {one['phase']}" for one in waiting)
+                raise _Unanswered(f"not out of the registry within {timeout_s:g} s: {left}")
+            time.sleep(_POLL_S)
+
+
+def _named(name: str, brokers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the broker of that name, or those with another id by now: an election may have changed it."""
+    same = [one for one in brokers if one["name"] == name]
+    same = same or [one for one in brokers if _without_id(one["name"]) == _without_id(name)]
+    if not same:
+        raise _Unanswered(f"{name}: the agent does not keep it any more: nobody can tell whether it is out")
+    return same
+
+
+def _without_id(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def _is_out(broker: dict[str, Any]) -> bool:
+    return broker["phase"] in _OUT and not broker["may_be_served"]
+
+
+def _facts(broker: dict[str, Any]) -> str:
+    heartbeat_s = broker["last_heartbeat_s"]
+    heartbeat = "no heartbeat yet" if heartbeat_s is None else f"heartbeat {heartbeat_s:.1f} s ago"
+    return f"{broker['role']}, {broker['topics']} topics, {heartbeat}"

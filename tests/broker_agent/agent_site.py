@@ -1,0 +1,104 @@
+"""A broker process, its files and its agent process, and the registry as others see it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final, Self
+
+from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
+from tests.broker_agent.stand_ins import BrokerProcess
+from tests.support import wait_until
+
+__all__ = ["PATIENT", "RUN", "AgentProcess", "Site"]
+
+PATIENT: Final = """
+from sharedroutes.broker_agent import logs
+
+logs._LAST_WORDS_S = 30.0  # the thread that writes may be slow
+"""
+RUN: Final = """
+from sharedroutes.broker_agent.command import agent_command
+
+agent_command()
+"""
+
+
+class AgentProcess:
+    """`python -m sharedroutes.broker_agent`, and what it says."""
+
+    def __init__(self, folder: Path, *arguments: str, program: str = "", **environment: str) -> None:
+        self._log_path = folder / "agent.log"
+        how = ("-c", program) if program else ("-m", "sharedroutes.broker_agent")
+        command = (sys.executable, *how, *arguments)
+        with self._log_path.open("wb") as log:
+            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def log(self) -> str:
+        """Return what it has said so far."""
+        return self._log_path.read_text()
+
+    def until_said(self, text: str) -> None:
+        wait_until(lambda: text in self.log(), timeout_s=30.0, description=f"the agent says {text!r}")
+
+    def http(self) -> str:
+        """Return where it serves HTTP."""
+        self.until_said("HTTP at ")
+        address: str = re.findall(r"HTTP at (\S+)", self.log())[0]
+        return address
+
+    def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `sharedroutes agent-ctl` for it."""
+        command = (sys.executable, "-m", "sharedroutes.cli", "agent-ctl", "--http", self.http(), *words)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal; return the exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(30.0)
+
+
+class Site:
+    """A broker process, its files, a server, and the registry as others see it."""
+
+    def __init__(self, folder: Path, server: EmbeddedServer, broker: BrokerProcess) -> None:
+        self.folder, self.server, self.broker = folder, server, broker
+        self.conf = folder / "broker.conf"
+        self.topics = folder / "store" / "config" / "topics.json"
+        self.url = server.url
+
+    def agent(self, *arguments: str, program: str = RUN, **environment: str) -> AgentProcess:
+        """Start an agent with heartbeats of 0.2 s, which serves HTTP at any port, and ends without haste."""
+        usual = ("--broker-conf", str(self.conf), "--redis", self.url, "--heartbeat", "0.2")
+        patient = ("--stop-deadline", "25", "--http", "127.0.0.1:0")
+        return AgentProcess(
+            self.folder, *usual, *patient, *arguments, program=PATIENT + program, **environment
+        )
+
+    def served(self, topic: str = "orders") -> str | None:
+        """Return the address of the live master that holds a topic."""
+        with RouteStore.from_url(self.url) as store:
+            try:
+                route = store.routes([topic]).get(topic)
+            except StoreUnavailable:
+                return None
+            return route.broker_datas[0].master_address if route else None
+
+    def until_served(self, topic: str = "orders") -> None:
+        wait_until(lambda: self.served(topic), timeout_s=30.0, description=f"{topic} is served")
+
+    def until_gone(self) -> None:
+        """Wait less than the usual lease of 15 s."""
+        wait_until(lambda: not self.served(), timeout_s=12.0, description="orders is not served")

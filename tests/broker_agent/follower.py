@@ -1,0 +1,63 @@
+"""Follows a source of topics, or of roles, and remembers what it told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Generic, TypeVar
+
+from sharedroutes.broker_agent.events import Say, TopicsLoaded
+from sharedroutes.registry import TopicConfig
+from tests.support import await_until
+
+__all__ = ["Told", "following", "tables"]
+
+T = TypeVar("T")
+
+
+class Told(Generic[T]):
+    """Everything that was told so far."""
+
+    def __init__(self) -> None:
+        self.all: list[T] = []
+        self.ticks = 0
+        """Of 10 ms in which the event loop was free."""
+
+    def said(self) -> list[str]:
+        """Return what an operator was told."""
+        return [one.text for one in self.all if isinstance(one, Say)]
+
+    async def until(self, reached: Callable[[list[T]], object], description: str) -> None:
+        """Wait until a condition holds for what was told."""
+        await await_until(lambda: reached(self.all), timeout_s=30.0, description=f"{description}: {self.all}")
+
+
+@asynccontextmanager
+async def following(found: AsyncGenerator[T, None]) -> AsyncIterator[Told[T]]:
+    """Follow in the background for as long as the block lasts."""
+    told: Told[T] = Told()
+
+    async def follow() -> None:
+        async with aclosing(found):
+            async for one in found:
+                told.all.append(one)
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            told.ticks += 1
+
+    tasks = [asyncio.create_task(follow()), asyncio.create_task(tick())]
+    try:
+        yield told
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def tables(told: list[TopicsLoaded | Say]) -> list[Mapping[str, TopicConfig]]:
+    """Return the topics of all the tables that were told."""
+    return [one.file.topics for one in told if isinstance(one, TopicsLoaded)]

@@ -1,0 +1,90 @@
+"""The brokers of one host and their agent process, in the event loop of a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sharedroutes.broker_agent.settings import SidecarConfig, load
+from sharedroutes.broker_agent.sidecar import Sidecar
+from sharedroutes.broker_agent.status import Phase
+from sharedroutes.registry import AsyncRouteStore
+from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.stand_ins import ListeningBroker
+from tests.support import await_until
+
+__all__ = ["BASICS", "Host", "phases", "until_phase"]
+
+BASICS: Final = "heartbeat_s = 0.1\nrecheck_s = 0.05\nhttp = '127.0.0.1:0'\n"
+
+
+class Host:
+    """Two brokers that live, their files, an agent.toml, and the registry as others see it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        self.brokers = {"a": ListeningBroker(), "b": ListeningBroker()}
+        self.store = AsyncRouteStore.from_url(url)
+
+    async def start(self) -> None:
+        for name, broker in self.brokers.items():
+            await broker.start()
+            self.conf(name)
+            put(self.folder / name / "config" / "topics.json", topics_json(f"orders-{name}"))
+
+    def conf(self, name: str, *lines: str) -> None:
+        """Write a broker.conf."""
+        text = "\n".join(
+            (
+                f"brokerName=broker-{name}",
+                "brokerIP1=127.0.0.1",
+                f"listenPort={self.brokers[name].port}",
+                f"storePathRootDir={self.folder / name}",
+                *lines,
+            )
+        )
+        (self.folder / f"{name}.conf").write_text(text + "\n")
+
+    def toml(self, *brokers: str, agent: str = BASICS, lease_ttl_s: int = 15) -> None:
+        """Write the agent.toml for some of the brokers."""
+        tables = "".join(f'[[broker]]\nbroker_conf = "{name}.conf"\n' for name in brokers)
+        text = f'[store]\nurl = "{self.url}"\nlease_ttl_s = {lease_ttl_s}\n[agent]\n{agent}{tables}'
+        (self.folder / "agent.toml").write_text(text)
+
+    def load(self) -> SidecarConfig:
+        return load({"--config": str(self.folder / "agent.toml")}, {})
+
+    @asynccontextmanager
+    async def running(self, *brokers: str, **rest: Any) -> AsyncIterator[Sidecar]:
+        """Run the process for some of the brokers."""
+        self.toml(*brokers)
+        sidecar = Sidecar(self.load(), **{"reread": self.load, "environment": {}, **rest})
+        task = asyncio.create_task(sidecar.run())
+        try:
+            yield sidecar
+        finally:
+            sidecar.stop()
+            await task
+
+    async def topics(self) -> set[str]:
+        """Return what live brokers hold."""
+        return set(await self.store.topics())
+
+    async def until_topics(self, *names: str) -> None:
+        async def served() -> bool:
+            return await self.topics() == set(names)
+
+        await await_until(served, timeout_s=10.0, description=f"{names} are served")
+
+
+def phases(sidecar: Sidecar) -> dict[str, Phase]:
+    return {one.agent.name: one.agent.phase for one in sidecar.status().brokers}
+
+
+async def until_phase(sidecar: Sidecar, name: str, phase: Phase) -> None:
+    await await_until(
+        lambda: phases(sidecar).get(name) is phase, timeout_s=10.0, description=f"{name} is {phase}"
+    )

@@ -1,0 +1,259 @@
+"""The agent through changes of the broker's role, and what an operator or a program asks of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+
+from sharedroutes.broker_agent import BrokerAgent, Phase
+from sharedroutes.broker_agent.config import TopicsFrom
+from sharedroutes.registry import (
+    Broker,
+    BrokerData,
+    DataVersion,
+    InvalidInput,
+    RegistryConfig,
+    TopicConfig,
+)
+from tests.broker_agent.data_files import put, rewrite, topics_json
+from tests.broker_agent.speaking_broker import SpeakingBroker
+from tests.broker_agent.world import World, running, times
+from tests.support import await_until
+
+GROUP: Final = "brokerName=broker-a\n"
+
+
+async def members(world: World) -> dict[int, str]:
+    """Return the live replicas of the group."""
+    group = await world.store.member_group("broker-a")
+    return dict(group.broker_addrs) if group else {}
+
+
+async def group(world: World) -> BrokerData | None:
+    return await world.store.member_group("broker-a")
+
+
+async def until_members(world: World, expected: dict[int, str]) -> None:
+    async def reached() -> bool:
+        return await members(world) == expected
+
+    await await_until(reached, timeout_s=30.0, description=f"the replicas are {expected}")
+
+
+def become(broker: SpeakingBroker, broker_id: int) -> None:
+    """Let a broker in controller mode have a role."""
+    host, _, port = broker.address.rpartition(":")
+    role = "SLAVE" if broker_id else "SYNC_MASTER"
+    broker.settings = {
+        "brokerName": "broker-a",
+        "brokerIP1": host,
+        "listenPort": port,
+        "enableControllerMode": "true",
+        "enableSlaveActingMaster": "true",
+        "brokerId": str(broker_id),
+        "brokerRole": role,
+    }
+
+
+@asynccontextmanager
+async def electing(world: World) -> AsyncIterator[SpeakingBroker]:
+    """Run a broker in controller mode, which has no role yet, and its agent."""
+    async with SpeakingBroker() as broker:
+        broker.create("orders")
+        become(broker, -1)
+        config = world.config(
+            broker=Broker("broker-a", broker.address),
+            elected=True,
+            topics_from=TopicsFrom.BROKER,
+            advertised=broker.address,
+            probe=broker.address,
+        )
+        async with BrokerAgent(config):
+            yield broker
+
+
+async def test_a_broker_is_registered_as_what_it_was_elected_to_be(world: World) -> None:
+    async with electing(world) as broker:
+        for broker_id in (2, 0, 1):
+            become(broker, broker_id)
+            await until_members(world, {broker_id: broker.address})
+            await world.until_served(orders=4)
+    assert await members(world) == {}
+
+
+async def test_a_broker_that_lost_its_role_is_told_to_nobody(world: World) -> None:
+    async with electing(world) as broker:
+        become(broker, 0)
+        await until_members(world, {0: broker.address})
+        become(broker, -1)
+        await until_members(world, {})
+
+
+async def test_a_broker_conf_that_makes_a_slave_of_a_master_is_followed(world: World) -> None:
+    put(world.conf_path, GROUP.encode())
+    config = world.config(broker_conf_path=world.conf_path, advertised=world.address)
+    async with running(config):
+        await until_members(world, {0: world.address})
+        rewrite(world.conf_path, (GROUP + "brokerRole=SLAVE\nbrokerId=3\n").encode())
+        await until_members(world, {3: world.address})
+
+
+async def test_topics_are_read_from_a_broker_that_keeps_them_to_itself(world: World) -> None:
+    async with SpeakingBroker() as broker:
+        broker.create("orders")
+        config = world.config(
+            broker=Broker("broker-a", broker.address), topics_from=TopicsFrom.BROKER, recheck_s=0.05
+        )
+        async with BrokerAgent(config) as agent:
+            await world.until_served(orders=4)
+            broker.create("payments")
+            await world.until_served(orders=4, payments=4)
+            assert agent.source.startswith("broker: asking 127.0.0.1:")
+
+
+async def test_a_broker_that_hangs_is_withdrawn_until_it_answers_again(world: World) -> None:
+    async with SpeakingBroker() as broker:
+        config = world.config(
+            broker=Broker("broker-a", broker.address), hang_check_s=0.05, hang_deadline_s=0.2
+        )
+        async with BrokerAgent(config):
+            await world.until_served(orders=4)
+            broker.hang()
+            await world.until_served()
+            broker.wake()
+            await world.until_served(orders=4)
+
+
+async def test_a_drained_broker_is_not_written_to_and_then_not_there_until_it_is_resumed(
+    world: World,
+) -> None:
+    async with BrokerAgent(world.config()) as agent:
+        await agent.until(Phase.SERVING)
+        agent.drain(wait_s=600.0)
+
+        async def unwritable() -> bool:
+            found = await group(world)
+            return found is not None and found.wiped
+
+        await await_until(unwritable, description="nobody writes to it")
+        assert (await agent.until(Phase.DRAINING)).phase is Phase.DRAINING
+        agent.resume()
+        await await_until(lambda: agent.status().phase is Phase.SERVING, description="it is called off")
+        agent.drain(wait_s=0.0)
+        await agent.until(Phase.PAUSED)
+        await until_members(world, {})
+        agent.resume()
+        await agent.until(Phase.SERVING)
+
+        async def writable() -> bool:
+            found = await group(world)
+            return found is not None and not found.wiped
+
+        await await_until(writable, description="producers may write again")
+
+
+async def test_a_broker_that_an_operator_wiped_is_still_wiped_after_a_drain(world: World) -> None:
+    async with BrokerAgent(world.config()) as agent:
+        await agent.until(Phase.SERVING)
+        await world.store.admin.wipe_write_perm("broker-a")
+        agent.drain(wait_s=0.0)
+        await agent.until(Phase.PAUSED)
+        await until_members(world, {})
+        agent.resume()
+        await until_members(world, {0: world.address})
+        found = await group(world)
+        assert found is not None
+        assert found.wiped
+
+
+async def test_a_paused_broker_is_out_at_once_and_stays_out_whatever_its_files_say(world: World) -> None:
+    async with BrokerAgent(world.config()) as agent:
+        await agent.until(Phase.SERVING)
+        agent.pause()
+        await world.until_served()
+        rewrite(world.path, topics_json("orders", "more", counter=9))
+        await await_until(lambda: agent.status().topics == 2, description="the file was read")
+        assert await world.topics_served() == {}
+        agent.resume()
+        await world.until_served(orders=4, more=4)
+
+
+async def test_a_program_has_its_broker_registered_for_as_long_as_the_block_lasts(world: World) -> None:
+    async with BrokerAgent(world.config()) as agent:
+        status = await agent.until(Phase.SERVING)
+        assert (status.name, status.topics, status.in_step) == ("broker-a:0", 1, True)
+        assert await world.topics_served() == {"orders": 4}
+    assert await world.topics_served() == {}
+    with pytest.raises(RuntimeError, match="broker-a:0: the agent has ended"):
+        await agent.until(Phase.SERVING)
+
+
+async def test_a_broker_that_knows_its_topics_tells_them_itself(world: World) -> None:
+    config = world.config(topics_path=None)
+    async with BrokerAgent(config) as agent:
+        agent.set_topics([TopicConfig("orders", 2, 2)])
+        await world.until_served(orders=2)
+        agent.set_topics(
+            [TopicConfig("orders", 2, 3), TopicConfig("more", 1, 1)], version=DataVersion(0, 0, 5)
+        )
+        await world.until_served(orders=3, more=1)
+        assert agent.status().version == 5
+        assert agent.source == "program: told by the program that the agent is part of"
+        with pytest.raises(InvalidInput, match="'a' stands twice"):
+            agent.set_topics([TopicConfig("a"), TopicConfig("a")])
+
+
+def test_topics_that_are_read_elsewhere_cannot_be_told(world: World) -> None:
+    with pytest.raises(InvalidInput, match="topics: they are not told by the program: files: reading"):
+        BrokerAgent(world.config()).set_topics([])
+
+
+async def test_who_waits_for_an_agent_that_cannot_begin_is_told(world: World) -> None:
+    with pytest.raises(InvalidInput, match="Redis URL: "):
+        async with asyncio.timeout(30), BrokerAgent(world.config(redis_url="nonsense")) as agent:
+            await agent.until(Phase.SERVING)
+
+
+async def test_a_store_that_is_given_is_used_and_left_open(world: World) -> None:
+    async with BrokerAgent(world.config(redis_url="redis://127.0.0.1:1"), store=world.store) as agent:
+        await agent.until(Phase.SERVING)
+    assert await world.topics_served() == {}
+
+
+async def test_a_reload_looks_at_the_files_at_once(world: World) -> None:
+    later = world.path.parent / "later" / "topics.json"  # in a folder that nobody can watch yet
+    async with BrokerAgent(world.config(topics_path=later, recheck_s=3_600.0)) as agent:
+        await await_until(lambda: agent.status().broker_up, description="the agent looks around")
+        put(later, topics_json("orders", "more"))
+        agent.reload()
+        await world.until_served(orders=4, more=4)
+
+
+async def test_of_two_agents_the_second_serves_when_the_first_has_left(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    other = world.config(
+        broker=Broker("broker-a", "127.0.0.1:1"),
+        probe=world.address,
+        registry=RegistryConfig(lease_ttl_s=600.0),
+    )
+    async with BrokerAgent(other) as first:
+        await first.until(Phase.SERVING)
+        async with BrokerAgent(world.config()) as second:
+            await second.until(Phase.STANDBY)
+            assert await members(world) == {0: "127.0.0.1:1"}
+            first.stop()
+            await second.until(Phase.SERVING)
+            assert await members(world) == {0: world.address}
+    assert times(logs, "is held by 127.0.0.1:1") == 1
+
+
+async def test_an_agent_whose_store_is_gone_leaves_by_its_deadline(world: World) -> None:
+    config = world.config(redis_url="redis://127.0.0.1:1", stop_deadline_s=0.1)
+    async with asyncio.timeout(30):
+        async with BrokerAgent(config) as agent:
+            await agent.until(Phase.REGISTERING)

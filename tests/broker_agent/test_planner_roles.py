@@ -1,0 +1,347 @@
+"""What the planner does when the broker's role changes, and when its operator takes it out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from sharedroutes.broker_agent.events import (
+    Action,
+    BrokerUp,
+    CallFailed,
+    Done,
+    Drain,
+    Event,
+    Heartbeat,
+    HeartbeatAnswered,
+    Pause,
+    Register,
+    Registered,
+    Resume,
+    RoleFound,
+    RoleUnknown,
+    SetWritePerm,
+    Stop,
+    TopicsLoaded,
+    Unregister,
+    Unregistered,
+    WakeAt,
+    Woken,
+    WritePermSet,
+)
+from sharedroutes.broker_agent.status import Phase
+from sharedroutes.registry import LeaseStatus, StaleEpoch, StoreRefused, StoreUnavailable
+from tests.broker_agent.desk import BROKER, FILE, GONE, HEARTBEAT_S, TTL_S, Desk, file_of, held_of
+
+SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)
+MOVED: Final = replace(BROKER, address="10.0.0.9:10911")
+HELD: Final = held_of(FILE)
+TAKE: Final = SetWritePerm("broker-a", allowed=False)
+GIVE_BACK: Final = SetWritePerm("broker-a", allowed=True)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Return a planner whose broker is registered, just now."""
+    desk = Desk()
+    desk.answer(desk.send(BrokerUp(), TopicsLoaded(FILE)))
+    desk.said.clear()
+    return desk
+
+
+def phase(desk: Desk) -> Phase:
+    return desk.planner.status(desk.now).phase
+
+
+def until_call(desk: Desk, kind: type) -> Action:
+    """Answer heartbeats until another call is made; return it."""
+    for _ in range(100):
+        action = desk.actions[0]
+        if isinstance(action, kind):
+            return action
+        if isinstance(action, Heartbeat):
+            desk.send(HeartbeatAnswered(LeaseStatus.OK))
+        else:
+            desk.wait()
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def test_a_demoted_master_is_registered_as_the_slave_it_is_now(desk: Desk) -> None:
+    assert desk.send(RoleFound(SLAVE)) == Register(SLAVE, FILE, None, take_over=True)
+    desk.broker = SLAVE
+    desk.answer(desk.actions[0], epoch=2)
+    assert desk.wait() == Heartbeat(held_of(FILE, 2, broker=SLAVE))
+    assert desk.said == [
+        "broker-a:1: the broker is 1 at 10.0.0.1:10911, it was 0 at 10.0.0.1:10911",
+        "broker-a:1: registered: 10.0.0.1:10911, 1 topics, version 0",
+    ]
+
+
+def test_the_lease_of_a_former_role_is_not_renewed(desk: Desk) -> None:
+    desk.send(RoleFound(SLAVE))
+    desk.send(CallFailed(StoreUnavailable("down")))
+    for _ in range(10):
+        assert isinstance(desk.wait(), Register)
+        desk.send(CallFailed(StoreUnavailable("down")))
+
+
+def test_a_role_that_is_found_again_changes_nothing(desk: Desk) -> None:
+    (wake,) = desk.actions
+    assert desk.send(RoleFound(BROKER)) == wake
+    assert desk.said == []
+
+
+def test_another_address_is_told_only_after_the_old_one_was_taken_back(desk: Desk) -> None:
+    assert desk.send(RoleFound(MOVED)) == Unregister(HELD, "moved to another address")
+    assert desk.send(Unregistered()) == Register(MOVED, FILE, None, take_over=True)
+
+
+def test_a_role_that_changes_while_it_is_registered_is_registered_again(desk: Desk) -> None:
+    newer = file_of("a", "b")
+    desk.send(TopicsLoaded(newer), RoleFound(SLAVE))
+    assert desk.send(Registered(newer, held_of(newer))) == Register(SLAVE, newer, None, take_over=True)
+
+
+def test_a_broker_without_a_role_leaves_until_it_has_one(desk: Desk) -> None:
+    assert desk.send(RoleUnknown("a master is being elected")) == Unregister(HELD, "no role")
+    assert phase(desk) is Phase.BROKER_GONE
+    assert desk.send(Unregistered()) is None
+    assert desk.send(RoleFound(BROKER)) == Register(BROKER, FILE, HELD, take_over=True)
+
+
+def test_a_new_role_ends_the_standby_of_the_former(desk: Desk) -> None:
+    desk.wait()
+    desk.send(HeartbeatAnswered(LeaseStatus.FENCED))
+    assert phase(desk) is Phase.STANDBY
+    assert desk.send(RoleFound(SLAVE)) == Register(SLAVE, FILE, None, take_over=True)
+
+
+def test_a_slave_from_before_acting_masters_brings_no_topics(desk: Desk) -> None:
+    action = desk.send(RoleFound(replace(SLAVE, enable_acting_master=None)))
+    assert isinstance(action, Register)
+    assert action.file.topics == {}
+
+
+def test_a_paused_broker_leaves_at_once_and_comes_back_with_a_resume(desk: Desk) -> None:
+    assert desk.send(Pause()) == Unregister(HELD, "paused")
+    assert desk.send(Unregistered()) is None
+    assert phase(desk) is Phase.PAUSED
+    assert desk.send(TopicsLoaded(file_of("b"))) is None
+    action = desk.send(Resume())
+    assert isinstance(action, Register)
+    assert action.held == HELD
+
+
+def test_a_drained_broker_loses_the_write_permission_then_waits_then_leaves_and_gives_it_back(
+    desk: Desk,
+) -> None:
+    assert desk.send(Drain(12.0)) == TAKE
+    began_s = desk.now
+    desk.send(WritePermSet(changed=True))
+    assert phase(desk) is Phase.DRAINING
+    assert until_call(desk, Unregister) == Unregister(HELD, "drained")
+    assert desk.now == began_s + 12.0
+    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(WritePermSet(changed=True)) is None
+    assert phase(desk) is Phase.PAUSED
+
+
+def test_the_lease_is_renewed_while_a_drain_waits(desk: Desk) -> None:
+    desk.send(Drain(4 * TTL_S), WritePermSet(changed=True))
+    renewed_at_s = desk.now
+    while not isinstance(desk.wait(), Unregister):
+        assert desk.now - renewed_at_s <= HEARTBEAT_S
+        renewed_at_s = desk.now
+        desk.send(HeartbeatAnswered(LeaseStatus.OK))
+
+
+def test_a_write_permission_that_somebody_else_took_is_left_to_them(desk: Desk) -> None:
+    desk.send(Drain(1.0), WritePermSet(changed=False))
+    until_call(desk, Unregister)
+    assert desk.send(Unregistered()) is None
+
+
+def test_a_write_permission_that_was_perhaps_taken_is_given_back(desk: Desk) -> None:
+    desk.send(Drain(1.0), CallFailed(StoreUnavailable("the answer was lost")))
+    assert until_call(desk, SetWritePerm) == TAKE
+    desk.send(WritePermSet(changed=False))  # it was, by the first try
+    until_call(desk, Unregister)
+    assert desk.send(Unregistered()) == GIVE_BACK
+
+
+def test_a_write_permission_that_may_not_be_taken_does_not_keep_the_broker(desk: Desk) -> None:
+    desk.send(Drain(60.0))
+    assert desk.send(CallFailed(StoreRefused("NOPERM"))) == Unregister(HELD, "drained")
+    assert desk.send(Unregistered()) is None
+    assert any("NOPERM" in text for text in desk.said)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_drain_that_is_called_off_gives_back_what_it_took(desk: Desk, taken: bool) -> None:  # noqa: FBT001
+    desk.send(Drain(60.0), WritePermSet(changed=taken))
+    action = desk.send(Resume())
+    assert action == GIVE_BACK if taken else isinstance(action, WakeAt)
+    desk.send(WritePermSet(changed=True))
+    for _ in range(20):
+        assert isinstance(desk.wait(), Heartbeat)
+        desk.send(HeartbeatAnswered(LeaseStatus.OK))
+    assert phase(desk) is Phase.SERVING
+
+
+def test_a_broker_that_dies_in_a_drain_stays_out(desk: Desk) -> None:
+    desk.send(Drain(60.0), WritePermSet(changed=True))
+    assert desk.send(GONE) == Unregister(HELD, "broker gone")
+    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(WritePermSet(changed=True), BrokerUp()) is None
+    assert phase(desk) is Phase.PAUSED
+
+
+def test_a_broker_that_is_not_registered_is_drained_at_once(desk: Desk) -> None:
+    desk.send(GONE)
+    desk.send(Unregistered(), Drain(60.0))
+    assert desk.send(BrokerUp()) is None
+
+
+@pytest.mark.parametrize(
+    "lost", [HeartbeatAnswered(LeaseStatus.FENCED), HeartbeatAnswered(LeaseStatus.LEASE_LOST)]
+)
+def test_a_broker_that_loses_its_lease_in_a_drain_is_not_registered_anew(desk: Desk, lost: Event) -> None:
+    desk.send(Drain(60.0), WritePermSet(changed=True))
+    until_call(desk, Heartbeat)
+    assert desk.send(lost) == GIVE_BACK
+    assert desk.send(WritePermSet(changed=True)) is None
+    assert phase(desk) is Phase.PAUSED
+
+
+def test_a_broker_that_another_agent_took_while_it_was_gone_is_not_taken_back_to_be_drained(
+    desk: Desk,
+) -> None:
+    desk.send(GONE)
+    assert desk.send(CallFailed(StaleEpoch("broker-a", 0, 1, 2))) is None or isinstance(
+        desk.actions[0], WakeAt
+    )
+    desk.send(Drain(30.0), BrokerUp())
+    assert phase(desk) is Phase.PAUSED
+    assert not any(isinstance(action, Register) for action in desk.actions)
+
+
+def test_a_write_permission_is_taken_before_a_changed_table_is_written(desk: Desk) -> None:
+    desk.wait()
+    desk.send(TopicsLoaded(file_of("a", "b")), Drain(60.0))
+    assert desk.send(HeartbeatAnswered(LeaseStatus.OK)) == TAKE
+
+
+def test_a_slave_is_drained_without_a_touch_at_its_masters_write_permission(desk: Desk) -> None:
+    desk.broker = SLAVE
+    desk.answer(desk.send(RoleFound(SLAVE)), epoch=2)
+    began_s = desk.now
+    desk.send(Drain(12.0))
+    action = until_call(desk, Unregister)
+    assert action == Unregister(held_of(FILE, 2, broker=SLAVE), "drained")
+    assert desk.now == began_s + 12.0
+    assert desk.send(Unregistered()) is None
+
+
+def test_a_write_permission_that_was_found_taken_is_told(desk: Desk) -> None:
+    desk.send(RoleFound(SLAVE))
+    desk.send(Registered(FILE, held_of(FILE, 2, broker=SLAVE), wiped=True))
+    assert "`sharedroutes lift broker-a` gives it back" in desk.said[-1]
+
+
+def test_who_does_not_know_whether_it_has_a_lease_may_be_served(desk: Desk) -> None:
+    desk.send(Pause(), CallFailed(StoreUnavailable("no answer")))
+    assert desk.planner.status(desk.now).may_be_served
+    assert desk.wait() == Unregister(HELD, "paused")
+    desk.send(Unregistered())
+    assert not desk.planner.status(desk.now).may_be_served
+
+
+def test_a_registration_that_was_perhaps_made_is_ended_when_the_broker_goes(desk: Desk) -> None:
+    desk.wait()
+    desk.send(HeartbeatAnswered(LeaseStatus.LEASE_LOST))
+    assert isinstance(desk.wait(), Register)
+    desk.send(CallFailed(StoreUnavailable("the answer was lost")))
+    assert desk.send(GONE) == Unregister(HELD, "broker gone")
+
+
+def test_an_agent_that_stops_in_a_drain_unregisters_and_gives_the_permission_back_first(desk: Desk) -> None:
+    desk.send(Drain(60.0), WritePermSet(changed=True))
+    assert desk.send(Stop()) == Unregister(HELD, "agent stopped")
+    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(WritePermSet(changed=True)) == Done()
+
+
+def test_a_second_drain_does_not_prolong_the_first(desk: Desk) -> None:
+    desk.send(Drain(5.0), WritePermSet(changed=True))
+    began_s = desk.now
+    desk.send(Drain(500.0))
+    until_call(desk, Unregister)
+    assert desk.now == began_s + 5.0
+
+
+def test_a_process_that_was_not_allowed_to_run_says_so(desk: Desk) -> None:
+    (wake,) = desk.actions
+    assert isinstance(wake, WakeAt)
+    desk.now = wake.at_s + 2 * TTL_S
+    assert isinstance(desk.send(Woken()), Heartbeat)
+    desk.send(HeartbeatAnswered(LeaseStatus.LEASE_LOST))
+    assert desk.said[0] == (
+        "broker-a:0: this process stood still for at least 30.0 s: stopped, or the machine slept"
+    )
+
+
+def test_a_process_that_stood_still_while_a_heartbeat_was_under_way_says_so(desk: Desk) -> None:
+    desk.wait()
+    desk.now += HEARTBEAT_S + TTL_S
+    desk.send(CallFailed(StoreUnavailable("no answer")))
+    assert desk.said[0].startswith("broker-a:0: this process stood still for at least 15.0 s")
+
+
+def test_an_answer_that_takes_its_time_is_no_standstill(desk: Desk) -> None:
+    desk.wait()
+    desk.now += HEARTBEAT_S
+    desk.send(HeartbeatAnswered(LeaseStatus.OK))
+    assert desk.said == []
+
+
+def test_a_drain_of_a_broker_that_is_out_or_leaves_already_says_nothing(desk: Desk) -> None:
+    desk.send(Drain(5.0), WritePermSet(changed=True))
+    desk.said.clear()
+    desk.send(Drain(7.0), Pause())
+    desk.said.clear()
+    desk.send(Drain(7.0))
+    assert desk.said == []
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ((), Phase.SERVING),
+        ((GONE,), Phase.BROKER_GONE),
+        ((Stop(),), Phase.STOPPING),
+        ((RoleFound(SLAVE),), Phase.REGISTERING),
+        ((Pause(),), Phase.PAUSED),
+    ],
+)
+def test_the_status_tells_the_phase(desk: Desk, events: tuple[Event, ...], expected: Phase) -> None:
+    desk.send(*events)
+    assert phase(desk) is expected
+
+
+def test_a_broker_whose_lease_must_have_ended_is_not_said_to_be_served(desk: Desk) -> None:
+    desk.now += TTL_S
+    assert phase(desk) is Phase.REGISTERING
+
+
+def test_the_status_counts_and_tells_what_is_wrong(desk: Desk) -> None:
+    desk.wait()
+    desk.send(HeartbeatAnswered(LeaseStatus.OK))
+    desk.wait()
+    desk.send(CallFailed(StoreUnavailable("no answer")))
+    desk.now += 2.0
+    status = desk.planner.status(desk.now)
+    assert (status.registrations, status.heartbeats, status.failures, status.fenced) == (1, 1, 1, 0)
+    assert (status.epoch, status.topics, status.in_step, status.broker_up) == (1, 1, True, True)
+    assert (status.trouble, status.trouble_s) == ("no answer; trying again until it works", 2.0)

@@ -1,0 +1,188 @@
+"""When a broker counts as gone and as alive, on a clock that the test holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
+from sharedroutes.broker_agent.probing import Probing, Rules, Verdict
+
+CONNECTED_ONLY = Rules(attempts=3)
+ASKED = Rules(attempts=3, check_s=5.0, deadline_s=1.0, failures=3, successes=2)
+
+
+@dataclass
+class Bench:
+    """A broker that is judged, and the time."""
+
+    probing: Probing
+    now_s: float = 100.0
+
+    def ask(self, takes_s: float | None) -> Verdict | None:
+        """Send the next request when it is time; get the answer after so many seconds, or never (None)."""
+        at_s = self.probing.ask_at_s
+        assert at_s is not None
+        self.now_s = max(self.now_s, at_s)
+        self.probing.asked(self.now_s)
+        patience_s = self.probing.patience_s
+        if takes_s is None or takes_s > patience_s:
+            self.now_s += patience_s
+            return self.probing.unanswered("no answer")
+        self.now_s += takes_s
+        return self.probing.answered(self.now_s)
+
+
+def alive(rules: Rules = ASKED) -> Bench:
+    bench = Bench(Probing(rules))
+    bench.probing.connected()
+    assert bench.ask(0.1) == BrokerUp()
+    return bench
+
+
+def hanging(rules: Rules = ASKED) -> Bench:
+    bench = alive(rules)
+    found = [bench.ask(None) for _ in range(rules.failures)]
+    assert isinstance(found[-1], BrokerGone)
+    return bench
+
+
+def test_without_requests_a_connection_is_enough() -> None:
+    probing = Probing(CONNECTED_ONLY)
+    assert probing.ask_at_s is None
+    assert probing.connected() == BrokerUp()
+    assert probing.connected() is None
+
+
+@pytest.mark.parametrize("rules", [CONNECTED_ONLY, ASKED])
+def test_a_refused_connection_means_gone_at_once_and_is_said_once(rules: Rules) -> None:
+    probing = Probing(rules)
+    assert probing.not_connected("refused", refused=True) == BrokerGone("refused")
+    assert probing.not_connected("refused", refused=True) is None
+
+
+@pytest.mark.parametrize("rules", [CONNECTED_ONLY, ASKED])
+def test_other_failures_to_connect_mean_gone_after_some_in_a_row(rules: Rules) -> None:
+    probing = Probing(rules)
+    assert [probing.not_connected("late", refused=False) for _ in range(2)] == [None, None]
+    probing.connected()
+    assert [probing.not_connected("late", refused=False) for _ in range(2)] == [None, None]
+    assert probing.not_connected("late", refused=False) == BrokerGone("late")
+
+
+def test_a_connection_alone_is_no_life_where_answers_are_asked_for() -> None:
+    bench = Bench(Probing(ASKED))
+    assert bench.probing.connected() is None
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_a_broker_that_never_answered_is_gone_after_some_requests() -> None:
+    bench = Bench(Probing(ASKED))
+    assert [bench.ask(None) for _ in range(2)] == [None, None]
+    assert isinstance(bench.ask(None), BrokerGone)
+
+
+def test_fewer_failures_than_it_takes_mean_nothing() -> None:
+    bench = alive()
+    for _ in range(5):
+        assert [bench.ask(takes_s) for takes_s in (None, None, 0.1)] == [None] * 3
+    assert bench.probing.alive
+
+
+def test_the_verdict_says_that_the_broker_hangs() -> None:
+    bench = alive()
+    *_, gone = [bench.ask(None) for _ in range(3)]
+    assert gone == BrokerGone("no answer, 3 times in a row: it hangs, though its port is open")
+
+
+def test_a_broker_that_hung_is_back_after_some_answers_in_a_row() -> None:
+    bench = hanging()
+    assert [bench.ask(takes_s) for takes_s in (0.1, None, 0.1)] == [None] * 3
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_a_connection_restores_no_broker_that_hangs() -> None:
+    bench = hanging()
+    assert bench.probing.connected() is None
+    assert not bench.probing.alive
+
+
+def test_an_answer_after_the_deadline_restores_nothing() -> None:
+    bench = hanging()
+    assert [bench.ask(takes_s) for takes_s in (0.1, 1.5, 0.1)] == [None] * 3
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_no_late_answer_counts_as_one_in_time() -> None:
+    bench = hanging(replace(ASKED, successes=1))
+    assert bench.ask(1.5) is None
+    assert bench.ask(0.1) == BrokerUp()
+    bench = hanging()
+    assert [bench.ask(takes_s) for takes_s in (1.5, 0.1)] == [None] * 2
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_a_new_process_is_trusted_with_its_first_answer() -> None:
+    bench = hanging()
+    bench.probing.not_connected("refused", refused=True)
+    bench.probing.connected()
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_a_new_process_is_asked_at_once() -> None:
+    bench = alive()
+    bench.probing.not_connected("refused", refused=True)
+    at_s = bench.probing.ask_at_s
+    assert at_s is not None
+    assert at_s <= bench.now_s
+
+
+def test_a_host_that_was_away_has_to_answer_more_than_once() -> None:
+    bench = alive()
+    for _ in range(3):
+        bench.probing.not_connected("late", refused=False)
+    bench.probing.connected()
+    assert bench.ask(0.1) is None
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_a_broker_that_works_is_asked_every_period_and_in_doubt_more_often() -> None:
+    bench = alive()
+    first_s = bench.now_s
+    assert bench.probing.ask_at_s == pytest.approx(first_s - 0.1 + 5.0)
+    bench.ask(None)
+    assert bench.probing.ask_at_s == pytest.approx(bench.now_s)
+    bench.ask(0.1)
+    assert bench.probing.ask_at_s == pytest.approx(bench.now_s - 0.1 + 5.0)
+
+
+def test_a_broker_that_hangs_is_found_within_a_period_and_its_deadlines() -> None:
+    bench = alive()
+    began_s = bench.now_s
+    while bench.ask(None) is None:
+        pass
+    assert bench.now_s - began_s <= 5.0 + 3 * 1.0
+
+
+def test_requests_are_sent_no_more_often_in_doubt_than_at_rest_where_that_is_often_already() -> None:
+    bench = alive(replace(ASKED, check_s=0.25))
+    bench.ask(None)
+    bench.ask(0.0)
+    assert bench.probing.ask_at_s == pytest.approx(bench.now_s + 0.25)
+
+
+def test_the_patience_with_a_broker_that_hangs_grows_up_to_a_bound() -> None:
+    bench = hanging()
+    waits_s = []
+    for _ in range(20):
+        waits_s.append(bench.probing.patience_s)
+        bench.ask(None)
+    assert waits_s[:4] == [2.0, 4.0, 8.0, 16.0]
+    assert waits_s[-1] == 30.0
+    bench.ask(25.0)
+    assert bench.probing.patience_s == 1.0
+
+
+def test_the_patience_is_never_shorter_than_the_deadline() -> None:
+    assert hanging(replace(ASKED, deadline_s=60.0)).probing.patience_s == 60.0

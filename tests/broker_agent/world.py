@@ -1,0 +1,83 @@
+"""One broker, its files and its agent, and the registry as others see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sharedroutes.broker_agent import AgentConfig, BrokerAgent
+from sharedroutes.registry import AsyncRouteStore, Broker, ChangeKind, Registration, RegistryConfig
+from tests.broker_agent.stand_ins import ListeningBroker
+from tests.support import await_until
+
+__all__ = ["HEARTBEAT_S", "World", "running", "times"]
+
+HEARTBEAT_S: Final = 0.1
+"""Leases are the usual ones of 15 s, so that no pause of the machine ends one."""
+
+
+class World:
+    """One broker, its files, and the registry as others see it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.path = folder / "config" / "topics.json"
+        self.conf_path = folder / "broker.conf"
+        self.broker = ListeningBroker()
+        self.store = AsyncRouteStore.from_url(url)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.broker.port}"
+
+    def config(self, **settings: Any) -> AgentConfig:
+        usual = {
+            "broker": Broker("broker-a", self.address),
+            "topics_path": self.path,
+            "redis_url": self.url,
+            "heartbeat_s": HEARTBEAT_S,
+            "recheck_s": 0.05,
+        }
+        return AgentConfig(**{**usual, **settings})
+
+    async def topics_served(self) -> dict[str, int]:
+        """Return the write queues of every topic that a live broker holds."""
+        routes = await self.store.routes(await self.store.topics())
+        return {topic: route.queue_datas[0].write_queue_nums for topic, route in routes.items()}
+
+    async def until_served(self, **topics: int) -> None:
+        async def served() -> bool:
+            return await self.topics_served() == topics
+
+        await await_until(served, description=f"{topics} are served")
+
+    async def last_heartbeat(self, held: Registration) -> None:
+        """Let the lease of another owner end soon."""
+        async with AsyncRouteStore.from_url(self.url, RegistryConfig(lease_ttl_s=0.2)) as store:
+            await store.heartbeat(held)
+
+    async def owner_epochs(self) -> list[int]:
+        """Return the epochs of the registrations so far."""
+        page = await self.store.changes_since()
+        return [change.epoch for change in page.changes if change.kind is ChangeKind.UP]
+
+
+@asynccontextmanager
+async def running(config: AgentConfig) -> AsyncIterator[BrokerAgent]:
+    agent = BrokerAgent(config)
+    task = asyncio.create_task(agent.run())
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        await task
+
+
+def times(logs: pytest.LogCaptureFixture, text: str) -> int:
+    """Return how many messages hold a text."""
+    return sum(text in message for message in logs.messages)

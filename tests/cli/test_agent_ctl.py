@@ -1,0 +1,86 @@
+"""`agent-ctl` towards agents that change meanwhile, and towards mistakes at the command line."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sharedroutes.cli.agent_ctl import agent_ctl
+
+
+@contextmanager
+def an_agent(*statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Serve an agent that drains broker-a:0, and then says these one after the other; return its address."""
+    left = list(statuses)
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self._answer({"brokers": ["broker-a:0"]})
+
+        def do_GET(self) -> None:
+            self._answer({"brokers": left.pop(0) if len(left) > 1 else left[0]})
+
+        def _answer(self, value: object) -> None:
+            body = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def a_broker(name: str, phase: str, *, may_be_served: bool) -> dict[str, Any]:
+    return {"name": name, "phase": phase, "may_be_served": may_be_served}
+
+
+def drained(address: str, *more: str) -> Result:
+    return CliRunner().invoke(agent_ctl, ["--http", address, "drain", "--wait", *(more or ("30",))])
+
+
+def test_a_drain_waits_for_a_broker_whose_id_changes_meanwhile() -> None:
+    serving = a_broker("broker-a:1", "serving", may_be_served=True)
+    out = a_broker("broker-a:1", "paused", may_be_served=False)
+    other = a_broker("broker-b:0", "serving", may_be_served=True)
+    with an_agent([serving, other]) as address:
+        late = drained(address, "0")
+        assert (late.exit_code, "within 0 s: broker-a:1 serving\n" in late.output) == (1, True)
+    with an_agent([serving, other], [out, other]) as address:
+        assert drained(address).exit_code == 0
+
+
+def test_a_drain_waits_only_for_the_one_of_that_name_if_it_is_there() -> None:
+    out = a_broker("broker-a:0", "paused", may_be_served=False)
+    with an_agent([out, a_broker("broker-a:1", "serving", may_be_served=True)]) as address:
+        assert drained(address).exit_code == 0
+
+
+def test_a_broker_that_the_agent_does_not_keep_any_more_does_not_count_as_out() -> None:
+    with an_agent([a_broker("broker-b:0", "serving", may_be_served=True)]) as address:
+        gone = drained(address)
+    assert gone.exit_code == 1
+    assert "broker-a:0: the agent does not keep it any more" in gone.output
+
+
+@pytest.mark.parametrize("action", ["drain", "pause", "resume"])
+def test_an_empty_name_does_not_mean_every_broker(action: str) -> None:
+    refused = CliRunner().invoke(agent_ctl, [action, "--broker", ""])
+    assert refused.exit_code == 2
+    assert "is empty: leave it out to mean all brokers" in refused.output

@@ -1,0 +1,160 @@
+"""docs/agent.md says what the code has, shows the files under deploy/ as they are, and its snippet runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from sharedroutes.broker_agent.command import EXIT_CODES
+from sharedroutes.broker_agent.serving.metrics import METRICS
+from sharedroutes.broker_agent.serving.pages import CONTROLS, VIEWS
+from sharedroutes.broker_agent.settings import OPTIONS, Option
+from sharedroutes.broker_agent.sidecar import SIGNALS
+from sharedroutes.broker_agent.status import Phase
+from sharedroutes.cli.agent_ctl import agent_ctl
+from sharedroutes.registry import EmbeddedServer
+from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.stand_ins import BrokerProcess
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = (ROOT / "docs" / "agent.md").read_text(encoding="utf-8")
+UNITS: Final = {"SECONDS": "s", "COUNT": "a word"}
+OF_PROCESS: Final = {
+    ("info", "gauge", ("version",)),
+    ("uptime_seconds", "gauge", ()),
+    ("clock_problem", "gauge", ()),
+    ("awaited", "gauge", ()),
+    ("phase", "gauge", ("broker", "phase")),
+}
+"""The metrics that are not one number for each broker."""
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading, without its head."""
+    section = re.split(r"^##+ ", PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    _, _, *lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def options(section: str, *, each_broker: bool = False) -> list[Option]:
+    return [option for option in OPTIONS if option.section == section and option.each_broker is each_broker]
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("`[store]`", options("store")),
+        ("`[agent]`", options("agent")),
+        ("`[agent]`, or each `[[broker]]`", options("agent", each_broker=True)),
+        ("`[[broker]]`", options("broker")),
+    ],
+)
+def test_every_setting_is_in_its_table(heading: str, expected: list[Option]) -> None:
+    found = rows(heading)
+    assert [names(key) + names(flag) for key, flag, *_ in found] == [[one.key, one.flag] for one in expected]
+    for (_, _, default, unit, meaning), option in zip(found, expected, strict=True):
+        written = default.strip("`")
+        assert (None if written == "None" else json.loads(written)) == option.default, option.key
+        assert meaning, option.key
+        if option.kind.name in UNITS:
+            assert unit, option.key
+        assert (unit == "s") is (option.kind.name == "SECONDS")
+
+
+def test_the_rule_that_makes_variables_from_flags_holds() -> None:
+    odd = {
+        option.flag: option.variable
+        for option in OPTIONS
+        if option.variable != "SHAREDROUTES_" + option.flag[2:].upper().replace("-", "_")
+    }
+    assert odd == {"--redis": "SHAREDROUTES_REDIS_URL"}
+    assert "that of `--redis` is\n`SHAREDROUTES_REDIS_URL`" in PAGE
+
+
+def test_every_request_is_in_the_table() -> None:
+    written = [names(request)[0] for request, _ in rows("HTTP")]
+    assert written == [*(f"GET {path}" for path in VIEWS), *(f"POST {path}" for path in CONTROLS)]
+
+
+def test_every_control_command_is_in_the_table() -> None:
+    assert isinstance(agent_ctl, click.Group)
+    written = {names(command)[0]: set(names(does)) for command, does in rows("Commands")}
+    assert set(written) == set(agent_ctl.commands)
+    for name, command in agent_ctl.commands.items():
+        flags = {flag for parameter in command.params for flag in parameter.opts}
+        assert {word.partition(" ")[0] for word in written[name] if word.startswith("--")} == flags, name
+
+
+def test_every_phase_is_in_the_table() -> None:
+    assert [names(phase)[0] for phase, _ in rows("Phases")] == [phase.value for phase in Phase]
+
+
+def test_every_metric_is_in_the_table() -> None:
+    prefix = "sharedroutes_agent_"
+    written = {
+        (names(name)[0].removeprefix(prefix), kind, tuple(names(labels)))
+        for name, kind, labels, _ in rows("Metrics")
+    }
+    assert written == OF_PROCESS | {(one.name, one.kind, one.labels) for one in METRICS}
+
+
+def test_every_signal_is_in_the_table() -> None:
+    written = [getattr(signal, name) for said, _ in rows("Signals") for name in names(said)]
+    assert written == list(SIGNALS)
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    assert {int(code): meaning for code, meaning in rows("Exit codes")} == EXIT_CODES
+
+
+def test_every_source_of_topics_is_in_the_table() -> None:
+    (option,) = [option for option in OPTIONS if option.key == "topics_from"]
+    assert tuple(names(source)[0] for source, _ in rows("Sources of topics")) == option.choices
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "deploy").iterdir()), ids=lambda path: str(path.name))
+def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert path.read_text(encoding="utf-8") in blocks
+
+
+def test_links_lead_somewhere() -> None:
+    headings = {
+        re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-")
+        for line in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
+    }
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        path, _, anchor = target.partition("#")
+        assert (ROOT / "docs" / path).exists()
+        assert not anchor or anchor in headings, target
+
+
+def test_the_snippet_of_the_library_runs(tmp_path: Path, own_server: EmbeddedServer) -> None:
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    put(tmp_path / "topics.json", topics_json("orders", "payments"))
+    with BrokerProcess() as broker:
+        for written, real in (
+            ("redis://127.0.0.1:6379/0", own_server.url),
+            ("127.0.0.1:10911", broker.address),
+            ("/home/rocketmq/store/config/topics.json", str(tmp_path / "topics.json")),
+        ):
+            assert snippet.count(written) == 1
+            snippet = snippet.replace(written, real)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        command = (sys.executable, "-c", snippet)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 files: ")
