@@ -10,15 +10,18 @@ import click
 from sharedroutes.registry import RegistryError
 
 from . import (
+    agent,
     expiry,
     fanout,
     heartbeat,
+    idle,
     lookup,
     memory,
     outage,
     propagate,
     refresh,
     register,
+    rejoin,
     scale,
     select,
     storm,
@@ -42,6 +45,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "propagate": propagate.BENCHMARK,
     "fanout": fanout.BENCHMARK,
     "expiry": expiry.BENCHMARK,
+    "agent": agent.BENCHMARK,
+    "idle": idle.BENCHMARK,
+    "rejoin": rejoin.BENCHMARK,
 }
 
 _ALL: Final = "all"

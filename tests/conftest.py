@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,11 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.fix_redis"]
 
-_NEEDS_CLUSTER: Final = Path(__file__).with_name("cluster")
+_ON_REQUEST: Final = {
+    Path(__file__).with_name("cluster"): "--cluster",
+    Path(__file__).parent / "faults" / "long": "--faults",
+}
+"""Folders of tests that need more servers, or much time: each has an option that asks for it."""
 
 _ONE_SERVER_ONLY: Final = {
     "test_key_guard": "plants keys of other slots than the registry's",
@@ -29,36 +33,60 @@ settings.load_profile("sharedroutes")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what `make cluster-test` asks for."""
+    """Add what `make cluster-test` and `make faults` ask for."""
     group = parser.getgroup("sharedroutes")
     group.addoption("--cluster", action="store_true", help="run tests/cluster too: it needs Debian's servers")
+    group.addoption("--faults", action="store_true", help="run tests/faults/long too: it takes minutes")
     group.addoption(
         "--topology",
         choices=("standalone", "cluster"),
         default="standalone",
         help="where the tests that share a server run",
     )
+    group.addoption("--on-server", action="store_true", help="run only what can depend on the server's kind")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave tests/cluster out unless it is asked for."""
-    return True if collection_path == _NEEDS_CLUSTER and not config.getoption("--cluster") else None
+    """Leave a folder out unless it is asked for."""
+    option = _ON_REQUEST.get(collection_path)
+    return True if option is not None and not config.getoption(option) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep only the tests on the shared server when that is a Cluster: the others do not change by it."""
-    if config.getoption("--topology") == "standalone":
-        return
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for item in items:
-        (kept if "shared_server" in getattr(item, "fixturenames", ()) else left_out).append(item)
-        name = getattr(item, "originalname", "")
-        reason = _ONE_SERVER_ONLY.get(item.path.stem) or _ONE_SERVER_ONLY.get(name)
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
-    config.hook.pytest_deselected(items=left_out)
+    if config.getoption("--topology") == "cluster":
+        _keep(config, items, lambda item: "shared_server" in _fixtures(item))
+        for item in items:
+            reason = _ONE_SERVER_ONLY.get(item.path.stem) or _ONE_SERVER_ONLY.get(_name(item))
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+    elif config.getoption("--on-server"):
+        _keep(config, items, _needs_server)
+
+
+def _keep(
+    config: pytest.Config, items: list[pytest.Item], condition: Callable[[pytest.Item], object]
+) -> None:
+    kept = [item for item in items if condition(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def _needs_server(item: pytest.Item) -> bool:
+    """Whether a test takes a server from a fixture, or its file starts some of its own."""
+    return bool(_fixtures(item) & {"shared_server", "own_server"}) or hasattr(_module(item), "EmbeddedServer")
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
+
+
+def _name(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", ""))
+
+
+def _module(item: pytest.Item) -> object:
+    return getattr(item, "module", None)
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks import (
+    agent,
     expiry,
     fanout,
     heartbeat,
+    idle,
     lookup,
     memory,
     outage,
     propagate,
     refresh,
     register,
+    rejoin,
     scale,
     select,
     storm,
@@ -138,6 +141,56 @@ CASES = (
             )
         ),
         3,
+    ),
+    Case(
+        "agent",
+        lambda: agent.run(
+            agent.Size(
+                trials=1,
+                take_overs=1,
+                losses=1,
+                losses_of_all=1,
+                hosts=1,
+                heartbeat_s=0.25,
+                lease_ttl_s=2.0,
+                short_heartbeat_s=0.25,
+                short_ttl_s=2.0,
+            )
+        ),
+        6,
+    ),
+    Case(
+        "idle",
+        lambda: idle.run(
+            idle.Size(
+                few_topics=1,
+                many_topics=20,
+                rounds=1,
+                round_s=0.6,
+                settle_s=0.0,
+                heartbeat_s=0.2,
+                lease_ttl_s=10.0,
+            )
+        ),
+        7 if idle.processes_are_seen() else 3,
+    ),
+    Case(
+        "rejoin",
+        lambda: rejoin.run(
+            rejoin.Size(
+                agents=3,
+                processes=1,
+                topics_per_broker=2,
+                brokers_per_topic=2,
+                heartbeat_s=0.2,
+                lease_ttl_s=10.0,
+                restarts=1,
+                down_s=0.1,
+                settle_s=0.0,
+                steady_s=0.6,
+            )
+        ),
+        2,
     ),
 )
 

@@ -1,0 +1,261 @@
+"""Hosts for the benchmarks of the agent: a broker's files, a process in its place, agents beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self, cast
+
+from . import chooser
+
+__all__ = ["Agent", "AgentSettings", "Chooser", "Host", "choosing", "topics_json", "write_topics"]
+
+_LOOPBACK: Final = "127.0.0.1"
+_END_S: Final = 10.0
+_FIRST_VERSION_MS: Final = 1_795_202_976_261
+
+_BROKER: Final = """
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    print("ready", flush=True)
+    clients = []
+    while True:
+        clients.append(server.accept()[0])
+"""
+
+_CONF: Final = """\
+brokerClusterName=DefaultCluster
+brokerName={name}
+brokerId=0
+brokerIP1={host}
+listenPort={port}
+storePathRootDir={store}
+brokerRole=ASYNC_MASTER
+"""
+
+
+def topics_json(names: Iterable[str], counter: int = 1, queues: int = 1) -> bytes:
+    """Return a topics.json in the form of a broker's own."""
+    table = {
+        name: {
+            "attributes": {},
+            "order": False,
+            "perm": 6,
+            "readQueueNums": queues,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": name,
+            "topicSysFlag": 0,
+            "writeQueueNums": queues,
+        }
+        for name in names
+    }
+    version = {"counter": counter, "stateVersion": 0, "timestamp": _FIRST_VERSION_MS + counter}
+    return json.dumps({"dataVersion": version, "topicConfigTable": table}, indent="\t").encode()
+
+
+def write_topics(path: Path, content: bytes) -> None:
+    """Write as a broker does: rename to .bak, fsync of the folder, write in place, fsync.
+
+    Source: RocketMQ's ConfigManager.persist.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.rename(path.with_name(f"{path.name}.bak"))
+        _fsync(path.parent)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _fsync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What an agent is told besides its broker."""
+
+    url: str
+    heartbeat_s: float
+    lease_ttl_s: float
+
+
+class Agent:
+    """`python -m sharedroutes.broker_agent` as a process; what it says goes to the file `log`."""
+
+    def __init__(self, conf: Path, settings: AgentSettings, log: Path) -> None:
+        self._log = log
+        times = ("--heartbeat", str(settings.heartbeat_s), "--lease-ttl", str(settings.lease_ttl_s))
+        command = (sys.executable, "-m", "sharedroutes.broker_agent", "--broker-conf", str(conf))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SHAREDROUTES_HTTP": "off"}
+        with log.open("wb") as said:
+            self._process = subprocess.Popen(
+                (*command, "--redis", settings.url, *times), stderr=said, env=environment
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def times_said(self, text: str) -> int:
+        """Return how often it has logged a text."""
+        return self._log.read_text(encoding="utf-8").count(text)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def await_end(self) -> int:
+        """Wait for its end; return the exit code."""
+        return self._process.wait(_END_S)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, also when it is stopped."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Host:
+    """A broker's files, the process that stands in for it, and its agents; the end of the block ends them."""
+
+    def __init__(self, folder: Path, name: str, topics: Sequence[str], of_agents: AgentSettings) -> None:
+        self.name = name
+        self.topics_path = folder / "store" / "config" / "topics.json"
+        self._topics = [*topics]
+        self._counter = 1
+        self._folder = folder
+        self._of_agents = of_agents
+        self._broker: subprocess.Popen[str] | None = None
+        self._agents: list[Agent] = []
+        self._started = 0
+        # Bound and not listening: nobody else is given the port while the broker is dead.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind((_LOOPBACK, 0))
+        self._port: int = self._reserved.getsockname()[1]
+        write_topics(self.topics_path, topics_json(self._topics))
+        store = self.topics_path.parents[1]
+        conf = _CONF.format(name=name, host=_LOOPBACK, port=self._port, store=store)
+        (folder / "broker.conf").write_text(conf, encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for agent in self._agents:
+            agent.kill()
+        self.kill_broker()
+        self._reserved.close()
+
+    def start_broker(self) -> None:
+        """Start the broker and wait until it listens."""
+        self._broker = subprocess.Popen(
+            (sys.executable, "-S", "-c", _BROKER, str(self._port)), stdout=subprocess.PIPE, text=True
+        )
+        if not cast(IO[str], self._broker.stdout).readline():
+            raise RuntimeError("the stand-in for a broker has ended; it wrote the reason to standard error")
+
+    def kill_broker(self) -> None:
+        """End the broker with SIGKILL."""
+        if self._broker is not None:
+            self._broker.kill()
+            self._broker.communicate()
+            self._broker = None
+
+    def start_agent(self) -> Agent:
+        """Start an agent beside the broker; the last of several takes over."""
+        self._started += 1
+        conf, log = self._folder / "broker.conf", self._folder / f"agent-{self._started}.log"
+        agent = Agent(conf, self._of_agents, log)
+        self._agents.append(agent)
+        return agent
+
+    def await_end(self, agent: Agent) -> None:
+        """Wait for the end of an agent that was asked to end; raises RuntimeError when it fails."""
+        exit_code = agent.await_end()
+        if exit_code != 0:
+            raise RuntimeError(f"the agent of {self.name} has ended with {exit_code}")
+        self._agents.remove(agent)
+
+    def freeze(self) -> None:
+        """Stop broker and agents in their tracks: nothing runs, and no connection is closed."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
+    def create_topic(self, name: str) -> None:
+        """Let the broker have one more topic, and write its file anew."""
+        self._topics.append(name)
+        self._counter += 1
+        write_topics(self.topics_path, topics_json(self._topics, self._counter))
+
+    def _signal(self, number: signal.Signals) -> None:
+        for agent in self._agents:
+            agent.send(number)
+        if self._broker is not None:
+            self._broker.send_signal(number)
+
+
+class Chooser:
+    """The producer in the other process; both read the same monotonic clock."""
+
+    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
+        self._commands = commands
+        self._answers = answers
+
+    def begin(self, what: str, *names: str) -> None:
+        """Let it wait for something; returns when it does."""
+        self._commands.write(f"{what} {','.join(names)}\n")
+        self._commands.flush()
+        self._answer()
+
+    def times_ns(self) -> list[int]:
+        """Return since when each of the names of the last `begin` has been as awaited."""
+        return [int(word) for word in self._answer().split()]
+
+    def await_chosen(self, *names: str) -> None:
+        """Wait until it chooses all of these brokers."""
+        self.begin(chooser.WITH, *names)
+        self.times_ns()
+
+    def _answer(self) -> str:
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError("the choosing process has ended; it wrote the reason to standard error")
+        return line
+
+
+@contextmanager
+def choosing(url: str, topic: str, queues: int) -> Iterator[Chooser]:
+    """Run a producer that chooses queues of a topic, which somebody holds already."""
+    command = (sys.executable, "-m", "benchmarks.chooser", url, topic, str(queues))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        commands, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
+        try:
+            yield Chooser(commands, answers)
+            commands.close()
+            process.wait(_END_S)
+        finally:
+            process.kill()

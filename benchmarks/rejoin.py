@@ -1,0 +1,188 @@
+"""What a store that comes back empty brings upon itself, when many agents have to register anew.
+
+The agents run in a few other processes, in one event loop each, with a store and a listening port each. When
+each of them is back is told by the change stream, in the server's time; load is what the server counts of
+itself, ten times a second.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Final, cast
+
+from sharedroutes.registry import ChangeKind, EmbeddedServer, RegistryConfig, RouteStore
+
+from .agents import topics_path
+from .harness import Benchmark, Figure, Outcome, at_most, percentile
+from .hosts import topics_json, write_topics
+from .load import Sample, Sampler, commands_of, mean_rate, worst_second
+from .workload import spread, topic_names
+
+__all__ = ["BENCHMARK", "Size", "run"]
+
+_ALL_CHANGES: Final = 100_000
+_POLL_S: Final = 0.1
+_DEADLINE_S: Final = 60.0
+_END_S: Final = 30.0
+_ROCKETMQ_PERIOD_MS: Final = 30_000.0
+"""BrokerConfig.registerNameServerPeriod: a broker that has just registered does it again so much later."""
+
+_TENTH_MS: Final = 100
+_SECOND_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    agents: int = 200
+    processes: int = 4
+    topics_per_broker: int = 100
+    brokers_per_topic: int = 8
+    heartbeat_s: float = 5.0
+    lease_ttl_s: float = 15.0
+    restarts: int = 5
+    down_s: float = 2.0
+    """For how long the store is away."""
+
+    settle_s: float = 10.0
+    """After all are there, before the steady load is taken."""
+
+    steady_s: float = 10.0
+
+
+QUICK: Final = Size(agents=60, restarts=1, heartbeat_s=2.0, lease_ttl_s=6.0, settle_s=3.0, steady_s=4.0)
+
+
+def run(size: Size) -> Outcome:
+    """Measure; raises EmbeddedServerError, and TimeoutError or RuntimeError when not all agents come back."""
+    found: list[_Return] = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-rejoin-")))
+        server = stack.enter_context(EmbeddedServer())
+        names = topic_names(size.agents * size.topics_per_broker // size.brokers_per_topic)
+        for number, table in enumerate(spread(names, size.brokers_per_topic, size.agents)):
+            write_topics(topics_path(folder, number), topics_json(table, queues=8))
+        store = stack.enter_context(RouteStore.from_url(server.url, RegistryConfig(call_deadline_s=10)))
+        for command in _commands(size, server.url, folder):
+            _start(stack, command)
+        _await_all(store, size)
+        time.sleep(size.settle_s)
+        with Sampler(server.url) as steady:
+            time.sleep(size.steady_s)
+        for _ in range(size.restarts):
+            found.append(_restart(server, store, names, size))
+            time.sleep(size.heartbeat_s)  # all renew their leases once
+    return Outcome([*_figures(size, steady.samples, found)], _notes(size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """One return of all agents."""
+
+    at_ms: Sequence[float]
+    """When each of them was registered, after the server was started."""
+
+    samples: Sequence[Sample]
+
+
+def _restart(server: EmbeddedServer, store: RouteStore, names: Sequence[str], size: Size) -> _Return:
+    server.kill()
+    time.sleep(size.down_s)
+    begin, began_ms = time.monotonic(), time.time() * 1_000
+    server.start()
+    with Sampler(server.url, Sample(begin, 0, 0, 0.0)) as sampler:
+        _await_all(store, size)
+        time.sleep(max(0.0, begin + size.heartbeat_s + 1 - time.monotonic()))
+    routes = store.routes(names)
+    if any(len(routes[name].broker_datas) != size.brokers_per_topic for name in names):
+        raise RuntimeError("a topic is not held by all its brokers again")
+    changes = store.changes_since(limit=_ALL_CHANGES).changes
+    ups = [change for change in changes if change.kind is ChangeKind.UP]
+    first_ms = {change.broker_name: 0.0 for change in ups}
+    for change in reversed(ups):
+        first_ms[change.broker_name] = float(change.change_id.partition("-")[0]) - began_ms
+    return _Return(sorted(first_ms.values()), sampler.samples)
+
+
+def _figures(size: Size, steady: Sequence[Sample], found: Sequence[_Return]) -> Iterator[Figure]:
+    limit_ms = size.heartbeat_s * 1_000 + 1_000
+    yield Figure("half of the brokers are back", "ms", [percentile(one.at_ms, 0.5) for one in found])
+    yield Figure("all brokers are back", "ms", [one.at_ms[-1] for one in found], at_most(limit_ms))
+    yield Figure("RocketMQ at worst (computed)", "ms", [_ROCKETMQ_PERIOD_MS])
+    for name, window_ms in (("100 ms", _TENTH_MS), ("second", _SECOND_MS)):
+        peaks = [float(_most_in(one.at_ms, window_ms)) for one in found]
+        yield Figure(f"registrations in the worst {name}", "brokers", peaks)
+    yield Figure("commands, steady", "1/s", [mean_rate(steady, commands_of)])
+    yield Figure("commands, worst second", "1/s", [worst_second(one.samples, commands_of) for one in found])
+    tenths = [max(mean_rate(pair, commands_of) for pair in pairwise(one.samples)) for one in found]
+    yield Figure("commands, worst 100 ms", "1/s", tenths)
+    yield Figure("share of the server's core, steady", "%", [mean_rate(steady, _cpu_percent)])
+    worst = [worst_second(one.samples, _cpu_percent) for one in found]
+    yield Figure("share of the server's core, worst second", "%", worst, at_most(50))
+
+
+def _most_in(at_ms: Sequence[float], window_ms: float) -> int:
+    """Return how many fall into any window of that length at most; they are sorted."""
+    return max(sum(first <= at < first + window_ms for at in at_ms) for first in at_ms)
+
+
+def _cpu_percent(sample: Sample) -> float:
+    return sample.cpu_s * 100
+
+
+def _notes(size: Size) -> Sequence[str]:
+    return [
+        f"{size.agents} agents in {size.processes} processes, {size.topics_per_broker} topics each",
+        f"a heartbeat every {size.heartbeat_s:g} s; the store is away for {size.down_s:g} s",
+        f"RocketMQ: a broker registers with a name server again within {_ROCKETMQ_PERIOD_MS / 1_000:g} s",
+    ]
+
+
+def _commands(size: Size, url: str, folder: Path) -> Iterator[Sequence[str]]:
+    for process in range(size.processes):
+        first, end = (size.agents * number // size.processes for number in (process, process + 1))
+        numbers = (first, end - first, size.heartbeat_s, size.lease_ttl_s)
+        yield (sys.executable, "-m", "benchmarks.agents", url, str(folder), *map(str, numbers))
+
+
+def _start(stack: ExitStack, command: Sequence[str]) -> None:
+    """Start a process full of agents, which ends with `stack`."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    stack.enter_context(process)
+    stack.callback(process.kill)
+    stack.callback(process.wait, _END_S)
+    stack.callback(cast(IO[str], process.stdin).close)
+    if not cast(IO[str], process.stdout).readline():
+        raise RuntimeError("a process of agents has ended; it wrote the reason to standard error")
+
+
+def _await_all(store: RouteStore, size: Size) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while (found := len(store.cluster_info().brokers)) != size.agents:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{found} brokers are registered after {_DEADLINE_S} s, not {size.agents}")
+        time.sleep(_POLL_S)
+
+
+BENCHMARK: Final = Benchmark(
+    "Do many agents that have to register anew come at once, and are they soon back?",
+    partial(run, Size()),
+    partial(run, QUICK),
+)

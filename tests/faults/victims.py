@@ -1,0 +1,174 @@
+"""What the fault tests break: processes that can be started, paused, resumed and killed in any order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+from sharedroutes.registry import EmbeddedServer
+from tests.broker_agent.stand_ins import BrokerProcess
+from tests.ports import free_port
+from tests.support import wait_until
+
+__all__ = ["AgentProcess", "Broker", "Process", "Server"]
+
+_WITHIN_S: Final = 40.0
+_ANSWER_S: Final = 5.0
+
+
+class Process:
+    """Something that can be started, paused, resumed and killed, in every state."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.paused = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives; a paused one does."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start it; it does not run."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End it with SIGKILL, paused or not."""
+        raise NotImplementedError
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        raise NotImplementedError
+
+    def pause(self) -> None:
+        """Stop it in its tracks: its connections stay open, and nothing in it runs."""
+        self.signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.signal(signal.SIGCONT)
+        self.paused = False
+
+
+class Broker(Process):
+    """The process that stands in for a broker."""
+
+    def __init__(self) -> None:
+        super().__init__("broker")
+        self._broker = BrokerProcess()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self._broker.address
+
+    @property
+    def running(self) -> bool:
+        return self._broker._process is not None
+
+    def start(self) -> None:
+        self._broker.start()
+
+    def kill(self) -> None:
+        self._broker.kill()
+        self.paused = False
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._broker._process is not None
+        self._broker._process.send_signal(number)
+
+
+class Server(Process):
+    """The store; it comes back empty."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        super().__init__("server")
+        self._server = server
+
+    @property
+    def running(self) -> bool:
+        return self._server.running
+
+    def start(self) -> None:
+        self._server.start()
+
+    def kill(self) -> None:
+        self._server.kill()
+        self.paused = False
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self._server.pid, number)
+
+
+class AgentProcess(Process):
+    """`python -m sharedroutes.broker_agent`; what it says is kept from one start to the next."""
+
+    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+        super().__init__(name)
+        self._log_path = folder / f"{name}.log"
+        self._command = (sys.executable, "-m", "sharedroutes.broker_agent", *arguments)
+        self._http = f"127.0.0.1:{free_port()}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    def start(self) -> None:
+        environment = {**os.environ, "SHAREDROUTES_HTTP": self._http}
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stderr=log, env=environment)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self.check_alive()
+            self._process.kill()
+            self._process.wait()
+        self._process, self.paused = None, False
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def log(self) -> str:
+        """Return what it has said so far."""
+        return self._log_path.read_text() if self._log_path.exists() else ""
+
+    def status(self) -> dict[str, Any]:
+        """Return what it says of itself when it is asked; raises OSError while it does not answer."""
+        with urlopen(f"http://{self._http}/status", timeout=_ANSWER_S) as answer:
+            (broker,) = json.load(answer)["brokers"]
+        return dict(broker)
+
+    def until_said(self, text: str) -> None:
+        """Wait until it has said a text."""
+
+        def said() -> bool:
+            self.check_alive()
+            return text in self.log()
+
+        try:
+            wait_until(said, timeout_s=_WITHIN_S, description=f"{self.name} says {text!r}")
+        except AssertionError as error:
+            with suppress(OSError):
+                error.add_note(f"it is {self.status()}")
+            error.add_note(f"it said:\n{self.log()}")
+            raise
+
+    def check(self) -> None:
+        """Check that it has neither ended by itself nor met what it did not expect."""
+        self.check_alive()
+        assert "Traceback" not in self.log(), f"{self.name} said:\n{self.log()}"
+
+    def check_alive(self) -> None:
+        """Check that it has not ended by itself."""
+        exit_code = None if self._process is None else self._process.poll()
+        assert exit_code is None, f"{self.name} ended by itself with {exit_code}:\n{self.log()}"
