@@ -13,9 +13,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Most tests wait most of the time: two processes share them. `make test WORKERS=0` runs them in one, in order.
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cluster-test lint bench clean install lock
+.PHONY: help demo test cluster-test faults lint bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -24,12 +28,15 @@ demo: $(READY) ## the main job, end to end, on an embedded server
 	$(BIN)/sharedroutes demo $(ARGS)
 
 test: lint ## everything that must be green: lint, types, layers, tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # On Debian's server whatever SHAREDROUTES_REDIS_SERVER says: the others have no Sentinel and no TLS.
 cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, through failovers
-	$(BIN)/python -m pytest tests/cluster --cluster $(ARGS)
-	$(BIN)/python -m pytest tests/registry tests/client/test_client_*.py --topology cluster $(ARGS)
+	$(PYTEST) tests/cluster --cluster $(ARGS)
+	$(PYTEST) tests/registry tests/client/test_client_*.py --topology cluster -m 'not large' $(ARGS)
+
+faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
+	$(PYTEST) tests/faults --faults $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check

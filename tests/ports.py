@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from contextlib import closing, suppress
@@ -9,8 +10,12 @@ from typing import Final
 
 __all__ = ["free_port"]
 
-# Linux gives higher ones to outgoing connections, and EmbeddedServer takes higher ones too.
-_PORTS: Final = range(10_000, 16_000)
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS: Final = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+# Linux gives higher ones to outgoing connections, and EmbeddedServer takes higher ones too. The processes of
+# pytest-xdist share none: where nobody listens now, the other would a moment later.
+_PORTS: Final = range(10_000 + _WORKER, 16_000, _WORKERS)
 # Not from the tests' own generator, which begins anew with each test.
 _LEFT: Final = random.SystemRandom().sample(_PORTS, len(_PORTS))
 

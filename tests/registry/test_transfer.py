@@ -362,6 +362,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.large
 def test_the_memory_is_that_of_the_largest_table_and_not_of_all(admin: redis.Redis) -> None:
     store = RouteStore.from_client(admin, RegistryConfig(lease_ttl_s=3_600))
 
@@ -377,6 +378,7 @@ def test_the_memory_is_that_of_the_largest_table_and_not_of_all(admin: redis.Red
     assert peak_bytes(work) < 3 * one
 
 
+@pytest.mark.large
 def test_a_large_registry_is_exported_imported_and_rebuilt(admin: redis.Redis) -> None:
     """100,000 entries of ten brokers."""
     store = RouteStore.from_client(admin, RegistryConfig(lease_ttl_s=3_600))
