@@ -95,6 +95,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
         register_two(own_agent)
         await until_source(client, "live")
         assert client.health().last_error is None
+        await await_until(lambda: said(caplog, "answers again"), description="it is said")
         assert said(caplog, "answers again") == 1
 
 

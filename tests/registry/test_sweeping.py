@@ -252,6 +252,8 @@ async def test_a_dead_broker_is_announced_and_a_key_in_the_way_is_reported_once(
         await until_ended(table, "broker-a")
         table.register(broker("broker-b", address=OTHER_ADDRESS), [])
         await until_ended(table, "broker-a", "broker-b")
+        # The store knows of it before the answer is there, and is said to whoever reads the log.
+        await await_until(lambda: "broker-b:0: its lease" in caplog.text, description="the end is logged")
     said = [record.getMessage() for record in caplog.records]
     assert [text for text in said if "has ended" in text] == [
         f"broker-{letter}:0: its lease has ended, clients are told so" for letter in "ab"
@@ -284,7 +286,9 @@ async def test_a_sweeper_goes_on_after_the_store_was_away(
             own_server.start()
             table.register(broker(), [])
             await until_ended(table, "broker-a")
-    assert any("goes on" in text for text in caplog.messages)
+            await await_until(
+                lambda: any("goes on" in text for text in caplog.messages), description="and that"
+            )
 
 
 async def test_closing_a_sweeper_is_prompt_and_leaves_nothing(
