@@ -7,22 +7,19 @@ XREAD asks again at once, which is part of its price.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
 import redis
 
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 from sharedroutes.registry.plans import ORIGIN
 
+from .child import Child, running
 from .harness import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
 from .receivers import SUBSCRIBE, XREAD
 from .workload import broker, tables, topic_names
@@ -128,7 +125,8 @@ class _FanOut:
         """Return the p99 (ms) of one round; keep its p50 and the server's CPU a delivery."""
         found: list[float] = []
         arguments = (self.url, self.mode, self.key, self._position(), str(self.size.followers))
-        with _receivers(*arguments) as receivers:
+        with running("receivers", *arguments) as child:
+            receivers = _Receivers(child)
             self._tell(receivers)  # the first one is slower, whatever is told
             before = self._server_us()
             for _ in range(self.size.changes):
@@ -156,39 +154,14 @@ class _FanOut:
 class _Receivers:
     """The other process, by its standard input and output; both read the same monotonic clock."""
 
-    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
-        self._commands = commands
-        self._answers = answers
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     def get_ready(self) -> None:
-        self._commands.write("next\n")
-        self._commands.flush()
-        self._answer()
+        self._child.tell("next")
 
     def arrivals(self) -> list[int]:
-        return [int(word) for word in self._answer().split()]
-
-    def _answer(self) -> str:
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError("the receiving process has ended; it wrote the reason to standard error")
-        return line
-
-
-@contextmanager
-def _receivers(*arguments: str) -> Iterator[_Receivers]:
-    command = (sys.executable, "-m", "benchmarks.receivers", *arguments)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        commands, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-        try:
-            yield _Receivers(commands, answers)
-            commands.close()
-            process.wait(_END_S)
-        finally:
-            process.kill()
+        return [int(word) for word in self._child.answer().split()]
 
 
 BENCHMARK: Final = Benchmark(

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import IO, Final, Self, cast
 
 from . import chooser
+from .child import Child, running
 
 __all__ = ["Agent", "AgentSettings", "Chooser", "Host", "choosing", "topics_json", "write_topics"]
 
@@ -218,44 +219,25 @@ class Host:
 class Chooser:
     """The producer in the other process; both read the same monotonic clock."""
 
-    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
-        self._commands = commands
-        self._answers = answers
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     def begin(self, what: str, *names: str) -> None:
         """Let it wait for something; returns when it does."""
-        self._commands.write(f"{what} {','.join(names)}\n")
-        self._commands.flush()
-        self._answer()
+        self._child.tell(f"{what} {','.join(names)}")
 
     def times_ns(self) -> list[int]:
         """Return since when each of the names of the last `begin` has been as awaited."""
-        return [int(word) for word in self._answer().split()]
+        return [int(word) for word in self._child.answer().split()]
 
     def await_chosen(self, *names: str) -> None:
         """Wait until it chooses all of these brokers."""
         self.begin(chooser.WITH, *names)
         self.times_ns()
 
-    def _answer(self) -> str:
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError("the choosing process has ended; it wrote the reason to standard error")
-        return line
-
 
 @contextmanager
 def choosing(url: str, topic: str, queues: int) -> Iterator[Chooser]:
     """Run a producer that chooses queues of a topic, which somebody holds already."""
-    command = (sys.executable, "-m", "benchmarks.chooser", url, topic, str(queues))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        commands, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-        try:
-            yield Chooser(commands, answers)
-            commands.close()
-            process.wait(_END_S)
-        finally:
-            process.kill()
+    with running("chooser", url, topic, str(queues)) as child:
+        yield Chooser(child)

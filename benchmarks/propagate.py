@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import IO, Final, cast
+from typing import Final
 
 import redis
 
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 
+from .child import Child, running
 from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
 from .watcher import PING, POLL_S
 from .workload import broker, tables, topic_names
@@ -26,7 +23,6 @@ __all__ = ["BENCHMARK", "Size", "run"]
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"
 _CHANNEL: Final = "ping"
-_END_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,8 @@ def run(size: Size) -> Outcome:
         redis.Redis.from_url(server.url) as client,
     ):
         writer = _Writer(store, store.register(broker(0), table), names[0])
-        with _watch(server.url, names[0]) as watcher:
+        with running("watcher", server.url, names[0], _CHANNEL) as child:
+            watcher = _Watcher(child)
             contestants: dict[str, Contestant] = {
                 _CHANGE: partial(writer.change, watcher),
                 _BARE: partial(_ping, client, watcher),
@@ -74,40 +71,15 @@ def run(size: Size) -> Outcome:
 class _Watcher:
     """The other process, by its standard input and output; both read the same monotonic clock."""
 
-    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
-        self._commands = commands
-        self._answers = answers
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     def milliseconds(self, waits_for: str, act: Callable[[], object]) -> float:
         """Let the other process wait for something, do it, and return how long the other took to see it."""
-        self._commands.write(f"{waits_for}\n")
-        self._commands.flush()
-        self._answer()
+        self._child.tell(waits_for)
         begin = time.monotonic_ns()
         act()
-        return (int(self._answer()) - begin) / 1e6
-
-    def _answer(self) -> str:
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError("the watching process has ended; it wrote the reason to standard error")
-        return line
-
-
-@contextmanager
-def _watch(url: str, topic: str) -> Iterator[_Watcher]:
-    command = (sys.executable, "-m", "benchmarks.watcher", url, topic, _CHANNEL)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        commands, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-        try:
-            yield _Watcher(commands, answers)
-            commands.close()
-            process.wait(_END_S)
-        finally:
-            process.kill()
+        return (int(self._child.answer()) - begin) / 1e6
 
 
 class _Writer:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ _WITHIN_S: Final = 40.0
 _ANSWER_S: Final = 5.0
 
 
-class Process:
+class Process(ABC):
     """Something that can be started, paused, resumed and killed, in every state."""
 
     def __init__(self, name: str) -> None:
@@ -31,21 +32,21 @@ class Process:
         self.paused = False
 
     @property
+    @abstractmethod
     def running(self) -> bool:
         """Whether it lives; a paused one does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self) -> None:
         """Start it; it does not run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill(self) -> None:
         """End it with SIGKILL, paused or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
-        raise NotImplementedError
 
     def pause(self) -> None:
         """Stop it in its tracks: its connections stay open, and nothing in it runs."""

@@ -47,6 +47,7 @@ class Walk:
         actions = [action for victim in self._victims for action in _possible(victim)]
         name, action = self._rng.choice([*actions, ("rewrite topics", self._rewrite_topics)])
         self._do(name, action)
+        # Nothing is awaited: how long a fault lasts before the next is part of the order that is drawn.
         time.sleep(self._rng.uniform(0, _REST_S))
 
     def _do(self, name: str, action: Callable[[], None]) -> None:
