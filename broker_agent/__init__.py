@@ -7,7 +7,7 @@ try:
     from .status import AgentStatus, Phase
 except ModuleNotFoundError as error:
     missing = (error.name or "").partition(".")[0]
-    if missing not in ("javaproperties", "watchdog"):
+    if missing != "watchdog":
         raise
     message = f"the broker agent needs {missing}: run `pip install 'sharedroutes[agent]'`"
     raise ModuleNotFoundError(message, name=missing) from error

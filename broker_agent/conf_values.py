@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-import javaproperties
-
 from ..registry import InvalidInput
 from ..registry.checks import check_int
+from . import properties
 
 __all__ = ["ConfValues", "of_file", "of_running"]
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")  # as Java reads it; int() would take 1_000 too
 
 
@@ -101,11 +99,8 @@ def of_running(content: bytes, source: str, overrides: Mapping[str, str]) -> Con
 
 
 def _properties(content: bytes, source: str, problems: list[str]) -> Iterator[tuple[str, _Value]]:
-    line = 1
     try:
-        for element in javaproperties.parse(content):
-            if isinstance(element, javaproperties.KeyValue):
-                yield element.key, _Value(element.value.strip(), f"{source}:{line}")
-            line += len(_LINE_END.findall(element.source))
-    except javaproperties.InvalidUEscapeError as error:
-        problems.append(f"{source}:{line}: {error}")
+        for one in properties.parse(content):
+            yield one.key, _Value(one.value.strip(), f"{source}:{one.line}")
+    except properties.MalformedEscape as error:
+        problems.append(f"{source}:{error.line}: {error}")

@@ -16,7 +16,7 @@ from .extras import lacking
 
 __all__ = ["sharedroutes"]
 
-_MODULES: Final = {"agent": ("h11", "javaproperties", "watchdog"), "cli": ("rich",)}
+_MODULES: Final = {"agent": ("h11", "watchdog"), "cli": ("rich",)}
 """What the commands need of each extra, besides click."""
 
 

@@ -38,7 +38,7 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["agent"], ["topics"]])
 def test_without_any_extra_the_command_names_its_own_in_one_line(arguments: list[str]) -> None:
-    missing = "click=None, rich=None, watchdog=None, javaproperties=None, h11=None"
+    missing = "click=None, rich=None, watchdog=None, h11=None"
     blocked = f"import sys; sys.modules.update({missing})"
     done = run_python(f"{blocked}; from sharedroutes.cli.main import main; main()", *arguments)
     assert done.returncode == 2
@@ -79,7 +79,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "missing", "extra"),
     [
-        ("agent", "javaproperties", "agent"),
+        ("agent", "h11", "agent"),
         ("agent", "watchdog", "agent"),
         ("demo", "watchdog", "agent"),
         ("demo", "rich", "cli"),
