@@ -1,10 +1,10 @@
 """The shared table: model, store, errors."""
 
-from .acl import Role, acl_rules
+from typing import TYPE_CHECKING
+
 from .aiostore import AsyncRouteStore
 from .config import RegistryConfig
 from .differences import Difference, DifferenceKind, Mended, Progress
-from .embedded import EmbeddedServer, embedded_redis
 from .errors import (
     BrokerOwned,
     CorruptData,
@@ -18,10 +18,7 @@ from .errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from .following.aiofollower import AsyncFollower
-from .following.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
-from .following.follower import Follower
-from .health.report import Finding, HealthReport, Severity
+from .lazily import lazily
 from .model import (
     EXPIRED,
     MASTER_ID,
@@ -45,9 +42,17 @@ from .model import (
     topic_table,
 )
 from .plans import ChangePage, Lookup
-from .store import RouteStore
 from .sweeping import AsyncSweeper, Sweeper
-from .transfer import Counts, ImportSummary, Refusal
+
+if TYPE_CHECKING:
+    from .acl import Role, acl_rules
+    from .embedded import EmbeddedServer, embedded_redis
+    from .following.aiofollower import AsyncFollower
+    from .following.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
+    from .following.follower import Follower
+    from .health.report import Finding, HealthReport, Severity
+    from .store import RouteStore
+    from .transfer import Counts, ImportSummary, Refusal
 
 __all__ = [
     "EXPIRED",
@@ -110,3 +115,26 @@ __all__ = [
     "embedded_redis",
     "topic_table",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of this package
+    _LATER = {
+        "AsyncFollower": "following.aiofollower",
+        "Counts": "transfer",
+        "EmbeddedServer": "embedded",
+        "Finding": "health.report",
+        "FollowHealth": "following.core",
+        "FollowItem": "following.core",
+        "Follower": "following.follower",
+        "HealthReport": "health.report",
+        "Idle": "following.core",
+        "ImportSummary": "transfer",
+        "Refusal": "transfer",
+        "Reset": "following.core",
+        "ResetReason": "following.core",
+        "Role": "acl",
+        "RouteStore": "store",
+        "Severity": "health.report",
+        "acl_rules": "acl",
+        "embedded_redis": "embedded",
+    }
+    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from . import plans
 from .config import RegistryConfig
@@ -10,7 +11,9 @@ from .differences import Difference, Mended, Progress
 from .keys import Keys
 from .running import AsyncRun, Run
 from .streaming import OnProgress, aiterate, iterate
-from .transfer import ImportSummary, Reader, Writer, aunits, check, import_unit
+
+if TYPE_CHECKING:
+    from .transfer import ImportSummary
 
 __all__ = ["Admin", "AsyncAdmin"]
 
@@ -51,6 +54,8 @@ class Admin:
 
     def export(self, progress: OnProgress | None = None) -> Iterator[bytes]:
         """Yield the whole registry as lines of JSON, each with its line feed; see plans.export."""
+        from .transfer import Writer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
         writer = Writer(self._config.namespace)
         yield writer.header()
         for record in iterate(self._run, plans.export(self._config), progress):
@@ -71,13 +76,17 @@ class Admin:
         anything is written, others are checked as they come. `progress` is told the lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
+        from . import transfer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
         total = 0
         if iter(lines) is not lines:
-            total = check(lines)
+            total = transfer.check(lines)
         self._run(plans.check_schema(Keys(self._config.namespace)))
-        reader, summary = Reader(), ImportSummary()
+        reader, summary = transfer.Reader(), transfer.ImportSummary()
         for unit in reader.units(lines):
-            self._run(import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run))
+            self._run(
+                transfer.import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
+            )
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))
         return summary
@@ -119,6 +128,8 @@ class AsyncAdmin:
 
     async def export(self, progress: OnProgress | None = None) -> AsyncIterator[bytes]:
         """Yield the whole registry as lines of JSON, each with its line feed; see plans.export."""
+        from .transfer import Writer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
         writer = Writer(self._config.namespace)
         yield writer.header()
         async for record in aiterate(self._run, plans.export(self._config), progress):
@@ -140,14 +151,16 @@ class AsyncAdmin:
         anything is written, others are checked as they come. `progress` is told the lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
+        from . import transfer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
         total = 0
         if isinstance(lines, Iterable) and iter(lines) is not lines:
-            total = check(lines)
+            total = transfer.check(lines)
         await self._run(plans.check_schema(Keys(self._config.namespace)))
-        reader, summary = Reader(), ImportSummary()
-        async for unit in aunits(reader, lines):
+        reader, summary = transfer.Reader(), transfer.ImportSummary()
+        async for unit in transfer.aunits(reader, lines):
             await self._run(
-                import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
+                transfer.import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
             )
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))

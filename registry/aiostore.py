@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from . import plans
 from .admin import AsyncAdmin
@@ -23,8 +23,6 @@ from .connection.redispy import (
 )
 from .connection.subscription import AsyncSubscription
 from .errors import InvalidInput, StaleEpoch
-from .following.aiofollower import AsyncFollower
-from .health.report import HealthReport
 from .keys import Keys
 from .kv import AsyncKeyValues
 from .leaseevents import AsyncLeaseEvents, async_lease_events
@@ -44,6 +42,10 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
+
+if TYPE_CHECKING:
+    from .following.aiofollower import AsyncFollower
+    from .health.report import HealthReport
 
 __all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
 
@@ -249,6 +251,8 @@ class AsyncRouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
+        from .following.aiofollower import AsyncFollower  # noqa: PLC0415 - few follow, and agents do not
+
         return AsyncFollower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
     async def health(self) -> HealthReport:

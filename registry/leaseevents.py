@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .connection.aiolinks import AsyncLink
-from .connection.links import Link
 from .connection.subscription import AsyncSubscription, Subscription
 from .keys import Keys
 from .plans.expiry import lease_of
+
+if TYPE_CHECKING:
+    from .connection.aiolinks import AsyncLink
+    from .connection.links import Link
 
 __all__ = ["AsyncLeaseEvents", "LeaseEvents", "async_lease_events", "lease_events"]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from . import plans
 from .admin import Admin
@@ -23,8 +23,6 @@ from .connection.redispy import (
 )
 from .connection.subscription import Subscription
 from .errors import InvalidInput, StaleEpoch
-from .following.follower import Follower
-from .health.report import HealthReport
 from .keys import Keys
 from .kv import KeyValues
 from .leaseevents import LeaseEvents, lease_events
@@ -44,6 +42,10 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
+
+if TYPE_CHECKING:
+    from .following.follower import Follower
+    from .health.report import HealthReport
 
 __all__ = ["Doorbell", "RedisClient", "RouteStore"]
 
@@ -247,6 +249,8 @@ class RouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
+        from .following.follower import Follower  # noqa: PLC0415 - few follow
+
         return Follower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
     def health(self) -> HealthReport:

@@ -12,16 +12,18 @@ import threading
 from collections.abc import Iterable
 from time import monotonic
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from .aiostore import AsyncRouteStore
 from .aiotasks import end, is_cancelled
 from .clockwatch import ClockWatch, Look
 from .config import RegistryConfig
 from .errors import CorruptData, RegistryError, StoreRefused
 from .leaseevents import AsyncLeaseEvents, LeaseEvents
 from .model import Sweep
-from .store import RouteStore
+
+if TYPE_CHECKING:
+    from .aiostore import AsyncRouteStore
+    from .store import RouteStore
 
 __all__ = ["AsyncSweeper", "Sweeper", "Sweeping", "sweep_on"]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from ..aiotasks import finish
-from .aiolinks import AsyncLink
-from .links import Link
 from .redispy import REDIS_ERRORS, translate
+
+if TYPE_CHECKING:
+    from .aiolinks import AsyncLink
+    from .links import Link
 
 __all__ = ["AsyncSubscription", "Reader", "Subscription"]
 

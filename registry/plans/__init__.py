@@ -1,9 +1,10 @@
 """One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
 
+from typing import TYPE_CHECKING
+
+from ..lazily import lazily
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
 from .expiry import expire, sweep
-from .forget import forget
-from .health import CLOCK_PAUSE_S, health, server_time
 from .hints import hint, hints
 from .kv import (
     ORDER_TOPIC_CONFIG,
@@ -27,12 +28,16 @@ from .read import (
     lookup,
 )
 from .registration import register, register_topic
-from .repair.mend import rebuild
-from .repair.walk import verify
 from .stream import Page, Stream, advance
-from .transfer import export, import_broker, import_kv
 from .view import Lookup, route_of
-from .whole import whole_table
+
+if TYPE_CHECKING:
+    from .examination import CLOCK_PAUSE_S, health, server_time
+    from .forgetting import forget
+    from .repair.mend import rebuild
+    from .repair.walk import verify
+    from .transfer import export, import_broker, import_kv
+    from .whole import whole_table
 
 __all__ = [
     "CLOCK_PAUSE_S",
@@ -90,3 +95,18 @@ __all__ = [
     "verify",
     "whole_table",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of this package
+    _LATER = {
+        "CLOCK_PAUSE_S": "examination",
+        "export": "transfer",
+        "forget": "forgetting",
+        "health": "examination",
+        "import_broker": "transfer",
+        "import_kv": "transfer",
+        "rebuild": "repair.mend",
+        "server_time": "examination",
+        "verify": "repair.walk",
+        "whole_table": "whole",
+    }
+    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)
