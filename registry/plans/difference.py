@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from .. import codec
@@ -25,17 +26,17 @@ class Difference:
     removed: list[str] = field(default_factory=list)
 
     def chunks(self, size: int) -> Iterator[Difference]:
-        """Cut into parts of at most `size` topics each, and of not much more than 256 KiB besides names."""
-        added, changed, removed = list(self.added.items()), list(self.changed.items()), self.removed
+        """Yield parts of at most `size` topics each, and of not much more than 256 KiB besides names.
+
+        Each is made in its turn: what a table takes at once stays with the process, holes in its memory.
+        """
+        added, changed, removed = iter(self.added.items()), iter(self.changed.items()), iter(self.removed)
         start = 0
         for end in self._ends(size):
-            from_changed, to_changed = max(0, start - len(added)), max(0, end - len(added))
-            from_removed, to_removed = max(0, from_changed - len(changed)), max(0, to_changed - len(changed))
-            yield Difference(
-                dict(added[start:end]),
-                dict(changed[from_changed:to_changed]),
-                removed[from_removed:to_removed],
-            )
+            some_added = dict(islice(added, end - start))
+            some_changed = dict(islice(changed, end - start - len(some_added)))
+            some_removed = [*islice(removed, end - start - len(some_added) - len(some_changed))]
+            yield Difference(some_added, some_changed, some_removed)
             start = end
 
     def _ends(self, size: int) -> Iterator[int]:

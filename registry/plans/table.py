@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Literal
 
 from .. import codec, scripts
@@ -166,9 +167,9 @@ def put(
     `seniors` are the leases of the replicas that have more say over the table than this one.
     """
     token, corrupt = registration.table_token, list[str]()
-    chunks = list(difference.chunks(write.config.chunk_topics))
-    if not chunks and not token:  # a table without one could be lost unnoticed: an empty chunk brings one
-        chunks = [Difference()]
+    chunks = difference.chunks(write.config.chunk_topics)
+    if not token:  # a table without one could be lost unnoticed: at least an empty chunk brings one
+        chunks = chain([next(chunks, Difference())], chunks)
     for chunk in chunks:
         next_token = _next_token(registration.epoch, token, lost_token)
         call = _put_call(write, registration.epoch, (token, next_token), chunk, seniors)
