@@ -17,6 +17,7 @@ from typing import IO, Final, Self, cast
 
 from . import chooser
 from .child import Child, running
+from .installed import HERE, Interpreter
 
 __all__ = ["Agent", "AgentSettings", "Chooser", "Host", "choosing", "topics_json", "write_topics"]
 
@@ -93,6 +94,7 @@ class AgentSettings:
     url: str
     heartbeat_s: float
     lease_ttl_s: float
+    interpreter: Interpreter = HERE
 
 
 class Agent:
@@ -101,11 +103,13 @@ class Agent:
     def __init__(self, conf: Path, settings: AgentSettings, log: Path) -> None:
         self._log = log
         times = ("--heartbeat", str(settings.heartbeat_s), "--lease-ttl", str(settings.lease_ttl_s))
-        command = (sys.executable, "-m", "sharedroutes.broker_agent", "--broker-conf", str(conf))
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SHAREDROUTES_HTTP": "off"}
+        python, environment = settings.interpreter
+        command = (python, "-m", "sharedroutes.broker_agent", "--broker-conf", str(conf))
         with log.open("wb") as said:
             self._process = subprocess.Popen(
-                (*command, "--redis", settings.url, *times), stderr=said, env=environment
+                (*command, "--redis", settings.url, *times),
+                stderr=said,
+                env={**environment, "SHAREDROUTES_HTTP": "off"},
             )
 
     @property

@@ -3,7 +3,8 @@
 An agent process with few topics and one with many run side by side, each on a server of its own, behind a
 proxy that counts bytes: those of requests and replies, without what TCP and IP put around them. Every agent
 is alone on its server, so it is also the one that looks for ended leases. Memory and CPU are what Linux says
-of the process; elsewhere they are left out.
+of the process; elsewhere they are left out. The agents run as an operator's do: in an environment that has
+the extra `agent` alone, with the variables of the systemd unit.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from sharedroutes.registry.scripts import HEARTBEAT
 
 from .harness import Benchmark, Figure, Outcome, at_most
 from .hosts import Agent, AgentSettings, Host
+from .installed import HERE, Interpreter, install_agent
 from .wire import Tap
 from .workload import long_topic_names
 
-__all__ = ["BENCHMARK", "Size", "processes_are_seen", "run"]
+__all__ = ["BENCHMARK", "MOST_MB", "Size", "await_registered", "processes_are_seen", "resident_mb", "run"]
 
 _BEAT: Final = "heartbeat"
 _REST: Final = "all else"
@@ -36,6 +38,9 @@ _NAME: Final = "broker-{:05d}"
 """Of one length for all: each letter of it is in every key of a heartbeat."""
 
 _MB: Final = 1_000_000
+MOST_MB: Final = 40
+"""What an agent with 10,000 topics may take."""
+
 _PROC: Final = Path("/proc")
 
 
@@ -54,6 +59,8 @@ class Size:
 
     heartbeat_s: float = 5.0
     lease_ttl_s: float = 15.0
+    installs: bool = True
+    """Whether the agents run as an operator's do, which takes pip and its index, or on what runs this."""
 
 
 QUICK: Final = Size(rounds=2, round_s=3.0, settle_s=2.0, heartbeat_s=1.0, lease_ttl_s=4.0)
@@ -63,7 +70,9 @@ def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and TimeoutError for an agent that does not register."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-idle-")))
-        idle = [_Idle(stack, folder, size, topics) for topics in (size.few_topics, size.many_topics)]
+        runs_on = install_agent(folder) if size.installs else HERE
+        few_and_many = (size.few_topics, size.many_topics)
+        idle = [_Idle(stack, folder, size, topics, runs_on) for topics in few_and_many]
         time.sleep(size.settle_s)
         for _ in range(size.rounds):
             for one in idle:
@@ -101,17 +110,17 @@ class _Round(NamedTuple):
 class _Idle:
     """An agent with so many topics, on a server of its own."""
 
-    def __init__(self, stack: ExitStack, folder: Path, size: Size, topics: int) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, size: Size, topics: int, runs_on: Interpreter) -> None:
         self.name = f"{topics:,} topics"
         self.rounds: list[_Round] = []
         server = stack.enter_context(EmbeddedServer())
         self._tap = stack.enter_context(Tap(server.port, _name_of))
-        settings = AgentSettings(self._tap.url, size.heartbeat_s, size.lease_ttl_s)
+        settings = AgentSettings(self._tap.url, size.heartbeat_s, size.lease_ttl_s, runs_on)
         name = _NAME.format(topics)
         host = stack.enter_context(Host(folder / name, name, long_topic_names(topics), settings))
         host.start_broker()
         self._agent: Agent = host.start_agent()
-        _await_registered(server.url, name)
+        await_registered(server.url, name)
 
     def begin(self) -> None:
         """Begin a round."""
@@ -128,7 +137,7 @@ class _Idle:
             _Round(
                 counts.bytes[_BEAT] / counts.requests[_BEAT],
                 counts.bytes.total() / took_s,
-                _resident_bytes(self._agent.pid) / _MB,
+                resident_mb(self._agent.pid),
                 100 * (cpu_s - self._cpu_s) / took_s,
             )
         )
@@ -139,7 +148,7 @@ class _Idle:
         yield Figure(f"{self.name}: a heartbeat", "B", beats, at_most(300))
         yield Figure(f"{self.name}: all requests and replies", "B/s", rates)
         if processes_are_seen():
-            yield Figure(f"{self.name}: resident memory", "MB", resident, at_most(40))
+            yield Figure(f"{self.name}: resident memory", "MB", resident, at_most(MOST_MB))
             yield Figure(f"{self.name}: share of one core", "%", shares, at_most(0.5))
 
 
@@ -152,7 +161,8 @@ def _name_of(request: Sequence[bytes]) -> str:
     return _BEAT if HEARTBEAT.sha.encode() in request else _REST
 
 
-def _await_registered(url: str, name: str) -> None:
+def await_registered(url: str, name: str) -> None:
+    """Wait until a broker is registered; raises TimeoutError."""
     deadline = time.monotonic() + _DEADLINE_S
     with RouteStore.from_url(url) as store:
         while name not in store.cluster_info().brokers:
@@ -161,12 +171,12 @@ def _await_registered(url: str, name: str) -> None:
             time.sleep(_POLL_S)
 
 
-def _resident_bytes(pid: int) -> float:
-    """Return the resident memory of a process; 0 where it is not seen."""
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process in MB of 10^6 bytes; 0 where it is not seen."""
     if not processes_are_seen():
         return 0.0
     pages = (_PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1]
-    return float(int(pages) * os.sysconf("SC_PAGE_SIZE"))
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / _MB
 
 
 def _cpu_s(pid: int) -> float:

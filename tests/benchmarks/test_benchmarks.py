@@ -170,6 +170,7 @@ CASES = (
                 settle_s=0.0,
                 heartbeat_s=0.2,
                 lease_ttl_s=10.0,
+                installs=False,
             )
         ),
         7 if idle.processes_are_seen() else 3,

@@ -63,6 +63,14 @@ def instruction(name: str) -> str:
     return said
 
 
+def entry_point() -> list[str]:
+    """Return the command of the image, without the variable that `env` sets for it."""
+    words: list[str]
+    env, variable, *words = json.loads(instruction("ENTRYPOINT"))
+    assert (env, variable) == ("env", "PYTHONOPTIMIZE=2")
+    return words
+
+
 def documents() -> Mapping[str, Any]:
     """Return the objects of the Kubernetes file by kind."""
     return {found["kind"]: found for found in yaml.safe_load_all(KUBERNETES.read_text(encoding="utf-8"))}
@@ -133,7 +141,7 @@ def test_systemd_does_not_start_anew_what_cannot_work() -> None:
 
 
 def test_the_agent_takes_what_the_dockerfile_says(tmp_path: Path) -> None:
-    words = [*json.loads(instruction("ENTRYPOINT")), *json.loads(instruction("CMD"))]
+    words = [*entry_point(), *json.loads(instruction("CMD"))]
     assert "1 broker" in checked(words, tmp_path, usual_files())
     assert instruction("EXPOSE") == DEFAULT_HTTP.rpartition(":")[2]
     uid, _, gid = instruction("USER").partition(":")
@@ -182,7 +190,7 @@ def test_the_agent_takes_what_the_kubernetes_file_says(tmp_path: Path) -> None:
     )
     assert set(given) - {"POD_IP"} <= {option.variable for option in OPTIONS}
     files = usual_files(data["agent.toml"], data["broker.conf"])
-    words = [*json.loads(instruction("ENTRYPOINT")), *agent["args"]]
+    words = [*entry_point(), *agent["args"]]
     assert "1 broker" in checked(words, tmp_path, files, **given)
 
 
