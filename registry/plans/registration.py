@@ -72,7 +72,7 @@ def register(
         if held is not None and held.complete and not tries:
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
-            stored_token, stored = yield from read_table(write)
+            stored_token, stored = yield from read_table(write, topics)
             change = difference_to_stored((yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
         done = yield from _complete(write, registration, change, around, lost_token=token)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
+from types import MappingProxyType
 from typing import Final, Literal
 
 from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, CorruptData
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, Registration
+from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, Registration, TopicConfig
 from .base import Call, Plan, Reads, checked, script_reply
 from .difference import Difference
 from .lease import fenced, lease_ttl_ms
@@ -32,7 +33,10 @@ __all__ = [
     "routed",
 ]
 
-_SCAN_COUNT: Final = 2_000
+_SCAN_COUNT: Final = 500
+"""Topics that are read at once: what many take stays with the process, as holes in its memory."""
+
+_NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
 NO_VERSION: Final = DataVersion()
 
@@ -118,11 +122,17 @@ def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER) -> Plan[int]
     return int(rest[0])
 
 
-def read_table(write: Write) -> Plan[tuple[str, dict[str, bytes]]]:
-    """Return the name of the stored table, read before any of its pages, and the table."""
+def read_table(
+    write: Write, known: Mapping[str, TopicConfig] = _NOTHING
+) -> Plan[tuple[str, dict[str, bytes]]]:
+    """Return the name of the stored table, read before any of its pages, and the table.
+
+    Names that are in `known` are the objects there: 10,000 are a megabyte, which would leave holes.
+    """
     key = write.keys.broker_topics(write.broker.broker_name)
     tokens: list[bytes | None] = []
     stored: dict[str, bytes] = {}
+    shapes: dict[bytes, bytes] = {}  # one object for all topics of a shape
     cursor: int = 0
     while True:
         token, page = yield Reads(
@@ -130,21 +140,27 @@ def read_table(write: Write) -> Plan[tuple[str, dict[str, bytes]]]:
         )
         cursor, fields = checked(key, page)
         tokens.append(checked(write.broker_key, token))
-        # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
-        stored.update((name.decode(), value) for name, value in fields.items() if codec.is_text(name))
+        for name, value in fields.items():
+            # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
+            if codec.is_text(name):
+                topic = name.decode()
+                ours = known.get(topic)
+                stored[topic if ours is None else ours.topic_name] = shapes.setdefault(value, value)
         if cursor == 0:
             return _token(write.broker_key, tokens[0]), stored
 
 
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
     """Return the stored topics whose route index has our row; the others are written again."""
-    indexes = yield from mget([write.keys.topic(topic) for topic in stored])
-    broker = write.broker.broker_name.encode()
-    return {
-        topic: config
-        for (topic, config), index in zip(stored.items(), indexes, strict=True)
-        if index is not None and codec.encode_row(broker, config) in index.split(b"\n")
-    }
+    broker, entries, found = write.broker.broker_name.encode(), iter(stored.items()), dict[str, bytes]()
+    while part := [*islice(entries, _SCAN_COUNT)]:
+        indexes = yield from mget([write.keys.topic(topic) for topic, _ in part])
+        found.update(
+            (topic, config)
+            for (topic, config), index in zip(part, indexes, strict=True)
+            if index is not None and codec.encode_row(broker, config) in index.split(b"\n")
+        )
+    return found
 
 
 def _token(key: str, value: bytes | None) -> str:
