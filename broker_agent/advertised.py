@@ -18,6 +18,7 @@ Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _ADVICE: Final = "set brokerIP1 in broker.conf, or --broker-address, to an address at which clients reach it"
 _LOCALHOST: Final = "localhost"
+_LOOPBACK: Final = "127.0.0.1"
 
 
 class _Undecided(Exception):
@@ -35,8 +36,9 @@ async def findings(
     """Yield what is wrong with `address`, which clients are told, and what to do; None = nothing.
 
     The first finding is yielded, then every change of it. Every `every_s` seconds `address` has to accept a
-    connection within `deadline_s` seconds; while `probe` does not either, that says nothing. Other hosts may
-    reach what cannot be reached from here, so a finding is a warning and no more.
+    connection within `deadline_s` seconds; while `probe`, or if that is the same the loopback interface, does
+    not either, that says nothing. Other hosts may reach what cannot be reached from here, so a finding is a
+    warning and no more.
     """
     store_is_remote = bool(store_url) and is_remote(store_url)
     known: str | None = None
@@ -78,17 +80,18 @@ def suspicion(address: str, ips: Iterable[Ip], *, store_is_remote: bool) -> str 
 async def _look(address: str, probe: str, deadline_s: float, *, store_is_remote: bool) -> str | None:
     """Return what is wrong now, or None; raises _Undecided."""
     odd = suspicion(address, await _ips(address, deadline_s), store_is_remote=store_is_remote)
-    if odd is not None or address == probe:
+    if odd is not None or await _failure(address, deadline_s) is None:
         return odd
-    if await _failure(address, deadline_s) is None:
-        return None
-    if await _failure(probe, deadline_s) is not None:
+    # Looked for where clients look for it, a broker that listens elsewhere counts as gone.
+    local = f"{_LOOPBACK}:{host_and_port(address)[1]}"
+    here, advice = (probe, _ADVICE) if address != probe else (local, f"{_ADVICE}; or --probe {local}")
+    if here == address or await _failure(here, deadline_s) is not None:
         raise _Undecided
     # Once more, since the broker may have started in between.
     failure = await _failure(address, deadline_s)
     if failure is None:
         return None
-    return f"{failure}; clients are told this address, and the broker is reached at {probe}: {_ADVICE}"
+    return f"{failure}; clients are told this address, and the broker is reached at {here}: {advice}"
 
 
 async def _failure(address: str, deadline_s: float) -> BrokerCallError | None:

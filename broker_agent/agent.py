@@ -6,12 +6,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
 from ..registry import AsyncRouteStore, DataVersion, RegistryError, TopicConfig
 from ..registry.aiotasks import end
 from ..registry.sweeping import sweep_on
+from .bells import bells_of
 from .calls import carry_out
 from .config import AgentConfig
 from .events import (
@@ -20,6 +22,7 @@ from .events import (
     Done,
     Drain,
     Event,
+    OwnerLeft,
     Pause,
     Resume,
     Say,
@@ -67,6 +70,7 @@ class BrokerAgent:
         self._wake_at_s: float | None = None
         self._stop_at_s: float | None = None
         self._ended = False
+        self._is_told = False
 
     async def __aenter__(self) -> Self:
         self._work = asyncio.create_task(
@@ -87,13 +91,19 @@ class BrokerAgent:
         return self._observers.source
 
     @property
+    def source_trouble(self) -> str:
+        """Why not all topics of the broker can be read; empty = they can."""
+        return self._observers.source_trouble
+
+    @property
     def advice(self) -> str:
         """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
         return self._observers.advice
 
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
-        return self._planner.status(asyncio.get_running_loop().time())
+        status = self._planner.status(asyncio.get_running_loop().time())
+        return replace(status, waiting=self._observers.waiting)
 
     async def until(self, *phases: Phase) -> AgentStatus:
         """Wait until the agent is in one of the phases; raises RuntimeError when it has ended."""
@@ -112,7 +122,7 @@ class BrokerAgent:
         self._observers.take_topics(topics, version or DataVersion())
 
     def stop(self) -> None:
-        """Ask `run` to unregister the broker and to end."""
+        """Ask `run` to take the broker out of the registry, for another agent to take over, and to end."""
         self._events.put_nowait(Stop())
 
     def drain(self, wait_s: float | None = None) -> None:
@@ -152,6 +162,7 @@ class BrokerAgent:
             try:
                 await self._follow_plan(store, group)
             finally:
+                await bells_of(store).leave(self)
                 await end(*helpers, *([self._call] if self._call else []))
 
     async def _follow_plan(self, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
@@ -163,6 +174,7 @@ class BrokerAgent:
             for action in self._planner.step(event, now):
                 self._perform(action, store, group)
             self._stepped.set()
+            await self._mind_bell(store)
             if self._stop_at_s is not None and now >= self._stop_at_s and not self._ended:
                 _LOG.warning(
                     "%s: not unregistered, the store does not answer; the lease ends within %s s by itself",
@@ -170,6 +182,17 @@ class BrokerAgent:
                     self.config.registry.lease_ttl_s,
                 )
                 return
+
+    async def _mind_bell(self, store: AsyncRouteStore) -> None:
+        """Hear at once that the owner leaves, while this agent waits for that."""
+        is_standby = self._planner.is_standby
+        if is_standby == self._is_told:
+            return
+        self._is_told, name = is_standby, self.config.broker.broker_name
+        if is_standby:
+            bells_of(store).join(store, self, name, lambda: self._events.put_nowait(OwnerLeft()))
+        else:
+            await bells_of(store).leave(self)
 
     async def _next_event(self) -> Event:
         times_s = [at_s for at_s in (self._wake_at_s, self._stop_at_s) if at_s is not None]

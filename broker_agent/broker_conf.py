@@ -156,6 +156,7 @@ def parse(
     values = of_file(content, source, overrides)
     elected = _elected(values)
     broker_id = MASTER_ID if elected else _configured_id(values)
+    _check_root(values)
     return _conf(values, host, broker_id, elected=elected, address=address, zone=zone)
 
 
@@ -193,6 +194,7 @@ def _conf(
     acting_master = values.flag("enableSlaveActingMaster")
     root = _root(values, host)
     zone = _zone(values, zone or host.zone)
+    topics_elsewhere = _topics_elsewhere(values)
     values.raise_problems()
     broker = Broker(
         name, advertised, broker_id, cluster, ha_address, zone_name=zone, enable_acting_master=acting_master
@@ -202,7 +204,7 @@ def _conf(
         named=bool(values.get("brokerName")),
         topics_path=Path(root) / "config" / "topics.json",
         broker_permission=permission,
-        topics_elsewhere=_topics_elsewhere(values),
+        topics_elsewhere=topics_elsewhere,
         elected=elected,
     )
 
@@ -224,6 +226,13 @@ def _root(values: ConfValues, host: Host) -> str:
     return values.text("storePathRootDir", str(host.home / "store") if host.home else "")
 
 
+def _check_root(values: ConfValues) -> None:
+    """Note a folder that depends on where the broker was started, which a file does not tell."""
+    root = values.get("storePathRootDir")
+    if root and not Path(root).is_absolute():
+        values.problem("storePathRootDir", f"{root!r} is no full path: write where the broker is to find it")
+
+
 def _zone(values: ConfValues, zone: str) -> str:
     if zone:
         values.check("zone", lambda: check_name("zone", zone))
@@ -240,13 +249,13 @@ def _elected(values: ConfValues) -> bool:
 def _configured_id(values: ConfValues) -> int:
     """Return the id in the group: masters are 0 whatever stands there, slaves need one above 0."""
     role = values.text("brokerRole", _MASTER_ROLES[0])
+    value = values.number("brokerId", MASTER_ID, -_LONG - 1, _LONG)
     if role in _MASTER_ROLES:
         return MASTER_ID
     if role != _SLAVE_ROLE:
         roles = ", ".join((*_MASTER_ROLES, _SLAVE_ROLE))
         values.problem("brokerRole", f"{role!r} is none of {roles}")
         return MASTER_ID
-    value = values.number("brokerId", MASTER_ID, -_LONG - 1, _LONG)
     if value <= MASTER_ID:
         key = "brokerId" if values.get("brokerId") else "brokerRole"
         what = f"{value} is the id of a master; a {_SLAVE_ROLE} needs one above 0"
@@ -288,10 +297,11 @@ def _addresses(values: ConfValues, host: Host, override: str) -> tuple[str, str]
 
 def _topics_elsewhere(values: ConfValues) -> str:
     """Return the setting by which the broker keeps its topics elsewhere than in topics.json, or ''."""
-    if values.get("configManagerVersion") == "v2":
+    version = values.word("configManagerVersion", "v1", "v2")
+    store = values.word("storeType", "default", "defaultRocksDB", ignore_case=True)  # as RocketMQ does
+    if version == "v2":
         return "configManagerVersion=v2"
-    store = values.get("storeType")
-    return f"storeType={store}" if store.lower() == "defaultrocksdb" else ""  # RocketMQ ignores the case
+    return f"storeType={values.get('storeType')}" if store == "defaultRocksDB" else ""
 
 
 def _host_part(host: str) -> str:

@@ -15,6 +15,8 @@ from .events import (
     StoreCall,
     Unregister,
     Unregistered,
+    Withdraw,
+    Withdrawn,
     WritePermSet,
 )
 
@@ -24,9 +26,9 @@ __all__ = ["carry_out"]
 async def carry_out(store: AsyncRouteStore, call: StoreCall) -> Event:
     """Make the call and return what the planner has to know of it; raises what the store raises."""
     match call:
-        case Register(broker, file, held, take_over):
+        case Register(broker, file, held, take_over, admit):
             registration = await store.register(
-                broker, file.topics, held=held, take_over=take_over, version=file.version
+                broker, file.topics, held=held, take_over=take_over, admit=admit, version=file.version
             )
             # A delta has been preceded by a registration that told it.
             wiped = False
@@ -38,6 +40,9 @@ async def carry_out(store: AsyncRouteStore, call: StoreCall) -> Event:
         case Unregister(held, reason):
             await store.unregister(held, reason=reason)
             return Unregistered()
+        case Withdraw(broker, reason):
+            await store.admin.withdraw(broker, reason=reason)
+            return Withdrawn()
         case SetWritePerm(broker_name, allowed):
             return WritePermSet(await _set_write_perm(store, broker_name, allowed=allowed))
 

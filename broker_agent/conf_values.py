@@ -51,6 +51,15 @@ class ConfValues:
         value = int(text)
         return value if self.check(key, lambda: check_int(key, value, low, high)) else default
 
+    def word(self, key: str, *known: str, ignore_case: bool = False) -> str:
+        """Return one of some words, of which the first is the default; anything else becomes a problem."""
+        text = self.get(key) or known[0]
+        for word in known:
+            if text == word or (ignore_case and text.lower() == word.lower()):
+                return word
+        self.problem(key, f"{text!r} is neither {' nor '.join(known)}")
+        return known[0]
+
     def flag(self, key: str) -> bool:
         """Return a setting that is true or false, which is the default; anything else becomes a problem."""
         text = self.get(key).lower()

@@ -19,6 +19,7 @@ __all__ = [
     "Event",
     "Heartbeat",
     "HeartbeatAnswered",
+    "OwnerLeft",
     "Pause",
     "Register",
     "Registered",
@@ -33,6 +34,8 @@ __all__ = [
     "Unregister",
     "Unregistered",
     "WakeAt",
+    "Withdraw",
+    "Withdrawn",
     "Woken",
     "WritePermSet",
 ]
@@ -55,6 +58,13 @@ class BrokerGone:
     """The broker is gone: it accepts no connections, or does not answer."""
 
     why: str
+    hangs: bool = field(default=False, compare=False)
+    """Whether its process is there all the same: it has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLeft:
+    """Whoever has registered the broker besides this agent has perhaps just left: worth a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,11 @@ class Unregistered:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The Withdraw that was under way has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
 class WritePermSet:
     """The SetWritePerm that was under way has succeeded."""
 
@@ -143,6 +158,8 @@ class Register:
     file: TopicTable
     held: Registration | None
     take_over: bool
+    admit: bool = False
+    """Whether it ends what an operator wanted: that the broker stays out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +174,14 @@ class Unregister:
     """End the lease at once."""
 
     held: Registration
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """End the broker's lease, whoever has it, and let no other agent register the broker."""
+
+    broker: Broker
     reason: str
 
 
@@ -193,6 +218,7 @@ Event: TypeAlias = (
     TopicsLoaded
     | BrokerUp
     | BrokerGone
+    | OwnerLeft
     | RoleFound
     | RoleUnknown
     | Drain
@@ -201,10 +227,11 @@ Event: TypeAlias = (
     | Registered
     | HeartbeatAnswered
     | Unregistered
+    | Withdrawn
     | WritePermSet
     | CallFailed
     | Woken
     | Stop
 )
-StoreCall: TypeAlias = Register | Heartbeat | Unregister | SetWritePerm
+StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
 Action: TypeAlias = StoreCall | WakeAt | Say | Done

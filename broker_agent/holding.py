@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ..registry import Broker, Registration
-from .events import Register, StoreCall, Unregister
+from .events import Register, StoreCall, Unregister, Withdraw
 from .topics import TopicTable
 
 __all__ = ["Holding"]
@@ -74,7 +74,13 @@ class Holding:
         """Note that somebody else owns the broker, or nobody."""
         self.held, self._written, self._lease = None, None, _Lease.NONE
 
+    def withdrawn(self, broker: Broker) -> None:
+        """Note that the lease of this broker was ended, whoever had it; that of a former role is another."""
+        if self.held is None or self.held.broker.broker_id == broker.broker_id:
+            self.lost()
+
     def in_doubt(self, call: StoreCall | None) -> None:
         """Note that a call which may have made or ended the lease was not answered."""
-        if isinstance(call, Unregister) or (isinstance(call, Register) and self._lease is _Lease.NONE):
+        ends = isinstance(call, Unregister | Withdraw) and self._lease is not _Lease.NONE
+        if ends or (isinstance(call, Register) and self._lease is _Lease.NONE):
             self._lease = _Lease.UNKNOWN

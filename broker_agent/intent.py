@@ -27,6 +27,12 @@ class Intent:
         self.drained_at_s: float | None = None
         """The wait of the drain ends then; None = the write permission has not been taken away yet."""
 
+        self.withdrawn: Broker | None = None
+        """Who was taken out of the registry for the operator, whoever had registered it; None = nobody."""
+
+        self.admit = True
+        """Whether this agent may bring back what an operator took out: it was started, or told to resume."""
+
     @property
     def draining(self) -> bool:
         """Whether the broker is still served, and about to leave."""
@@ -45,6 +51,19 @@ class Intent:
     def resume(self) -> None:
         """Let the broker come back."""
         self.out_because, self.drain_wait_s, self.drained_at_s = "", None, None
+        self.withdrawn, self.admit = None, True
+
+    def to_withdraw(self) -> Broker | None:
+        """Return who has still to be taken out of the registry for the operator; None = nobody."""
+        if not self.out_because or self.broker is None:
+            return None
+        return None if _is_same(self.broker, self.withdrawn) else self.broker
+
+    def stop(self) -> None:
+        """Let the agent end; a drain ends with it, and not with the agent of a standby that takes over."""
+        self.stopping = True
+        if self.draining:
+            self.leave("drained")
 
     def write_perm_taken(self, now: float) -> None:
         """Begin the wait of a drain."""
@@ -65,3 +84,7 @@ class Intent:
         if self.broker is None:
             return "no role"
         return "" if self.broker_up else "broker gone"
+
+
+def _is_same(broker: Broker, other: Broker | None) -> bool:
+    return other is not None and (broker.broker_id, broker.address) == (other.broker_id, other.address)

@@ -6,12 +6,15 @@ import logging
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from ..registry import CorruptData, RegistryError, StoreTimeout, StoreUnavailable
+from ..registry import BrokerOwned, CorruptData, RegistryError, StoreTimeout, StoreUnavailable
 from .events import Heartbeat, Register, Say, StoreCall
 
 __all__ = ["Journal", "Trouble", "trouble_of"]
 
 _UNAVAILABLE: Final = "unavailable"
+_OWNED: Final = "owned"
+_FENCED: Final = "fenced"
+_KEPT_OUT: Final = "kept out"
 
 
 class Trouble(NamedTuple):
@@ -64,6 +67,44 @@ class Journal:
         self.say(logging.INFO, f"works again, after {now - self.since_s:.1f} s")
         self.trouble, self.text = None, ""
         return True
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another agent has the broker, as far as was heard."""
+        return self.trouble is not None and self.trouble.kind in (_OWNED, _FENCED)
+
+    @property
+    def is_kept_out(self) -> bool:
+        """Whether an operator keeps the broker out of the registry, by the word of the store."""
+        return self.trouble is not None and self.trouble.kind == _KEPT_OUT
+
+    def is_served_at(self, address: str) -> bool:
+        """Whether another agent has the broker at this address."""
+        return self.trouble is not None and self.trouble[:2] == (_OWNED, address)
+
+    def owned(self, error: BrokerOwned, address: str, now: float) -> None:
+        """Say that another agent has the broker, which is at this address."""
+        if error.owner_address == address:
+            left_s = error.remaining_ms / 1000
+            text = f"another agent serves this broker: on standby, its lease lasts for {left_s:.1f} s"
+        else:
+            text = str(error).removeprefix(self.name + " ")
+        self.complain(Trouble(_OWNED, error.owner_address), text, now)
+
+    def fenced(self, now: float) -> None:
+        """Say that another agent has taken the broker over."""
+        text = "another agent has taken the broker over: on standby until it ends; only one is needed"
+        self.complain(Trouble(_FENCED), text, now)
+
+    def kept_out(self, now: float) -> None:
+        """Say that an operator keeps the broker out."""
+        text = "an operator has taken the broker out of the registry: until a resume, or an agent's start"
+        self.complain(Trouble(_KEPT_OUT), text, now)
+
+    def settled(self) -> None:
+        """Forget without a word that somebody else decides about the broker: nobody does any more."""
+        if self.is_elsewhere or self.is_kept_out:
+            self.trouble, self.text = None, ""
 
     def foreign(self, known: Collection[str], found: Collection[str]) -> None:
         """Say which keys with foreign data are new, or that all of them are gone."""

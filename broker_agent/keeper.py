@@ -8,13 +8,15 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from ..registry import DataVersion
 from .events import Say
-from .topics import TopicsInvalid
+from .topics import TopicsInvalid, briefly
 from .watch import Content
 
 __all__ = ["GRACE_S", "FileKeeper", "FileKind"]
 
 GRACE_S: Final = 1.0
 """A broker rewrites a large file in a few milliseconds; what is still unusable after this has a problem."""
+
+_NEXT_LINE: Final = "\n  "
 
 T = TypeVar("T")
 
@@ -40,6 +42,10 @@ class FileKind(Protocol[T]):
         """Return what to call what was read in messages."""
         ...
 
+    def odd(self, table: T) -> tuple[str, ...]:
+        """Return what is wrong with parts of what was read, which is used without them."""
+        ...
+
 
 class FileKeeper(Generic[T]):
     """Holds the last good table of one file through whatever happens to it.
@@ -56,6 +62,7 @@ class FileKeeper(Generic[T]):
         self._table: T | None = None
         self._digest: bytes | None = None
         self._problems: tuple[str, ...] = ()
+        self._odd: tuple[str, ...] = ()
         self._bad_since_s = 0.0
         self._reported = False
 
@@ -79,7 +86,13 @@ class FileKeeper(Generic[T]):
             return []
         mended = [Say(logging.INFO, f"{self._name} can be used again")] if self._reported else []
         self._table, self._problems, self._reported = table, (), False
-        return mended
+        return mended + self._note_odd(self._kind.odd(table))
+
+    @property
+    def trouble(self) -> str:
+        """Why the file does not count, or not all of it; empty = it counts."""
+        problems = self._problems if self._reported else self._odd
+        return f"{self._name}: {briefly(problems, '; ')}" if problems else ""
 
     def wants_backup(self, now: float) -> bool:
         """Whether the file has been unusable for so long that its .bak should be offered."""
@@ -93,6 +106,15 @@ class FileKeeper(Generic[T]):
             return [self._report(self._what_stays())]
         self._table = backup
         return [self._report(f"using {self._kind.name(backup)} of its .bak, {self._version_of(backup)}")]
+
+    def _note_odd(self, odd: tuple[str, ...]) -> list[Say]:
+        """Report what is wrong with parts of the file, once, and that nothing is any more."""
+        if odd == self._odd:
+            return []
+        self._odd = odd
+        if not odd:
+            return [Say(logging.INFO, f"{self._name}: all of it can be used again")]
+        return [self._tell(odd, "that stays as it was or is left out, and the rest counts")]
 
     def _parse(self, content: Content) -> T:
         if isinstance(content, FileNotFoundError):
@@ -116,10 +138,12 @@ class FileKeeper(Generic[T]):
         return f"keeping {self._kind.name(self._table)} read before, {self._version_of(self._table)}"
 
     def _report(self, consequence: str) -> Say:
-        count = f"{len(self._problems)} problems" if len(self._problems) > 1 else "a problem"
-        lines = "\n".join(f"  {problem}" for problem in self._problems)
-        text = f"{self._name} has {count}; {consequence}:\n{lines}"
-        return Say(logging.ERROR, text, {"problems": self._problems})
+        return self._tell(self._problems, consequence)
+
+    def _tell(self, problems: tuple[str, ...], consequence: str) -> Say:
+        count = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
+        text = f"{self._name} has {count}; {consequence}:\n  {briefly(problems, _NEXT_LINE)}"
+        return Say(logging.ERROR, text, {"problems": problems})
 
     def _version_of(self, table: T) -> str:
         return f"version {self._kind.version(table).counter}"

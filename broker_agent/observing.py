@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.aiotasks import end
-from . import advertised, broker_link, roles
+from . import advertised, asking, broker_link, roles
 from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
-from .events import BrokerUp, Event, RoleFound, Say
+from .events import BrokerGone, BrokerUp, Event, RoleFound, Say
 from .probing import Rules, Verdict
-from .roles import PermissionFound, RoleEvent
+from .roles import Configured, PermissionFound, RoleEvent
 from .sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
 
 __all__ = ["Observers"]
@@ -43,6 +43,12 @@ class Observers:
         self._rng = rng
         self._take = take
         self._again = asyncio.Event()
+        self._configured = Configured(config)
+        self._ask_again = asyncio.Event()
+        self._runs = False
+        self._moves_to = ""
+        """Where an elected broker will listen when it restarts."""
+
         self._choice = choose(config)
         self._remote = RemoteTopics(
             *host_and_port(config.probe_address),
@@ -66,6 +72,18 @@ class Observers:
             case TopicsFrom.BROKER:
                 return f"{kind}: asking {config.probe_address} for its topics: {why}"
         return f"{TopicsFrom.FILES}: reading {path}: {why}"
+
+    @property
+    def waiting(self) -> str:
+        """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+        if self._moves_to:
+            return f"broker.conf says {self._moves_to} now: it counts when the broker restarts"
+        return self._configured.waiting
+
+    @property
+    def source_trouble(self) -> str:
+        """Why not all topics of the broker can be read; empty = they can."""
+        return self._topics.trouble
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -100,9 +118,10 @@ class Observers:
         config = self._config
         findings = advertised.findings(self._told, config.probe_address, store_url=config.redis_url)
         return [
-            _each(self._link(), self._take_verdict),
+            self._follow_link(),
             self._follow_roles(),
-            _each(roles.addresses(config), self._move),
+            self._follow_answers(),
+            _each(roles.addresses(config), self._move_when_ended),
             _each(self._topics.found(), self._take),
             _each(findings, self._advise),
         ]
@@ -119,15 +138,47 @@ class Observers:
         host, port = host_and_port(config.probe_address)
         return broker_link.verdicts(host, port, rules, deadline_s=config.probe_deadline_s, rng=self._rng)
 
-    def _take_verdict(self, verdict: Verdict) -> None:
-        if isinstance(verdict, BrokerUp):
-            self._remote.wake()
+    async def _follow_link(self) -> None:
+        async with aclosing(self._link()) as found:
+            async for verdict in found:
+                await self._take_verdict(verdict)
+
+    async def _take_verdict(self, verdict: Verdict) -> None:
+        if self._again.is_set():  # it is about where the broker was
+            return
         self._take(verdict)
+        match verdict:
+            case BrokerUp():
+                self._runs = True
+                self._configured.runs()
+                self._remote.wake()
+                self._ask_again.set()
+            case BrokerGone(hangs=False):
+                self._runs = False
+                await self._take_roles(self._configured.ended())
+                if self._moves_to:
+                    self._move(self._moves_to)
 
     async def _follow_roles(self) -> None:
-        async with aclosing(roles.roles(self._config)) as found:
+        async with aclosing(roles.roles(self._config, self._configured)) as found:
             async for event in found:
                 await self._take_role(event)
+                if self._configured.waiting:
+                    self._ask_again.set()
+
+    async def _follow_answers(self) -> None:
+        """Ask a broker whose role is configured what it runs with: the file may not be its own to write."""
+        config = self._config
+        if config.elected or config.broker_conf_path is None:
+            return
+        async with aclosing(asking.answers(config, self._ask_again)) as found:
+            async for text in found:
+                said = self._configured.said(text, config.probe_address)
+                await self._take_roles(said)
+
+    async def _take_roles(self, events: Iterable[RoleEvent]) -> None:
+        for event in events:
+            await self._take_role(event)
 
     async def _take_role(self, event: RoleEvent) -> None:
         match event:
@@ -144,9 +195,16 @@ class Observers:
                     self._move(broker.address)
         self._take(event)
 
+    def _move_when_ended(self, address: str) -> None:
+        """Look for an elected broker at this address when the running one ends, which is not there."""
+        self._moves_to = address if address != self._config.broker.address else ""
+        if self._moves_to and not self._runs:
+            self._move(address)
+
     def _move(self, address: str) -> None:
         """Look for the broker at this address, unless the operator has named one."""
         config = self._config
+        self._moves_to = ""
         self._config = replace(config, broker=replace(config.broker, address=address))
         self._remote.move(*host_and_port(self._config.probe_address))
         self.restart()

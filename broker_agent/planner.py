@@ -7,7 +7,16 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from ..registry import MASTER_ID, Broker, BrokerOwned, LeaseStatus, Registration, RegistryError, StaleEpoch
+from ..registry import (
+    MASTER_ID,
+    Broker,
+    BrokerOwned,
+    BrokerWithdrawn,
+    LeaseStatus,
+    Registration,
+    RegistryError,
+    StaleEpoch,
+)
 from .events import (
     Action,
     BrokerGone,
@@ -18,6 +27,7 @@ from .events import (
     Event,
     Heartbeat,
     HeartbeatAnswered,
+    OwnerLeft,
     Pause,
     Register,
     Registered,
@@ -31,12 +41,15 @@ from .events import (
     Unregister,
     Unregistered,
     WakeAt,
+    Withdraw,
+    Withdrawn,
     Woken,
     WritePermSet,
 )
 from .holding import Holding
 from .intent import Intent
-from .journal import Journal, Trouble, trouble_of
+from .journal import Journal, trouble_of
+from .standing_by import StandingBy
 from .status import AgentStatus, Phase
 from .tally import Tally
 from .topics import TopicTable
@@ -51,18 +64,10 @@ _REJOIN_JITTER_S: Final = 0.2
 _FOREIGN_RETRY_S: Final = 30.0
 """Topics whose keys hold foreign data are tried so often: nothing tells when somebody has moved it away."""
 
-_STANDBY_LOOK_S: Final = 1.0
-"""A standby looks so often whether the owner has gone before its time; when the lease ends it knows."""
-
-_STANDBY_MARGIN_S: Final = (0.01, 0.1)
-"""So much later than the owner's lease ends a standby tries: two of them are not to meet."""
-
 _JITTER: Final = 0.1
 """By this part of it the heartbeat interval is shortened, so that agents do not fall into step."""
 
 _NEVER: Final = float("inf")
-_OWNED: Final = "owned"
-_FENCED: Final = "fenced"
 _NO_TOPICS: Final = TopicTable({})
 
 
@@ -70,9 +75,9 @@ class Planner:
     """One broker's life in the registry: register, heartbeat, register again, unregister.
 
     `step` takes one event and returns what to do, with one store call at a time: the edge answers it with
-    Registered, HeartbeatAnswered, Unregistered, WritePermSet or CallFailed. What fails is tried again, after
-    0.1 s at first and a heartbeat interval at last. A live lease is renewed even while a new table cannot be
-    written.
+    Registered, HeartbeatAnswered, Unregistered, Withdrawn, WritePermSet or CallFailed. What fails is tried
+    again, after 0.1 s at first and a heartbeat interval at last. A live lease is renewed even while a new
+    table cannot be written.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Planner:
         self._rng = rng
         self._journal = Journal(name)
         self._tally = Tally()
+        self._standing_by = StandingBy(heartbeat_s, rng)
         self._intent = Intent(broker)
         self._file: TopicTable | None = None
 
@@ -104,6 +110,11 @@ class Planner:
         self._wake_at_s = _NEVER
         self._failures = 0
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether another agent has registered the broker, and this one waits for its end."""
+        return self._journal.is_elsewhere and not self._intent.why_out()
+
     def step(self, event: Event, now: float) -> list[Action]:
         """Take note of an event at `now`, in seconds of a steady clock; return what to do."""
         self._notice_standstill(now)
@@ -117,10 +128,14 @@ class Planner:
                 self._heartbeat_answered(status, now)
             case Unregistered():
                 self._unregistered(now)
+            case Withdrawn():
+                self._withdrawn(now)
             case WritePermSet(changed):
                 self._write_perm_set(now, changed=changed)
             case CallFailed(error):
                 self._call_failed(error, now)
+            case OwnerLeft():
+                self._owner_left(now)
             case Woken():
                 pass
             case _:
@@ -141,7 +156,7 @@ class Planner:
             phase=tally.phase,
             phase_s=tally.ago_s(tally.since_s, now) or 0.0,
             epoch=held.epoch if held is not None else None,
-            may_be_served=self._holding.to_end is not None,
+            may_be_served=self._holding.to_end is not None or intent.to_withdraw() is not None,
             topics=len(self._file.topics) if self._file else 0,
             version=self._file.version.counter if self._file else 0,
             in_step=not self._must_write(),
@@ -160,17 +175,22 @@ class Planner:
         intent = self._intent
         if intent.stopping:
             return Phase.STOPPING
-        if intent.out_because:
+        if intent.out_because or self._journal.is_kept_out:
             return Phase.PAUSED
         if intent.broker is None or intent.broker_up is False:
             return Phase.BROKER_GONE
         if intent.broker_up is None or self._table() is None:
             return Phase.STARTING
+        if intent.draining:  # also what another agent serves
+            return Phase.DRAINING
+        return self._phase_of_wanted(now)
+
+    def _phase_of_wanted(self, now: float) -> Phase:
+        """Return the phase while nothing keeps the broker out."""
         confirmed_s = self._tally.ago_s(self._tally.confirmed_s, now)
         if self._serves() and confirmed_s is not None and confirmed_s < self._lease_ttl_s:
-            return Phase.DRAINING if intent.draining else Phase.SERVING
-        kind = self._journal.trouble.kind if self._journal.trouble else ""
-        return Phase.STANDBY if kind in (_OWNED, _FENCED) else Phase.REGISTERING
+            return Phase.SERVING
+        return Phase.STANDBY if self._journal.is_elsewhere else Phase.REGISTERING
 
     def _decide(self, now: float) -> list[Action]:
         self._wake_at_s = _NEVER
@@ -179,25 +199,34 @@ class Planner:
         at_s, call = self._next_call()
         if call is not None and at_s <= now:
             self._call, self._call_began_s = call, now
+            self._standing_by.look_begins()
             return [call]
         if call is None and self._intent.stopping:
             return [Done()]
         drained_at_s = self._intent.drained_at_s
-        if call is not None:
-            self._wake_at_s = at_s if drained_at_s is None else min(at_s, drained_at_s)
+        self._wake_at_s = at_s if call is not None else _NEVER
+        if drained_at_s is not None:
+            self._wake_at_s = min(self._wake_at_s, drained_at_s)
         return [WakeAt(self._wake_at_s)] if self._wake_at_s < _NEVER else []
 
     def _next_call(self) -> tuple[float, StoreCall | None]:
         """Return when the next store call is due, and which it is."""
         why_out = self._intent.why_out()
+        if self._has_moved and self._intent.broker_up is not False and not self._intent.stopping:
+            why_out = why_out if self._intent.out_because else "moved to another address"
         if why_out:
             return self._write_at_s, self._leave(why_out)
-        if self._intent.broker is not None and self._holding.misleads(self._intent.broker):
-            return self._write_at_s, self._leave("moved to another address")
         never: tuple[float, StoreCall | None] = (_NEVER, None)
         return min([*self._due(), never], key=lambda due: due[0])  # at a tie the first: the lease goes before
 
+    @property
+    def _has_moved(self) -> bool:
+        return self._intent.broker is not None and self._holding.misleads(self._intent.broker)
+
     def _leave(self, why: str) -> StoreCall | None:
+        withdrawn = self._intent.to_withdraw()
+        if withdrawn is not None:
+            return Withdraw(withdrawn, self._intent.out_because)
         if self._holding.to_end is not None:
             return Unregister(self._holding.to_end, why)
         return SetWritePerm(self._wiped, allowed=True) if self._wiped else None
@@ -210,10 +239,14 @@ class Planner:
             yield self._heartbeat_at_s, Heartbeat(held)
         if draining and self._intent.drained_at_s is None and broker is not None:
             yield self._write_at_s, SetWritePerm(broker.broker_name, allowed=False)
-        if broker is not None and table is not None:
+        gives_back = bool(self._wiped) and not draining
+        if gives_back and self._journal.is_elsewhere:  # else it would wait for the end of the owner
+            yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
+        if broker is not None and table is not None and (self._holding.is_leased or not draining):
             at_s = self._write_at_s if self._must_write() else self._mend_at_s
-            yield at_s, Register(broker, table, held, take_over=not self._holding.standby)
-        if self._wiped and not draining:
+            take_over, admit = not self._holding.standby, self._intent.admit
+            yield at_s, Register(broker, table, held, take_over=take_over, admit=admit)
+        if gives_back:
             yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
 
     def _table(self) -> TopicTable | None:
@@ -253,7 +286,7 @@ class Planner:
                 intent.resume()
                 say(logging.INFO, "resumed")
             case Stop():
-                intent.stopping = True
+                intent.stop()
 
     def _broker_left(self, text: str) -> None:
         told = "waiting for it" if self._holding.to_end is None else "clients are told so"
@@ -263,6 +296,8 @@ class Planner:
         if broker == self._intent.broker:
             return
         before, self._intent.broker = self._intent.broker, broker
+        if before is not None and before.address != broker.address:
+            self._intent.broker_up = None  # nobody has looked for it there yet
         self._holding.standby = False  # it was another role of which this agent lost the ownership
         self._journal.name = f"{broker.broker_name}:{broker.broker_id}"
         was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
@@ -283,13 +318,19 @@ class Planner:
         if intent.drained_at_s is None and broker is not None and broker.broker_id != MASTER_ID:
             intent.write_perm_taken(now)  # a slave has none, and its master's is not its own to take
         intent.pass_time(now)
-        if not self._holding.is_leased:
+        if not self._holding.is_leased and not self._is_served_by_another():
             intent.leave("drained")
         if intent.out_because:
             self._write_at_s = now
 
+    def _is_served_by_another(self) -> bool:
+        """Whether another agent serves this very broker: who drains it here waits, too."""
+        broker, is_up = self._intent.broker, self._intent.broker_up is True
+        return broker is not None and is_up and self._journal.is_served_at(broker.address)
+
     def _registered(self, file: TopicTable, registration: Registration, now: float) -> None:
         self._recovered(now)
+        self._intent.admit = False
         self._tally.registrations += 1
         if not self._serves() or not self._holding.has_written(file):
             what = "wrote its changed table" if self._serves() else "registered"
@@ -339,8 +380,26 @@ class Planner:
         self._call, self._tally.confirmed_s = None, None
         self._journal.say(logging.INFO, "unregistered")
 
-    def _write_perm_set(self, now: float, *, changed: bool) -> None:
+    def _withdrawn(self, now: float) -> None:
+        call = self._call
+        self._journal.settled()
         self._recovered(now)
+        self._call = None
+        if not isinstance(call, Withdraw):
+            return
+        self._intent.withdrawn = call.broker
+        self._holding.withdrawn(call.broker)
+        self._tally.confirmed_s = None
+        self._journal.say(logging.INFO, f"is out of the registry: {call.reason}; no agent brings it back")
+
+    def _owner_left(self, now: float) -> None:
+        look_at_s = self._standing_by.owner_left(now)
+        if self._call is None and self._journal.is_elsewhere:
+            self._write_at_s = min(self._write_at_s, look_at_s)
+
+    def _write_perm_set(self, now: float, *, changed: bool) -> None:
+        if not self._journal.is_elsewhere:  # which this does not end
+            self._recovered(now)
         call, self._call = self._call, None
         if isinstance(call, SetWritePerm) and call.allowed:
             self._wiped = ""
@@ -356,19 +415,19 @@ class Planner:
                 self._write_at_s = now + self._rng.uniform(0, _REJOIN_JITTER_S)
             case StaleEpoch():
                 self._fenced(now)
-            case BrokerOwned():
+            case BrokerWithdrawn():
                 self._lost_ownership()
-                self._journal.complain(Trouble(_OWNED, error.owner_address), self._why_owned(error), now)
+                self._holding.standby = True  # whoever brings it back has it
+                self._journal.kept_out(now)
+                self._look_again(now, _NEVER)
+            case BrokerOwned():
+                if isinstance(self._call, Withdraw) and self._intent.stopping:
+                    self._intent.withdrawn = self._call.broker  # the other is not this agent's to wait for
+                self._lost_ownership()
+                self._journal.owned(error, self._intent.broker.address if self._intent.broker else "", now)
                 self._look_again(now, error.remaining_ms / 1000)
             case _:
                 self._try_again(error, now)
-
-    def _why_owned(self, error: BrokerOwned) -> str:
-        broker = self._intent.broker
-        if broker is not None and error.owner_address == broker.address:
-            left_s = error.remaining_ms / 1000
-            return f"another agent serves this broker: on standby, its lease lasts for {left_s:.1f} s"
-        return str(error).removeprefix(self._journal.name + " ")
 
     def _try_again(self, error: RegistryError, now: float) -> None:
         call, self._call = self._call, None
@@ -399,16 +458,15 @@ class Planner:
         self._lost_ownership()
         self._tally.fenced += 1
         self._holding.standby = True
-        text = "another agent has taken the broker over: on standby until it ends; only one is needed"
-        self._journal.complain(Trouble(_FENCED), text, now)
+        self._journal.fenced(now)
         self._look_again(now, _NEVER)
 
     def _look_again(self, now: float, ends_in_s: float) -> None:
         """Try to own the broker when the lease of the other ends; look before in case that it leaves."""
-        soon_s = min(_STANDBY_LOOK_S, self._heartbeat_s) * self._rng.uniform(1, 1 + _JITTER)
-        self._write_at_s = now + min(soon_s, ends_in_s + self._rng.uniform(*_STANDBY_MARGIN_S))
+        self._write_at_s = self._standing_by.next_look_s(now, ends_in_s)
 
     def _lost_ownership(self) -> None:
+        self._intent.admit = False
         self._holding.lost()
         self._call, self._tally.confirmed_s = None, None
 

@@ -116,7 +116,8 @@ class Probing:
         if self._unanswered < self._rules.failures:
             return None
         self._needed = self._rules.successes
-        return self._gone(f"{why}, {self._unanswered} times in a row: it hangs, though its port is open")
+        text = f"{why}, {self._unanswered} times in a row: it hangs, though its port is open"
+        return self._gone(text, hangs=True)
 
     def _up(self) -> Verdict | None:
         if self.alive:
@@ -124,8 +125,8 @@ class Probing:
         self.alive = True
         return BrokerUp()
 
-    def _gone(self, why: str) -> Verdict | None:
+    def _gone(self, why: str, *, hangs: bool = False) -> Verdict | None:
         if self.alive is False:
             return None
         self.alive = False
-        return BrokerGone(why)
+        return BrokerGone(why, hangs)

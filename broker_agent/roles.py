@@ -16,8 +16,9 @@ from .broker_client import BrokerCallError, BrokerClient, BrokerUnreachable, con
 from .broker_conf import BrokerConf, host_and_port
 from .config import AgentConfig
 from .events import RoleFound, RoleUnknown, Say
+from .identity import Identity
 
-__all__ = ["PermissionFound", "RoleEvent", "RoleKeeper", "addresses", "roles"]
+__all__ = ["Configured", "PermissionFound", "RoleEvent", "RoleKeeper", "addresses", "roles"]
 
 _ASK_S: Final = 1.0
 """Between two questions to a broker whose role is elected."""
@@ -44,15 +45,17 @@ class _Said(TypedDict):
 RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound | Say
 
 
-async def roles(config: AgentConfig) -> AsyncGenerator[RoleEvent, None]:
+async def roles(config: AgentConfig, configured: Configured | None = None) -> AsyncGenerator[RoleEvent, None]:
     """Yield what the broker is, then every change of it, and each trouble once.
 
-    Without a broker.conf to follow, and without an election, it ends after the first.
+    Without a broker.conf to follow, and without an election, it ends after the first. What is known of a
+    `configured` role goes on from one time to the next.
     """
     if config.elected:
         events = _elected(config)
     elif config.broker_conf_path is not None:
-        events = _configured(config, config.broker_conf_path)
+        known = configured if configured is not None else Configured(config)
+        events = _configured(config, config.broker_conf_path, known)
     else:
         yield RoleFound(config.broker)
         return
@@ -141,18 +144,83 @@ class RoleKeeper:
         return [event]
 
 
-async def _configured(config: AgentConfig, path: Path) -> AsyncGenerator[RoleEvent, None]:
+class Configured:
+    """What is known of a broker whose role is configured; a method returns what has changed by it: pure."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._keeper = RoleKeeper(config.broker)
+        self._identity = Identity(config.broker)
+        self._told = ""
+        self.begun = False
+        """Whether anything was told yet."""
+
+    @property
+    def waiting(self) -> str:
+        """What counts when the broker restarts; empty = nothing."""
+        return self._identity.waiting
+
+    def tell_anew(self) -> None:
+        """Say all once more, as what was said last may have been lost with who was told."""
+        self._keeper = RoleKeeper(self._config.broker)
+
+    def begin(self) -> list[RoleEvent]:
+        """Take that the file says what the agent was started with."""
+        return self._keeper.begin()
+
+    def filed(self, content: bytes | OSError, path: Path) -> list[RoleEvent]:
+        """Take what the broker.conf holds."""
+        try:
+            conf = _parsed_conf(content, path, self._config)
+        except InvalidInput as error:
+            return self._keeper.trouble(f"going on with what {path} said before, it is wrong now:\n{error}")
+        if not self._keeper.is_ours(conf.broker):
+            return self._keeper.found(conf, str(path))
+        return self._found(self._identity.filed(conf))
+
+    def said(self, text: bytes | None, address: str) -> list[RoleEvent]:
+        """Take what the running broker says of itself; None, and what is no word of this one, say nothing."""
+        if text is None:
+            return self._found(self._identity.said(None))
+        try:
+            conf = broker_conf.parse_running(text, address, broker_conf.this_host(), **_said(self._config))
+        except InvalidInput:
+            conf = None
+        ours = conf is not None and not conf.elected and self._keeper.is_ours(conf.broker)
+        return self._found(self._identity.said(conf if ours else None))
+
+    def runs(self) -> None:
+        """Take that the broker is there."""
+        self._identity.runs()
+
+    def ended(self) -> list[RoleEvent]:
+        """Take that its process has ended."""
+        return self._found(self._identity.ended())
+
+    def _found(self, conf: BrokerConf | None) -> list[RoleEvent]:
+        if conf is None:
+            return []
+        waiting, told = self._identity.waiting, self._told
+        self._told = waiting
+        path = str(self._config.broker_conf_path)
+        said: list[RoleEvent] = (
+            [Say(logging.WARNING, f"{path}: {waiting}")] if waiting not in ("", told) else []
+        )
+        return [*said, *self._keeper.found(conf, path)]
+
+
+async def _configured(config: AgentConfig, path: Path, known: Configured) -> AsyncGenerator[RoleEvent, None]:
     """Follow a broker.conf; the broker rewrites it when an admin changes something."""
-    keeper = RoleKeeper(config.broker)
-    first = True
+    known.tell_anew()
+    first, known.begun = not known.begun, True
     async with aclosing(_settled(path, config.recheck_s)) as contents:
         async for content, is_settled in contents:
             if first and _says(content, path, config):
-                for event in keeper.begin():
+                for event in known.begin():
                     yield event
             first = False
             if is_settled:
-                for event in _from_conf(keeper, content, path, config):
+                for event in known.filed(content, path):
                     yield event
 
 
@@ -182,16 +250,6 @@ def _says(content: bytes | OSError, path: Path, config: AgentConfig) -> bool:
         return _parsed_conf(content, path, config).broker == config.broker
     except InvalidInput:
         return False
-
-
-def _from_conf(
-    keeper: RoleKeeper, content: bytes | OSError, path: Path, config: AgentConfig
-) -> list[RoleEvent]:
-    try:
-        conf = _parsed_conf(content, path, config)
-    except InvalidInput as error:
-        return keeper.trouble(f"going on with what {path} said before, it is wrong now:\n{error}")
-    return keeper.found(conf, str(path))
 
 
 def _parsed_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> BrokerConf:

@@ -288,7 +288,11 @@ class Sidecar:
     def _status_of(self, agent: BrokerAgent) -> BrokerStatus:
         status = agent.status()
         return BrokerStatus(
-            agent=status, source=agent.source, advice=agent.advice, stuck=self._progress.stuck(status.name)
+            agent=status,
+            source=agent.source,
+            source_trouble=agent.source_trouble,
+            advice=agent.advice,
+            stuck=self._progress.stuck(status.name),
         )
 
     def _each(self, broker: str, act: Callable[[BrokerAgent], None]) -> Sequence[str]:

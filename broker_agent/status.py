@@ -73,6 +73,9 @@ class AgentStatus:
     why_gone: str = ""
     """What makes it count as gone."""
 
+    waiting: str = ""
+    """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+
     trouble: str = ""
     """What keeps the agent from its work, and what it does about it; empty = nothing."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final
@@ -18,6 +18,7 @@ __all__ = [
     "TopicTable",
     "TopicsInvalid",
     "TopicsReader",
+    "briefly",
     "effective",
     "parse",
     "step",
@@ -35,6 +36,7 @@ _OURS: Final = tuple(TOPIC_FIELDS.values())
 _values_of: Final[Callable[[TopicConfig], tuple[Any, ...]]] = attrgetter(*_OURS)
 _TABLE: Final = "$.topicConfigTable"
 _SHOWN: Final = 80
+_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,8 @@ class TopicTable:
 
     topics: Mapping[str, TopicConfig] = field(repr=False)
     version: DataVersion = field(default_factory=DataVersion)
+    odd: tuple[str, ...] = ()
+    """What is wrong with single topics, which are as they were before, or left out."""
 
 
 class TopicsInvalid(InvalidInput):
@@ -56,7 +60,8 @@ class TopicsInvalid(InvalidInput):
 def parse(content: bytes | memoryview, *, previous: Mapping[str, TopicConfig] | None = None) -> TopicTable:
     """Return the topics by the name inside each; raises TopicsInvalid with all the problems.
 
-    Topics that equal those of `previous` are the same objects, so that comparing the tables is cheap.
+    A topic that makes no sense takes no other one away: it is as in `previous` or left out, and the table
+    says so. Topics that equal those of `previous` are the same objects: comparing the tables is cheap.
     """
     reader = TopicsReader(previous)
     try:
@@ -101,6 +106,9 @@ class TopicsReader:
     def __init__(self, previous: Mapping[str, TopicConfig] | None = None) -> None:
         self.version = DataVersion()
         self.problems: list[str] = []
+        """Of the table as a whole."""
+
+        self._odd: list[str] = []
         self._known = previous or {}
         self._topics: dict[str, TopicConfig] = {}
         self._keys: dict[str, str] = {}  # of the topics that have another name inside
@@ -112,16 +120,13 @@ class TopicsReader:
 
     def read_topic(self, key: str, value: object) -> None:
         """Take the value that stands under a key of topicConfigTable."""
-        if not isinstance(value, dict):
-            self.problems.append(f"{_TABLE}{step(key)}: expected an object, got {shown(value)}")
-            return
-        config = self._config(key, value)
+        config = self._config(key, value) or self._known.get(key)
         if config is None:
             return
         name = config.topic_name
         if name in self._topics:
             place = f"{_TABLE}{step(self._keys.get(name, name))}"
-            self.problems.append(f"{_TABLE}{step(key)}.topicName: {name!r} stands already at {place}")
+            self._odd.append(f"{_TABLE}{step(key)}.topicName: {name!r} stands already at {place}")
             return
         self._topics[name] = config
         if key != name:
@@ -129,22 +134,26 @@ class TopicsReader:
 
     def table(self) -> TopicTable:
         """Return the table; raise TopicsInvalid with all the problems."""
-        if not self._topics and not self.problems:
+        if not (self._topics or self._odd or self.problems):
             # A broker always has its system topics: this would wipe a registration.
             self.problems.append(f"{_TABLE}: holds no topic, and every broker has some of its own")
-        if self.problems:
-            raise TopicsInvalid(self.problems)
-        return TopicTable(self._topics, self.version)
+        if self.problems or not self._topics:
+            raise TopicsInvalid([*self.problems, *self._odd])
+        return TopicTable(self._topics, self.version, tuple(self._odd))
 
-    def _config(self, key: str, value: dict[str, Any]) -> TopicConfig | None:
+    def _config(self, key: str, value: object) -> TopicConfig | None:
+        """Return the topic that stands under a key; None = it makes no sense, and why is noted."""
+        place = f"{_TABLE}{step(key)}"
+        if not isinstance(value, dict):
+            self._odd.append(f"{place}: expected an object, got {shown(value)}")
+            return None
         given = tuple(map(value.get, _THEIRS))
         old = self._known.get(given[0]) if isinstance(given[0], str) else None
         if old is not None and _same(_values_of(old), given):
             return old
         values = {ours: found for ours, found in zip(_OURS, given, strict=True) if found is not None}
-        place = f"{_TABLE}{step(key)}"
         if "topic_name" not in values:
-            self.problems.append(f"{place}.topicName: is missing")
+            self._odd.append(f"{place}.topicName: is missing")
         else:
             try:
                 config = TopicConfig(**self._compact(values))
@@ -152,7 +161,7 @@ class TopicsReader:
                 pass
             else:
                 return old if old is not None and config == old else config
-        self.problems.extend(_each_problem(place, TopicConfig, values))
+        self._odd.extend(_each_problem(place, TopicConfig, values))
         return None
 
     def _compact(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +198,12 @@ def step(key: str) -> str:
 def shown(value: object) -> str:
     """Return a value as a message shows it: not more than its beginning."""
     return f"{value!r:.{_SHOWN}}"
+
+
+def briefly(problems: Sequence[str], between: str) -> str:
+    """Return problems as a message shows them: not more than the first ten."""
+    more = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
+    return between.join([*problems[:_LISTED], *more])
 
 
 def _read(text: JsonText, reader: TopicsReader) -> None:

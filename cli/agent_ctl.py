@@ -24,6 +24,7 @@ _POLL_S: Final = 0.2
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what is asked instead
 _OUT: Final = frozenset(("paused", "stopping"))
 """Phases in which a broker is to be out of the registry because somebody wanted that."""
+_TROUBLES: Final = ("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck")
 
 
 class _Unanswered(click.ClickException):
@@ -67,6 +68,13 @@ def _one_broker(command: F) -> F:
     )(command)
 
 
+def _wait(command: F) -> F:
+    what = "Until it is done; at most."
+    return click.option("--wait", "timeout_s", type=click.FloatRange(0), metavar="SECONDS", help=what)(
+        command
+    )
+
+
 def _not_empty(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     """Refuse an empty name: somebody has meant one broker, and it would mean all of them."""
     if value == "":
@@ -91,9 +99,7 @@ def status(agent: _Agent, output: str) -> None:
         click.echo(why)
     for broker in found["brokers"]:
         click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {_facts(broker)}")
-        for trouble in filter(
-            None, (broker["why_gone"], broker["trouble"], broker["advice"], broker["stuck"])
-        ):
+        for trouble in filter(None, map(broker.__getitem__, _TROUBLES)):
             click.echo(f"  {trouble}")
 
 
@@ -116,9 +122,7 @@ def ready(agent: _Agent) -> None:
 @click.option(
     "--after", "wait_s", type=click.FloatRange(0, 86_400), metavar="SECONDS", help="The wait between."
 )
-@click.option(
-    "--wait", "timeout_s", type=click.FloatRange(0), metavar="SECONDS", help="Until it is done; at most."
-)
+@_wait
 @click.pass_obj
 def drain(agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: float | None) -> None:
     """Take the write permission of brokers away, wait, and take them out of the registry until a resume."""
@@ -129,10 +133,13 @@ def drain(agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: fl
 
 @agent_ctl.command()
 @_one_broker
+@_wait
 @click.pass_obj
-def pause(agent: _Agent, broker: str | None) -> None:
+def pause(agent: _Agent, broker: str | None, timeout_s: float | None) -> None:
     """Take brokers out of the registry at once, until a resume."""
-    agent.control("pause", broker, {})
+    names = agent.control("pause", broker, {})
+    if timeout_s is not None:
+        agent.until_out(names, timeout_s)
 
 
 @agent_ctl.command()
@@ -193,7 +200,7 @@ class _Agent:
             if not waiting:
                 return
             if time.monotonic() >= deadline_s:
-                left = ", ".join(f"{one['name']} {one['phase']}" for one in waiting)
+                left = "; ".join(map(_why_in, waiting))
                 raise _Unanswered(f"not out of the registry within {timeout_s:g} s: {left}")
             time.sleep(_POLL_S)
 
@@ -213,6 +220,11 @@ def _without_id(name: str) -> str:
 
 def _is_out(broker: dict[str, Any]) -> bool:
     return broker["phase"] in _OUT and not broker["may_be_served"]
+
+
+def _why_in(broker: dict[str, Any]) -> str:
+    trouble = broker.get("trouble")
+    return f"{broker['name']} {broker['phase']}" + (f": {trouble}" if trouble else "")
 
 
 def _facts(broker: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import click
 
 from .extras import lacking
 
-__all__ = ["sharedroutes"]
+__all__ = ["COMMANDS", "sharedroutes"]
 
 _MODULES: Final = {"agent": ("h11", "watchdog"), "cli": ("rich",)}
 """What the commands need of each extra, besides click."""
@@ -30,7 +30,7 @@ class _Place:
     extras: tuple[str, ...] = ("cli",)
 
 
-_COMMANDS: Final = {
+COMMANDS: Final = {
     "acl": _Place(".acl", "acl", "Print what a user of Redis may do in a role.", ()),
     "agent": _Place(
         "..broker_agent.command",
@@ -71,10 +71,10 @@ class _LazyGroup(click.Group):
     """A group that knows the names of its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_COMMANDS, *super().list_commands(ctx)]
+        return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = _COMMANDS.get(cmd_name)
+        place = COMMANDS.get(cmd_name)
         if place is None:
             return super().get_command(ctx, cmd_name)
         for extra in place.extras:
@@ -87,7 +87,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name].short_help) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, COMMANDS[name].short_help) for name in self.list_commands(ctx)])
 
 
 @contextmanager

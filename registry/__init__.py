@@ -7,6 +7,7 @@ from .config import RegistryConfig
 from .differences import Difference, DifferenceKind, Mended, Progress
 from .errors import (
     BrokerOwned,
+    BrokerWithdrawn,
     CorruptData,
     EmbeddedServerError,
     InvalidInput,
@@ -63,6 +64,7 @@ __all__ = [
     "Broker",
     "BrokerData",
     "BrokerOwned",
+    "BrokerWithdrawn",
     "Change",
     "ChangeKind",
     "ChangePage",

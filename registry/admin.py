@@ -9,6 +9,7 @@ from . import plans
 from .config import RegistryConfig
 from .differences import Difference, Mended, Progress
 from .keys import Keys
+from .model import Broker
 from .running import AsyncRun, Run
 from .streaming import OnProgress, aiterate, iterate
 
@@ -32,6 +33,10 @@ class Admin:
     def add_write_perm(self, broker_name: str) -> int:
         """Give a broker back the write permission that was wiped; see plans.set_write_perm."""
         return self._run(plans.set_write_perm(self._config, broker_name, writable=True))
+
+    def withdraw(self, broker: Broker, *, reason: str) -> bool:
+        """Take a broker out, whoever registered it, and keep it out; see plans.withdraw."""
+        return self._run(plans.withdraw(self._config, broker, reason=reason))
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
         """Remove a topic everywhere, or from one cluster; see plans.delete_topic."""
@@ -106,6 +111,10 @@ class AsyncAdmin:
     async def add_write_perm(self, broker_name: str) -> int:
         """Give a broker back the write permission that was wiped; see plans.set_write_perm."""
         return await self._run(plans.set_write_perm(self._config, broker_name, writable=True))
+
+    async def withdraw(self, broker: Broker, *, reason: str) -> bool:
+        """Take a broker out, whoever registered it, and keep it out; see plans.withdraw."""
+        return await self._run(plans.withdraw(self._config, broker, reason=reason))
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
         """Remove a topic everywhere, or from one cluster; see plans.delete_topic."""

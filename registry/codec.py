@@ -61,7 +61,7 @@ ID: Final = "0|[1-9][0-9]{0,18}"
 
 _ID = re.compile(ID)
 _MAX_ID = 2**63 - 1
-_OF_REPLICA = ("member", "epoch", "version")
+_OF_REPLICA = ("member", "epoch", "version", "out")
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})(?: (\{.*))?")
 _LEASE = re.compile(rb"(\d{1,19}) (\S+)")
@@ -84,7 +84,7 @@ def broker_id_of(text: str) -> int | None:
 
 
 def replica_field(name: bytes) -> tuple[str, int] | None:
-    """Return which a field of a group is, "member", "epoch" or "version", and of which id; None = none."""
+    """Return which of _OF_REPLICA a field of a group is, and of which id; None = no field of a replica."""
     what, _, text = name.decode(errors="replace").partition(":")
     broker_id = broker_id_of(text)
     return (what, broker_id) if broker_id is not None and what in _OF_REPLICA else None

@@ -9,6 +9,7 @@ RegistryError
  +-- NewerSchema        a newer sharedroutes keeps this registry: upgrade this one
  +-- StaleEpoch          somebody else owns the broker now; nothing was changed
  +-- BrokerOwned         a live owner with another address holds the broker; nothing was changed
+ +-- BrokerWithdrawn     an operator keeps the broker out of the registry; nothing was changed
  +-- CorruptData         one key holds something else than it should; the message names the key
  +-- EmbeddedServerError no server to embed was found, or it did not start
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 __all__ = [
     "BrokerOwned",
+    "BrokerWithdrawn",
     "CorruptData",
     "EmbeddedServerError",
     "InvalidInput",
@@ -118,6 +120,19 @@ class BrokerOwned(RegistryError):
         self.owner_address = owner_address
         self.remaining_ms = remaining_ms
         self.owner_state_version = owner_state_version
+
+
+class BrokerWithdrawn(RegistryError):
+    """An operator took the broker at this address out of the registry; nothing was changed."""
+
+    def __init__(self, broker_name: str, broker_id: int, address: str) -> None:
+        super().__init__(
+            f"{broker_name}:{broker_id} at {address} was taken out of the registry by an operator, and stays "
+            "out until one of its agents is told to resume, or is started"
+        )
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+        self.address = address
 
 
 class EmbeddedServerError(RegistryError):

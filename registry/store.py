@@ -127,13 +127,20 @@ class RouteStore:
         *,
         held: Registration | None = None,
         take_over: bool = True,
+        admit: bool = True,
         version: DataVersion | None = None,
     ) -> Registration:
         """Make `topics` the broker's whole table and give it a lease; see plans.register."""
         table = topics if isinstance(topics, Mapping) else topic_table(topics)
         return self.run(
             plans.register(
-                self.config, broker, table, held=held, take_over=take_over, version=version or DataVersion()
+                self.config,
+                broker,
+                table,
+                held=held,
+                take_over=take_over,
+                admit=admit,
+                version=version or DataVersion(),
             )
         )
 

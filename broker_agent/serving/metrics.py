@@ -47,8 +47,14 @@ METRICS: Final = (
     Family(
         "trouble",
         _BROKER,
-        "Whether something keeps the agent from its work.",
+        "Whether the store keeps the agent from its work.",
         lambda one: bool(one.agent.trouble),
+    ),
+    Family(
+        "source_trouble",
+        _BROKER,
+        "Whether topics or settings of the broker cannot be read.",
+        lambda one: bool(one.source_trouble),
     ),
     Family(
         "unreachable", _BROKER, "Whether the address for clients is doubtful.", lambda one: bool(one.advice)

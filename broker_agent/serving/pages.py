@@ -152,6 +152,7 @@ def _as_json(status: ProcessStatus) -> dict[str, Any]:
                 **{name: getattr(one.agent, name) for name in one.agent.__dataclass_fields__},
                 "role": one.role,
                 "source": one.source,
+                "source_trouble": one.source_trouble,
                 "advice": one.advice,
                 "stuck": one.stuck,
             }

@@ -25,6 +25,9 @@ class BrokerStatus:
     advice: str
     """What is wrong with the address that clients are told; empty = nothing was found."""
 
+    source_trouble: str = ""
+    """Why not all topics of the broker, or not its settings, can be read; empty = they can."""
+
     stuck: str = ""
     """Why this agent counts as not working any more; empty = it makes progress."""
 

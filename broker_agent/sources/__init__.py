@@ -18,6 +18,11 @@ __all__ = ["Choice", "FileTopics", "FreshTopics", "ProgramTopics", "RemoteTopics
 class TopicSource(Protocol):
     """Follows the topics of one broker."""
 
+    @property
+    def trouble(self) -> str:
+        """Why not all topics of the broker are told; empty = they are."""
+        ...
+
     def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
         """Yield the table, then every other one, and what an operator should know; run it once at a time."""
         ...

@@ -49,6 +49,10 @@ class TopicsFile:
         """Return how many there are."""
         return f"the {len(table.topics)} topics"
 
+    def odd(self, table: TopicTable) -> tuple[str, ...]:
+        """Return what is wrong with single topics."""
+        return table.odd
+
 
 class MappingFile:
     """A topicQueueMapping.json."""
@@ -67,6 +71,10 @@ class MappingFile:
     def name(self, table: MappingTable) -> str:
         """Return how many there are."""
         return f"the {len(table.mappings)} queue mappings"
+
+    def odd(self, table: MappingTable) -> tuple[str, ...]:  # noqa: ARG002 - a file's mappings are read all or none
+        """Return nothing: a static topic without its mapping would be taken for another one."""
+        return ()
 
 
 class FileTopics:
@@ -88,6 +96,11 @@ class FileTopics:
 
         self.absence_is_usual = False
         """Somebody else tells the topics until there is a file; then it is not reported as missing."""
+
+    @property
+    def trouble(self) -> str:
+        """Why not all that the files hold is told; empty = it is."""
+        return "; ".join(filter(None, (self._topics.trouble, self._mappings.trouble)))
 
     async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
         """Yield the table as soon as there is one, then every other one, and what is wrong with the files."""

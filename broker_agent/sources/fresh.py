@@ -38,6 +38,11 @@ class FreshTopics:
         """Whether the broker is asked at the moment: there is no file, and there never was one."""
         return self._files.absent.is_set() and not self._files.present.is_set()
 
+    @property
+    def trouble(self) -> str:
+        """Why not all topics of the broker are told; empty = they are."""
+        return self._remote.trouble if self.asks else self._files.trouble
+
     async def found(self) -> AsyncGenerator[_Found, None]:
         """Yield the table as soon as there is one, then every other one, and what is wrong."""
         found: asyncio.Queue[_Found | None] = asyncio.Queue()

@@ -25,6 +25,8 @@ class ProgramTopics:
         self._table = EffectiveTable(broker_permission)
         self._next: TopicTable | None = None
         self._given = asyncio.Event()
+        self.trouble = ""
+        """Never any: what makes no sense is refused to the program."""
 
     def give(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
         """Let these be all topics of the broker; raises InvalidInput when one name stands twice."""

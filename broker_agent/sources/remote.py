@@ -26,7 +26,7 @@ from ..daemon_threads import in_thread
 from ..events import Say, TopicsLoaded
 from ..mapping import mappings_at
 from ..memory import give_back
-from ..topics import LARGE_BYTES, TopicsInvalid, TopicsReader, TopicTable, shown, version_at
+from ..topics import LARGE_BYTES, TopicsInvalid, TopicsReader, TopicTable, briefly, shown, version_at
 from .effective import EffectiveTable
 
 __all__ = ["RemoteTopics"]
@@ -45,6 +45,8 @@ _BYTES_A_S: Final = 500_000
 """So much is read at rest. A broker without pages, as of 5.3.3, answers with all its topics each time: to
 write and to read so much takes less than 0.5 % of a CPU here and there; 10,000 topics are 2 MB."""
 
+
+_NEXT_LINE: Final = "\n  "
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -109,6 +111,12 @@ class RemoteTopics:
         self._failures = 0
         self._woken = asyncio.Event()
 
+    @property
+    def trouble(self) -> str:
+        """Why not all topics of the broker are told; empty = they are, or it cannot be reached."""
+        odd = self._held.table.odd if self._held else ()
+        return self._trouble or (f"{self._host}:{self._port}: {briefly(odd, '; ')}" if odd else "")
+
     async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
         """Yield the table as soon as the broker tells it, then every other one, and each trouble once.
 
@@ -142,12 +150,15 @@ class RemoteTopics:
 
     async def _ask_on(self, client: BrokerClient) -> AsyncGenerator[TopicsLoaded | Say, None]:
         while True:
+            odd = self._held.table.odd if self._held else ()
             self._held = held = await self._now(client)
             self._failures = 0
             if self._trouble:
                 self._trouble = ""
                 level = min(logging.INFO, self._trouble_level)
                 yield Say(level, f"{client.address}: its topics can be read again")
+            if held.table.odd != odd:
+                yield _about(client.address, held.table.odd)
             loaded = await self._table.take(held.table, held.mappings)
             if loaded is not None:
                 yield loaded
@@ -244,6 +255,13 @@ class RemoteTopics:
             self._trouble_level,
             f"{self._host}:{self._port}: its topics cannot be read; {stays}:\n{self._trouble}",
         )
+
+
+def _about(address: str, odd: tuple[str, ...]) -> Say:
+    if not odd:
+        return Say(logging.INFO, f"{address}: all its topics can be read again")
+    text = f"{address}: topics that stay as they were or are left out:\n  {briefly(odd, _NEXT_LINE)}"
+    return Say(logging.ERROR, text, {"problems": odd})
 
 
 async def _run(size_bytes: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -4,7 +4,8 @@ if bad then
   return bad
 end
 local member = 'member:' .. ARGV[1]
-local owner, token, known, cluster = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', member, 'cluster'))
+local out = 'out:' .. ARGV[1]
+local owner, token, known, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', member, 'cluster', out))
 if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}
 end
@@ -55,6 +56,9 @@ local ends_ms = deadline_ms(ARGV[5])
 redis.call('SET', KEYS[2], ARGV[4], 'PXAT', ends_ms)
 redis.call('ZADD', KEYS[3], ends_ms, ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])
+if kept_out == ARGV[12] then -- the claim was told that it may
+  redis.call('HDEL', KEYS[1], out)
+end
 if moves then
   redis.call('HSET', KEYS[6], ARGV[13], ARGV[8])
 end

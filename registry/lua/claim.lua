@@ -1,4 +1,4 @@
--- KEYS broker, lease, brokers, schema, broker's topics, topics, deadlines, changes; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version; reply {'ok', epoch}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch
+-- KEYS broker, lease, brokers, schema, broker's topics, topics, deadlines, changes; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
 -- What the registration could not complete must not fence an owner that lives.
 bad = bad or foreign(KEYS[5], 'hash') or foreign(KEYS[6], 'set') or foreign(KEYS[7], 'zset') or foreign(KEYS[8], 'stream')
@@ -6,7 +6,7 @@ if bad then
   return bad
 end
 local field = 'epoch:' .. ARGV[1]
-local previous, version, cluster = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1], 'cluster'))
+local previous, version, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1], 'cluster', 'out:' .. ARGV[1]))
 local lease = redis.call('GET', KEYS[2])
 if lease and ARGV[5] ~= '2' then
   local address = string.match(lease, '^%d+ (.+)$')
@@ -22,6 +22,9 @@ if lease and ARGV[5] ~= '2' then
   if not restarted and not elected then
     return {'owned', address, redis.call('PTTL', KEYS[2]), state_version}
   end
+end
+if kept_out == ARGV[4] and ARGV[7] ~= '1' then
+  return {'out'}
 end
 if previous and not is_epoch(previous) then
   return {'corrupt', KEYS[1], 'has a field ' .. field .. ' that is no epoch'}

@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed; reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
+-- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed, address that an operator wants to be kept out from now on ('' = none); reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
 if bad then
   return bad
@@ -6,6 +6,9 @@ end
 local owner = redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1])
 if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}
+end
+if ARGV[6] ~= '' then
+  redis.call('HSET', KEYS[1], 'out:' .. ARGV[1], ARGV[6])
 end
 local was_member = redis.call('HDEL', KEYS[1], 'member:' .. ARGV[1])
 redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])

@@ -30,6 +30,7 @@ from .read import (
 from .registration import register, register_topic
 from .stream import Page, Stream, advance
 from .view import Lookup, route_of
+from .withdraw import withdraw
 
 if TYPE_CHECKING:
     from .examination import CLOCK_PAUSE_S, health, server_time
@@ -94,6 +95,7 @@ __all__ = [
     "unregister_many",
     "verify",
     "whole_table",
+    "withdraw",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package

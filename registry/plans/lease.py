@@ -36,9 +36,12 @@ def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
     return LeaseStatus(status)
 
 
-def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unregistered") -> Plan[bool]:
+def unregister(
+    config: RegistryConfig, held: Registration, *, reason: str = "unregistered", stays_out: bool = False
+) -> Plan[bool]:
     """End a lease at once (RocketMQ: unregisterBroker); the table stays, for the broker's next start.
 
+    With `stays_out` nobody registers the broker of this address again who is not told to: see withdraw.
     Returns whether there was one to end. Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable.
     """
     keys, broker = Keys(config.namespace), held.broker
@@ -60,6 +63,7 @@ def unregister(config: RegistryConfig, held: Registration, *, reason: str = "unr
             keys.lease_member(name, broker_id),
             codec.encode_change(record),
             config.feed_bounds,
+            broker.address if stays_out else "",
         ),
     )
     status, detail = yield from script_reply(call)

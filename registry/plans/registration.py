@@ -38,6 +38,7 @@ def register(
     *,
     held: Registration | None = None,
     take_over: bool = True,
+    admit: bool = True,
     version: DataVersion = NO_VERSION,
 ) -> Plan[Registration]:
     """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
@@ -47,14 +48,16 @@ def register(
     a lower id is alive, and only if it says whether it may stand in as master; it learns where the master is.
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
     live lease of another address yields only to a higher state version in `version`.
-    Raises BrokerOwned, StaleEpoch, CorruptData, InvalidInput, NewerSchema, StoreRefused, StoreUnavailable.
+    With `admit`, neither is an operator who took the broker out (see withdraw): that ends with it.
+    Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, CorruptData, InvalidInput, NewerSchema, StoreRefused,
+    StoreUnavailable.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     write = Write(config, Keys(config.namespace), broker, version)
     if held is None:
         for name, item in topics.items():
             check_entry(name, item)
-        epoch = yield from claim(write, RESTARTED if take_over else SUCCESSOR)
+        epoch = yield from claim(write, RESTARTED if take_over else SUCCESSOR, admit=admit)
     else:
         _check_held(broker, held)
         epoch = held.epoch

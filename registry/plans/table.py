@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, CorruptData
+from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, Registration, TopicConfig
 from .base import Call, Plan, Reads, checked, script_reply
@@ -84,8 +84,12 @@ class Put:
     corrupt_keys: tuple[str, ...] = ()
 
 
-def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER) -> Plan[int]:
-    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice."""
+def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bool = True) -> Plan[int]:
+    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
+
+    With `admit` it is no obstacle that an operator keeps the broker out, which ends with the lease that comes
+    of it; else it raises BrokerWithdrawn.
+    """
     broker, keys = write.broker, write.keys
     call = Call(
         scripts.CLAIM,
@@ -106,9 +110,12 @@ def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER) -> Plan[int]
             broker.address,
             take_over,
             write.version.state_version,
+            "1" if admit else "0",
         ),
     )
     status, *rest = yield from script_reply(call)
+    if status == "out":
+        raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
     if status == "owned":
         address, remaining_ms, state_version = rest
         raise BrokerOwned(

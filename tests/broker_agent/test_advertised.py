@@ -67,6 +67,26 @@ async def test_an_address_at_which_the_broker_is_not_is_found_and_what_to_do_is_
             )
 
 
+async def test_a_broker_that_listens_at_the_loopback_interface_alone_is_found_there() -> None:
+    async with SpeakingBroker() as broker:
+        told = f"127.0.0.2:{broker.port}"
+        async with looking(told, told) as found:
+            assert await found.count(1) == (
+                f"{told}: Connection refused; clients are told this address, and the broker is reached at "
+                f"{broker.address}: {ADVICE}; or --probe {broker.address}"
+            )
+
+
+async def test_a_broker_that_is_nowhere_says_nothing_about_its_address() -> None:
+    async with SpeakingBroker("127.0.0.2") as broker:
+        await broker.die()
+        async with looking(broker.address, broker.address) as found:
+            await asyncio.sleep(0.05)  # some looks, of which none finds anything
+            assert found.all == []
+            await broker.start()
+            assert await found.count(1) is None
+
+
 async def test_nothing_is_wrong_with_an_address_that_accepts_connections() -> None:
     async with SpeakingBroker() as broker, SpeakingBroker("127.0.0.2", broker.port) as other:
         async with looking(other.address, broker.address) as found:
@@ -158,8 +178,10 @@ async def test_an_odd_address_is_found_without_the_broker() -> None:
 async def test_a_name_of_this_host_alone_is_odd_where_the_store_is_elsewhere() -> None:
     async with looking("localhost:10911", "localhost:10911", store_url=REMOTE) as found:
         assert "on their own" in (await found.count(1) or "")
-    async with looking("localhost:10911", "localhost:10911", store_url=LOCAL) as found:
-        assert await found.count(1) is None
+    async with SpeakingBroker() as broker:
+        address = f"localhost:{broker.port}"
+        async with looking(address, address, store_url=LOCAL) as found:
+            assert await found.count(1) is None
 
 
 @pytest.mark.parametrize(

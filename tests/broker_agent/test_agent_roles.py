@@ -93,13 +93,21 @@ async def test_a_broker_that_lost_its_role_is_told_to_nobody(world: World) -> No
         await until_members(world, {})
 
 
-async def test_a_broker_conf_that_makes_a_slave_of_a_master_is_followed(world: World) -> None:
+async def test_a_broker_conf_that_makes_a_slave_of_a_master_counts_when_the_broker_restarts(
+    world: World,
+) -> None:
     put(world.conf_path, GROUP.encode())
     config = world.config(broker_conf_path=world.conf_path, advertised=world.address)
-    async with running(config):
+    async with running(config) as agent:
         await until_members(world, {0: world.address})
         rewrite(world.conf_path, (GROUP + "brokerRole=SLAVE\nbrokerId=3\n").encode())
+        await await_until(lambda: agent.status().waiting, description="the agent has seen it")
+        assert await members(world) == {0: world.address}
+        await world.broker.die()
+        await until_members(world, {})
+        await world.broker.start()
         await until_members(world, {3: world.address})
+        assert not agent.status().waiting
 
 
 async def test_topics_are_read_from_a_broker_that_keeps_them_to_itself(world: World) -> None:

@@ -194,6 +194,22 @@ def test_a_broker_with_its_topics_in_rocksdb_is_told_apart(line: str) -> None:
     assert conf(line).topics_elsewhere == line
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("storeType=rocksdb", "storeType: 'rocksdb' is neither default nor defaultRocksDB"),
+        ("configManagerVersion=V2", "configManagerVersion: 'V2' is neither v1 nor v2"),
+        ("brokerId=0L", "brokerId: '0L' is not a whole number"),
+        ("storePathRootDir=data/store", "storePathRootDir: 'data/store' is no full path"),
+        ("storePathRootDir=~/store", "storePathRootDir: '~/store' is no full path"),
+        ("storePathRootDir=${user.home}/store", "storePathRootDir: '${user.home}/store' is no full path"),
+    ],
+)
+def test_a_value_that_rocketmq_takes_otherwise_than_it_looks_is_refused(line: str, problem: str) -> None:
+    (found,) = problems(line)
+    assert found.startswith(f"broker.conf:1: {problem}")
+
+
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(InvalidInput, match=r"^/nowhere/broker.conf: cannot be read: No such file"):
         read(Path("/nowhere/broker.conf"))

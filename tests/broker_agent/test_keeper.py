@@ -76,6 +76,39 @@ def test_a_file_that_stays_broken_is_reported_once_and_the_last_good_table_kept(
     assert not keeper.wants_backup(9.0)
 
 
+def test_a_topic_that_makes_no_sense_is_reported_once_and_the_others_count() -> None:
+    keeper = keeper_of(NEW)
+    odd = as_written({"a": {}, "wide": {"readQueueNums": -1}, "new": {}})
+    assert said(keeper.offer(odd, 1.0)) == (
+        "topics.json has a problem; that stays as it was or is left out, and the rest counts:\n"
+        "  $.topicConfigTable.wide.readQueueNums: -1 is not within 0..65536"
+    )
+    assert held(keeper) == {"a", "new"}
+    assert keeper.trouble == "topics.json: $.topicConfigTable.wide.readQueueNums: -1 is not within 0..65536"
+    assert not keeper.wants_backup(1.0 + GRACE_S)
+    assert keeper.offer(odd.replace(b'"new"', b'"newer"'), 2.0) == []
+    assert said(keeper.offer(NEW, 3.0)) == "topics.json: all of it can be used again"
+    assert keeper.trouble == ""
+
+
+def test_many_problems_are_counted_and_the_first_ones_shown() -> None:
+    keeper = keeper_of(NEW)
+    (report,) = keeper.offer(as_written({"a": {}} | {f"odd-{n}": {"perm": 9} for n in range(25)}), 1.0)
+    assert report.text.startswith("topics.json has 25 problems; ")
+    assert report.text.endswith("\n  and 15 more")
+    assert len(report.text.splitlines()) == 12
+
+
+def test_a_file_that_stays_broken_is_trouble_until_it_is_good_again() -> None:
+    keeper = keeper_of(NEW)
+    keeper.offer(b"{", 1.0)
+    assert keeper.trouble == ""
+    keeper.offer_backup(MISSING)
+    assert keeper.trouble.startswith("topics.json: $: is no JSON: ")
+    keeper.offer(NEW, 2.0)
+    assert keeper.trouble == ""
+
+
 def test_another_broken_content_is_reported_anew() -> None:
     keeper = keeper_of(NEW)
     for content, since_s in ((b"", 1.0), (b"{", 10.0)):

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent import BrokerAgent, Phase
+from sharedroutes.broker_agent import BrokerAgent, Phase, asking
 from sharedroutes.broker_agent.broker_conf import read
 from sharedroutes.broker_agent.config import AgentConfig, TopicsFrom
 from sharedroutes.broker_agent.sources import remote
-from sharedroutes.registry import Broker
+from sharedroutes.registry import Broker, ChangeKind
 from tests.broker_agent.data_files import put, remove, rewrite, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, times
@@ -101,6 +101,10 @@ async def test_an_address_that_the_operator_has_named_is_looked_at_whatever_the_
         async with BrokerAgent(configured(world, probe=broker.address)) as agent:
             await until_addresses(world, broker.address)
             rewrite(world.conf_path, conf(broker, listenPort="1"))
+            await await_until(lambda: agent.status().waiting, description="the agent has seen it")
+            await broker.die()
+            await until_addresses(world)
+            await broker.start()
             await until_addresses(world, f"{broker.host}:1")
             assert agent.status().broker_up
 
@@ -110,10 +114,107 @@ async def test_advice_is_about_the_address_that_clients_are_told_now(world: Worl
         put(world.conf_path, conf(broker, brokerIP1=ANY))
         async with BrokerAgent(configured(world, probe=broker.address)) as agent:
             await await_until(lambda: "every address of a host" in agent.advice, description="the advice")
-            rewrite(world.conf_path, conf(broker))
+            persist(world, broker, conf(broker))
             await await_until(lambda: not agent.advice, timeout_s=30.0, description="no advice any more")
-            rewrite(world.conf_path, conf(broker, brokerIP1=ANY))
+            persist(world, broker, conf(broker, brokerIP1=ANY))
             await await_until(lambda: agent.advice, timeout_s=30.0, description="the advice again")
+
+
+def persist(world: World, broker: SpeakingBroker, content: bytes) -> None:
+    """Change the settings of a running broker, which writes them to its file."""
+    broker.settings = dict(line.split("=", 1) for line in content.decode().splitlines())
+    rewrite(world.conf_path, content)
+
+
+async def test_a_broker_conf_that_somebody_edits_does_not_take_a_running_broker_out(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    async with SpeakingBroker() as broker, SpeakingBroker() as after:
+        put(world.conf_path, conf(broker))
+        async with BrokerAgent(configured(world)) as agent:
+            await until_addresses(world, broker.address)
+            rewrite(world.conf_path, conf(after))
+            await await_until(lambda: agent.status().waiting, description="the agent has seen it")
+            broker.hang_up()
+            agent.reload()
+            await await_until(lambda: broker.accepted > 4, description="it is looked at anew")
+            await until_addresses(world, broker.address)
+            await broker.die()
+            await until_addresses(world, after.address)
+            assert not agent.status().waiting
+    assert times(logs, "it counts when the broker restarts") == 1
+    downs = [one for one in (await world.store.changes_since()).changes if one.kind is ChangeKind.DOWN]
+    assert len(downs) == 2  # the end of the old one, and of the agent
+
+
+async def test_what_a_running_broker_says_of_itself_counts_at_once(world: World) -> None:
+    async with SpeakingBroker() as broker:
+        put(world.conf_path, conf(broker))
+        async with BrokerAgent(configured(world)):
+            await until_addresses(world, broker.address)
+            persist(world, broker, conf(broker, brokerRole="SLAVE", brokerId="3"))
+
+            async def is_slave() -> bool:
+                group = await world.store.member_group("broker-a")
+                return group is not None and dict(group.broker_addrs) == {3: broker.address}
+
+            await await_until(is_slave, timeout_s=30.0, description="it is a slave")
+
+
+async def test_a_new_address_is_told_only_when_the_broker_was_found_there(world: World) -> None:
+    after = SpeakingBroker()
+    async with SpeakingBroker() as broker:
+        put(world.conf_path, conf(broker))
+        async with BrokerAgent(configured(world)) as agent:
+            await until_addresses(world, broker.address)
+            rewrite(world.conf_path, conf(after))
+            await await_until(lambda: agent.status().waiting, description="the agent has seen it")
+            await broker.die()
+            await await_until(
+                lambda: after.address in agent.status().why_gone, description="it is looked for there"
+            )
+            async with after:
+                await until_addresses(world, after.address)
+    ups = [one.address for one in (await world.store.changes_since()).changes if one.kind is ChangeKind.UP]
+    assert ups == [broker.address, after.address]
+
+
+async def test_the_permission_of_a_running_broker_counts_where_its_file_cannot_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_ASK_S", 0.05)
+    async with SpeakingBroker() as broker:
+        put(world.conf_path, conf(broker))
+        broker.settings = {"brokerName": "broker-a"}
+        async with BrokerAgent(configured(world)):
+            await world.until_served(orders=4)
+            broker.settings = {"brokerName": "broker-a", "brokerPermission": "4"}
+
+            async def unwritable() -> bool:
+                routes = await world.store.routes(["orders"])
+                return not routes["orders"].queue_datas[0].writable
+
+            await await_until(unwritable, timeout_s=30.0, description="no producer sends to the broker")
+
+
+async def test_a_broker_that_does_not_tell_its_settings_is_served_by_its_file_and_left_alone(
+    world: World, logs: pytest.LogCaptureFixture
+) -> None:
+    async with SpeakingBroker() as broker:
+        broker.refusals = {26: (1, "no permission")}
+        put(world.conf_path, conf(broker))
+        async with BrokerAgent(configured(world)):
+            await world.until_served(orders=4)
+            await await_until(lambda: broker.asked[26], description="it was asked")
+            rewrite(world.conf_path, conf(broker, brokerPermission="4"))
+
+            async def unwritable() -> bool:
+                routes = await world.store.routes(["orders"])
+                return not routes["orders"].queue_datas[0].writable
+
+            await await_until(unwritable, timeout_s=30.0, description="no producer sends to the broker")
+    assert broker.asked[26] <= 3
+    assert not times(logs, "no permission")
 
 
 async def test_a_new_broker_is_registered_before_it_has_its_first_topic(

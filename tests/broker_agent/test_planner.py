@@ -46,18 +46,18 @@ def registered(desk: Desk) -> Desk:
 
 def test_nothing_is_registered_before_broker_and_topics_are_there(desk: Desk) -> None:
     assert desk.send(TopicsLoaded(FILE)) is None
-    assert desk.send(BrokerUp()) == Register(BROKER, FILE, None, take_over=True)
+    assert desk.send(BrokerUp()) == Register(BROKER, FILE, None, take_over=True, admit=True)
 
 
 def test_a_broker_that_is_not_there_at_first_is_waited_for(desk: Desk) -> None:
     assert desk.send(TopicsLoaded(FILE), GONE) is None
     assert desk.said == ["broker-a:0: the broker is gone, waiting for it: 10.0.0.1:10911: refused"]
-    assert desk.send(BrokerUp()) == Register(BROKER, FILE, None, take_over=True)
+    assert desk.send(BrokerUp()) == Register(BROKER, FILE, None, take_over=True, admit=True)
 
 
 def test_a_broker_without_topics_waits_for_them(desk: Desk) -> None:
     assert desk.send(BrokerUp()) is None
-    assert desk.send(TopicsLoaded(FILE)) == Register(BROKER, FILE, None, take_over=True)
+    assert desk.send(TopicsLoaded(FILE)) == Register(BROKER, FILE, None, take_over=True, admit=True)
 
 
 def test_a_registration_is_followed_by_heartbeats(registered: Desk) -> None:

@@ -19,6 +19,7 @@ from sharedroutes.broker_agent.events import (
     Event,
     Heartbeat,
     HeartbeatAnswered,
+    OwnerLeft,
     Pause,
     Register,
     Registered,
@@ -33,6 +34,8 @@ from sharedroutes.broker_agent.events import (
     Unregister,
     Unregistered,
     WakeAt,
+    Withdraw,
+    Withdrawn,
     Woken,
     WritePermSet,
 )
@@ -42,6 +45,7 @@ from sharedroutes.broker_agent.topics import TopicTable
 from sharedroutes.registry import (
     Broker,
     BrokerOwned,
+    BrokerWithdrawn,
     CorruptData,
     LeaseStatus,
     Registration,
@@ -75,6 +79,7 @@ class Replica:
     owner: int | None = None
     lease: tuple[int, str] | None = None
     lease_ends_s: float = 0.0
+    kept_out: str = ""
 
     def expire(self, now: float) -> None:
         if now >= self.lease_ends_s:
@@ -96,13 +101,16 @@ class ModelStore:
     def lose(self) -> None:
         for replica in self.replicas.values():
             replica.owner = replica.lease = None
+            replica.kept_out = ""
         self.writable = True
 
-    def claim(self, broker: Broker, *, take_over: bool, now: float) -> int:
+    def claim(self, broker: Broker, *, take_over: bool, admit: bool, now: float) -> int:
         replica = self.replicas[broker.broker_id]
         lease = replica.lease
         if lease is not None and (lease[1] != broker.address or not take_over):
             self.refuse(broker, replica, now)
+        if replica.kept_out == broker.address and not admit:
+            raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
         for former in self.replicas.values():
             if former is not replica and former.lease is not None and former.lease[1] == broker.address:
                 if not take_over:
@@ -121,10 +129,14 @@ class ModelStore:
         broker = call.broker
         if call.held is not None:
             assert call.held.broker == broker
-        epoch = call.held.epoch if call.held else self.claim(broker, take_over=call.take_over, now=now)
+        if call.held:
+            epoch = call.held.epoch
+        else:
+            epoch = self.claim(broker, take_over=call.take_over, admit=call.admit, now=now)
         self.check_owner(broker, epoch)
         replica = self.replicas[broker.broker_id]
         self.table, replica.lease, replica.lease_ends_s = call.file, (epoch, broker.address), now + TTL_S
+        replica.kept_out = "" if replica.kept_out == broker.address else replica.kept_out
         return Registration(broker, epoch, str(epoch), call.file.topics)
 
     def heartbeat(self, held: Registration, now: float) -> LeaseStatus:
@@ -140,6 +152,11 @@ class ModelStore:
     def unregister(self, held: Registration) -> None:
         self.check_owner(held.broker, held.epoch)
         self.replicas[held.broker.broker_id].lease = None
+
+    def withdraw(self, broker: Broker, now: float) -> None:
+        epoch = self.claim(broker, take_over=True, admit=True, now=now)
+        replica = self.replicas[broker.broker_id]
+        replica.owner, replica.lease, replica.kept_out = epoch, None, broker.address
 
     def set_write_perm(self, *, allowed: bool) -> bool:
         changed, self.writable = self.writable != allowed, allowed
@@ -190,7 +207,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 case Done():
                     assert self.stopped
                     self.done = True
-                case Register() | Heartbeat() | Unregister() | SetWritePerm():
+                case Register() | Heartbeat() | Unregister() | Withdraw() | SetWritePerm():
                     self.begin(action)
 
     def begin(self, call: StoreCall) -> None:
@@ -207,11 +224,16 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert self.broker_up
                 assert not self.stopped
                 assert not self.paused
+            case Withdraw(broker):
+                assert broker == self.role
+                assert self.paused or self.stopped
         self.call = call
 
     @property
     def paused(self) -> bool:
-        return self.planner.status(self.now).phase is Phase.PAUSED
+        status = self.planner.status(self.now)
+        by_another = status.trouble.startswith("an operator has taken the broker out")
+        return status.phase is Phase.PAUSED and not by_another
 
     @precondition(lambda self: not self.done)
     @rule()
@@ -228,7 +250,10 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     @precondition(lambda self: not self.done)
     @rule(role=st.sampled_from([*ROLES, None]))
     def the_role_changes(self, role: Broker | None) -> None:
+        known = self.planner.status(self.now).broker
         self.role = role
+        if role is not None and known is not None and role.address != known.address:
+            self.broker_up = False  # nobody has looked for it there yet
         self.send(RoleFound(role) if role is not None else RoleUnknown("an election"))
 
     @precondition(lambda self: not self.done)
@@ -263,9 +288,23 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.store.expire(self.now)
         other, replica = replace(BROKER, address=address, broker_id=broker_id), self.store.replicas[broker_id]
         if replica.lease is None or replica.lease[1] == address:
-            epoch = self.store.claim(other, take_over=True, now=self.now)
+            epoch = self.store.claim(other, take_over=True, admit=True, now=self.now)
             replica.lease, replica.lease_ends_s = (epoch, address), self.now + TTL_S
+            replica.kept_out = "" if replica.kept_out == address else replica.kept_out
             self.store.table = None
+
+    @rule(address=st.sampled_from([BROKER.address, OTHER_ADDRESS]), broker_id=st.sampled_from([0, 1]))
+    def an_operator_drains_at_another_agent(self, address: str, broker_id: int) -> None:
+        self.store.expire(self.now)
+        other = replace(BROKER, address=address, broker_id=broker_id)
+        lease = self.store.replicas[broker_id].lease
+        if lease is None or lease[1] == address:
+            self.store.withdraw(other, self.now)
+
+    @precondition(lambda self: not self.done)
+    @rule()
+    def an_owner_leaves(self) -> None:
+        self.send(OwnerLeft())
 
     @precondition(lambda self: self.stops and not self.stopped)
     @rule()
@@ -293,9 +332,12 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                     return HeartbeatAnswered(self.store.heartbeat(held, self.now))
                 case SetWritePerm(_, allowed):
                     return WritePermSet(self.store.set_write_perm(allowed=allowed))
+                case Withdraw(broker):
+                    self.store.withdraw(broker, self.now)
+                    return Withdrawn()
                 case Unregister(held):
                     self.store.unregister(held)
-        except (StaleEpoch, BrokerOwned) as error:
+        except (StaleEpoch, BrokerOwned, BrokerWithdrawn) as error:
             return CallFailed(error)
         return Unregistered()
 
@@ -304,18 +346,20 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         match event:
             case Registered():
                 self.leased = True
-            case Unregistered() | HeartbeatAnswered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED):
+            case (
+                Unregistered() | Withdrawn() | HeartbeatAnswered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED)
+            ):
                 self.leased = False
-            case CallFailed(StaleEpoch() | BrokerOwned()):
+            case CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
                 self.leased = False
         self.send(event)
 
     def teardown(self) -> None:
         """End all faults; then the registry has to say what is true, soon."""
-        if not self.stopped and not self.broker_up:
-            self.broker_comes_or_goes()
         if not self.done and self.role is None:
             self.the_role_changes(ROLES[1])
+        if not self.stopped and not self.broker_up:
+            self.broker_comes_or_goes()
         quiet_at_s = self.now + 3 * TTL_S
         for _ in range(CALLS_TO_CONVERGE):
             if self.now >= quiet_at_s or self.done:
@@ -343,6 +387,10 @@ class PlannerUnderFaults(RuleBasedStateMachine):
             assert not self.leased
         elif self.latest is not None and self.role is not None:
             replica = self.store.replicas[self.role.broker_id]
+            if replica.kept_out == self.role.address:  # by somebody else
+                assert replica.lease is None
+                assert not self.leased
+                return
             assert list(ours) == [self.role.broker_id]
             assert replica.lease == (replica.owner, self.role.address)
             assert self.store.table is self.latest

@@ -16,6 +16,7 @@ from sharedroutes.broker_agent.events import (
     Event,
     Heartbeat,
     HeartbeatAnswered,
+    OwnerLeft,
     Pause,
     Register,
     Registered,
@@ -28,11 +29,20 @@ from sharedroutes.broker_agent.events import (
     Unregister,
     Unregistered,
     WakeAt,
+    Withdraw,
+    Withdrawn,
     Woken,
     WritePermSet,
 )
 from sharedroutes.broker_agent.status import Phase
-from sharedroutes.registry import LeaseStatus, StaleEpoch, StoreRefused, StoreUnavailable
+from sharedroutes.registry import (
+    BrokerOwned,
+    BrokerWithdrawn,
+    LeaseStatus,
+    StaleEpoch,
+    StoreRefused,
+    StoreUnavailable,
+)
 from tests.broker_agent.desk import BROKER, FILE, GONE, HEARTBEAT_S, TTL_S, Desk, file_of, held_of
 
 SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)
@@ -40,6 +50,7 @@ MOVED: Final = replace(BROKER, address="10.0.0.9:10911")
 HELD: Final = held_of(FILE)
 TAKE: Final = SetWritePerm("broker-a", allowed=False)
 GIVE_BACK: Final = SetWritePerm("broker-a", allowed=True)
+TAKE_OUT: Final = Withdraw(BROKER, "drained")
 
 
 @pytest.fixture
@@ -95,7 +106,14 @@ def test_a_role_that_is_found_again_changes_nothing(desk: Desk) -> None:
 
 def test_another_address_is_told_only_after_the_old_one_was_taken_back(desk: Desk) -> None:
     assert desk.send(RoleFound(MOVED)) == Unregister(HELD, "moved to another address")
-    assert desk.send(Unregistered()) == Register(MOVED, FILE, None, take_over=True)
+    assert desk.send(Unregistered()) is None
+
+
+def test_another_address_is_told_only_after_the_broker_was_found_there(desk: Desk) -> None:
+    desk.send(RoleFound(MOVED), Unregistered())
+    assert desk.planner.status(desk.now).broker_up is None
+    assert phase(desk) is Phase.STARTING
+    assert desk.send(BrokerUp()) == Register(MOVED, FILE, None, take_over=True)
 
 
 def test_a_role_that_changes_while_it_is_registered_is_registered_again(desk: Desk) -> None:
@@ -125,13 +143,12 @@ def test_a_slave_from_before_acting_masters_brings_no_topics(desk: Desk) -> None
 
 
 def test_a_paused_broker_leaves_at_once_and_comes_back_with_a_resume(desk: Desk) -> None:
-    assert desk.send(Pause()) == Unregister(HELD, "paused")
-    assert desk.send(Unregistered()) is None
+    assert desk.send(Pause()) == Withdraw(BROKER, "paused")
+    assert desk.send(Withdrawn()) is None
     assert phase(desk) is Phase.PAUSED
-    assert desk.send(TopicsLoaded(file_of("b"))) is None
-    action = desk.send(Resume())
-    assert isinstance(action, Register)
-    assert action.held == HELD
+    newer = file_of("b")
+    assert desk.send(TopicsLoaded(newer)) is None
+    assert desk.send(Resume()) == Register(BROKER, newer, None, take_over=True, admit=True)
 
 
 def test_a_drained_broker_loses_the_write_permission_then_waits_then_leaves_and_gives_it_back(
@@ -141,9 +158,9 @@ def test_a_drained_broker_loses_the_write_permission_then_waits_then_leaves_and_
     began_s = desk.now
     desk.send(WritePermSet(changed=True))
     assert phase(desk) is Phase.DRAINING
-    assert until_call(desk, Unregister) == Unregister(HELD, "drained")
+    assert until_call(desk, Withdraw) == TAKE_OUT
     assert desk.now == began_s + 12.0
-    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(Withdrawn()) == GIVE_BACK
     assert desk.send(WritePermSet(changed=True)) is None
     assert phase(desk) is Phase.PAUSED
 
@@ -151,7 +168,7 @@ def test_a_drained_broker_loses_the_write_permission_then_waits_then_leaves_and_
 def test_the_lease_is_renewed_while_a_drain_waits(desk: Desk) -> None:
     desk.send(Drain(4 * TTL_S), WritePermSet(changed=True))
     renewed_at_s = desk.now
-    while not isinstance(desk.wait(), Unregister):
+    while not isinstance(desk.wait(), Withdraw):
         assert desk.now - renewed_at_s <= HEARTBEAT_S
         renewed_at_s = desk.now
         desk.send(HeartbeatAnswered(LeaseStatus.OK))
@@ -159,22 +176,22 @@ def test_the_lease_is_renewed_while_a_drain_waits(desk: Desk) -> None:
 
 def test_a_write_permission_that_somebody_else_took_is_left_to_them(desk: Desk) -> None:
     desk.send(Drain(1.0), WritePermSet(changed=False))
-    until_call(desk, Unregister)
-    assert desk.send(Unregistered()) is None
+    until_call(desk, Withdraw)
+    assert desk.send(Withdrawn()) is None
 
 
 def test_a_write_permission_that_was_perhaps_taken_is_given_back(desk: Desk) -> None:
     desk.send(Drain(1.0), CallFailed(StoreUnavailable("the answer was lost")))
     assert until_call(desk, SetWritePerm) == TAKE
     desk.send(WritePermSet(changed=False))  # it was, by the first try
-    until_call(desk, Unregister)
-    assert desk.send(Unregistered()) == GIVE_BACK
+    until_call(desk, Withdraw)
+    assert desk.send(Withdrawn()) == GIVE_BACK
 
 
 def test_a_write_permission_that_may_not_be_taken_does_not_keep_the_broker(desk: Desk) -> None:
     desk.send(Drain(60.0))
-    assert desk.send(CallFailed(StoreRefused("NOPERM"))) == Unregister(HELD, "drained")
-    assert desk.send(Unregistered()) is None
+    assert desk.send(CallFailed(StoreRefused("NOPERM"))) == TAKE_OUT
+    assert desk.send(Withdrawn()) is None
     assert any("NOPERM" in text for text in desk.said)
 
 
@@ -193,15 +210,16 @@ def test_a_drain_that_is_called_off_gives_back_what_it_took(desk: Desk, taken: b
 def test_a_broker_that_dies_in_a_drain_stays_out(desk: Desk) -> None:
     desk.send(Drain(60.0), WritePermSet(changed=True))
     assert desk.send(GONE) == Unregister(HELD, "broker gone")
-    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(Unregistered()) == TAKE_OUT
+    assert desk.send(Withdrawn()) == GIVE_BACK
     assert desk.send(WritePermSet(changed=True), BrokerUp()) is None
     assert phase(desk) is Phase.PAUSED
 
 
 def test_a_broker_that_is_not_registered_is_drained_at_once(desk: Desk) -> None:
     desk.send(GONE)
-    desk.send(Unregistered(), Drain(60.0))
-    assert desk.send(BrokerUp()) is None
+    assert desk.send(Unregistered(), Drain(60.0)) == TAKE_OUT
+    assert desk.send(Withdrawn(), BrokerUp()) is None
 
 
 @pytest.mark.parametrize(
@@ -210,7 +228,8 @@ def test_a_broker_that_is_not_registered_is_drained_at_once(desk: Desk) -> None:
 def test_a_broker_that_loses_its_lease_in_a_drain_is_not_registered_anew(desk: Desk, lost: Event) -> None:
     desk.send(Drain(60.0), WritePermSet(changed=True))
     until_call(desk, Heartbeat)
-    assert desk.send(lost) == GIVE_BACK
+    assert desk.send(lost) == TAKE_OUT
+    assert desk.send(Withdrawn()) == GIVE_BACK
     assert desk.send(WritePermSet(changed=True)) is None
     assert phase(desk) is Phase.PAUSED
 
@@ -227,6 +246,103 @@ def test_a_broker_that_another_agent_took_while_it_was_gone_is_not_taken_back_to
     assert not any(isinstance(action, Register) for action in desk.actions)
 
 
+@pytest.fixture
+def standby() -> Desk:
+    """Return a planner whose broker another agent serves."""
+    desk = Desk()
+    desk.send(BrokerUp(), TopicsLoaded(FILE), CallFailed(BrokerOwned("broker-a", 0, BROKER.address, 12_000)))
+    desk.said.clear()
+    return desk
+
+
+def test_a_drain_at_a_standby_takes_the_broker_out_whoever_serves_it(standby: Desk) -> None:
+    assert phase(standby) is Phase.STANDBY
+    assert standby.send(Drain(12.0)) == TAKE
+    standby.send(WritePermSet(changed=True))
+    assert phase(standby) is Phase.DRAINING
+    assert standby.planner.status(standby.now).trouble.startswith("another agent serves this broker")
+    assert standby.waited_s() == 12.0
+    assert standby.wait() == TAKE_OUT
+    assert standby.planner.status(standby.now).may_be_served
+    assert standby.send(Withdrawn()) == GIVE_BACK
+    assert standby.send(WritePermSet(changed=True)) is None
+    status = standby.planner.status(standby.now)
+    assert (status.phase, status.may_be_served, status.trouble) == (Phase.PAUSED, False, "")
+
+
+def test_a_drain_at_a_standby_that_is_called_off_leaves_the_owner_alone(standby: Desk) -> None:
+    standby.send(Drain(12.0), WritePermSet(changed=True))
+    assert standby.send(Resume()) == GIVE_BACK
+    retried = standby.send(WritePermSet(changed=True))
+    assert retried == Register(BROKER, FILE, None, take_over=True, admit=True)
+    standby.send(CallFailed(BrokerOwned("broker-a", 0, BROKER.address, 12_000)))
+    assert standby.wait() == Register(BROKER, FILE, None, take_over=True)
+    assert phase(standby) is Phase.STANDBY
+
+
+def test_a_pause_at_a_standby_takes_the_broker_out_at_once(standby: Desk) -> None:
+    assert standby.send(Pause()) == Withdraw(BROKER, "paused")
+
+
+def test_a_broker_of_another_address_is_not_drained_by_who_stands_by_for_it() -> None:
+    desk = Desk()
+    owned = CallFailed(BrokerOwned("broker-a", 0, "10.0.0.2:1", 12_000))
+    desk.send(BrokerUp(), TopicsLoaded(FILE), owned)
+    assert desk.send(Drain(60.0)) == TAKE_OUT
+    desk.send(owned)
+    status = desk.planner.status(desk.now)
+    assert (status.phase, status.may_be_served) == (Phase.PAUSED, True)
+    assert "is held by 10.0.0.2:1" in status.trouble
+    assert desk.wait() == TAKE_OUT
+    assert desk.send(Withdrawn()) is None
+    assert not desk.planner.status(desk.now).may_be_served
+
+
+def test_a_broker_that_an_operator_took_out_elsewhere_stays_out_until_a_resume(standby: Desk) -> None:
+    kept_out = CallFailed(BrokerWithdrawn("broker-a", 0, BROKER.address))
+    for _ in range(3):
+        assert standby.wait() == Register(BROKER, FILE, None, take_over=not standby.said)
+        standby.send(kept_out)
+        assert phase(standby) is Phase.PAUSED
+    (said,) = standby.said
+    assert said.startswith("broker-a:0: an operator has taken the broker out of the registry: until a resume")
+    assert standby.send(Resume()) == Register(BROKER, FILE, None, take_over=False, admit=True)
+
+
+def test_a_drained_broker_whose_role_changes_is_taken_out_under_its_new_id_too(desk: Desk) -> None:
+    assert desk.send(Pause(), Withdrawn()) is None
+    assert desk.send(RoleFound(SLAVE)) == Withdraw(SLAVE, "paused")
+    assert desk.send(Withdrawn()) is None
+
+
+def test_an_agent_that_stops_does_not_wait_for_the_broker_of_another_address(desk: Desk) -> None:
+    desk.send(Pause(), Stop())
+    assert desk.send(CallFailed(BrokerOwned("broker-a", 0, "10.0.0.2:1", 12_000))) == Done()
+
+
+def test_a_standby_looks_at_once_when_the_owner_leaves(standby: Desk) -> None:
+    assert standby.waited_s() > 0.9
+    standby.send(OwnerLeft())
+    assert standby.waited_s() <= 0.02
+    assert standby.planner.is_standby
+    assert standby.wait() == Register(BROKER, FILE, None, take_over=True)
+
+
+def test_a_standby_looks_once_more_when_the_owner_leaves_during_its_look(standby: Desk) -> None:
+    standby.wait()
+    standby.send(OwnerLeft(), CallFailed(BrokerOwned("broker-a", 0, BROKER.address, 12_000)))
+    assert standby.waited_s() <= 0.02
+    standby.wait()
+    standby.send(CallFailed(BrokerOwned("broker-a", 0, BROKER.address, 12_000)))
+    assert standby.waited_s() > 0.9
+
+
+def test_who_serves_the_broker_does_not_mind_that_an_owner_left(desk: Desk) -> None:
+    before = desk.waited_s()
+    desk.send(OwnerLeft())
+    assert (desk.waited_s(), desk.planner.is_standby) == (before, False)
+
+
 def test_a_write_permission_is_taken_before_a_changed_table_is_written(desk: Desk) -> None:
     desk.wait()
     desk.send(TopicsLoaded(file_of("a", "b")), Drain(60.0))
@@ -238,10 +354,9 @@ def test_a_slave_is_drained_without_a_touch_at_its_masters_write_permission(desk
     desk.answer(desk.send(RoleFound(SLAVE)), epoch=2)
     began_s = desk.now
     desk.send(Drain(12.0))
-    action = until_call(desk, Unregister)
-    assert action == Unregister(held_of(FILE, 2, broker=SLAVE), "drained")
+    assert until_call(desk, Withdraw) == Withdraw(SLAVE, "drained")
     assert desk.now == began_s + 12.0
-    assert desk.send(Unregistered()) is None
+    assert desk.send(Withdrawn()) is None
 
 
 def test_a_write_permission_that_was_found_taken_is_told(desk: Desk) -> None:
@@ -253,8 +368,8 @@ def test_a_write_permission_that_was_found_taken_is_told(desk: Desk) -> None:
 def test_who_does_not_know_whether_it_has_a_lease_may_be_served(desk: Desk) -> None:
     desk.send(Pause(), CallFailed(StoreUnavailable("no answer")))
     assert desk.planner.status(desk.now).may_be_served
-    assert desk.wait() == Unregister(HELD, "paused")
-    desk.send(Unregistered())
+    assert desk.wait() == Withdraw(BROKER, "paused")
+    desk.send(Withdrawn())
     assert not desk.planner.status(desk.now).may_be_served
 
 
@@ -266,10 +381,10 @@ def test_a_registration_that_was_perhaps_made_is_ended_when_the_broker_goes(desk
     assert desk.send(GONE) == Unregister(HELD, "broker gone")
 
 
-def test_an_agent_that_stops_in_a_drain_unregisters_and_gives_the_permission_back_first(desk: Desk) -> None:
+def test_an_agent_that_stops_in_a_drain_ends_it_and_gives_the_permission_back_first(desk: Desk) -> None:
     desk.send(Drain(60.0), WritePermSet(changed=True))
-    assert desk.send(Stop()) == Unregister(HELD, "agent stopped")
-    assert desk.send(Unregistered()) == GIVE_BACK
+    assert desk.send(Stop()) == TAKE_OUT
+    assert desk.send(Withdrawn()) == GIVE_BACK
     assert desk.send(WritePermSet(changed=True)) == Done()
 
 
@@ -277,7 +392,7 @@ def test_a_second_drain_does_not_prolong_the_first(desk: Desk) -> None:
     desk.send(Drain(5.0), WritePermSet(changed=True))
     began_s = desk.now
     desk.send(Drain(500.0))
-    until_call(desk, Unregister)
+    until_call(desk, Withdraw)
     assert desk.now == began_s + 5.0
 
 

@@ -103,14 +103,30 @@ def test_equal_values_of_a_large_table_are_one_object() -> None:
 def test_a_value_of_another_type_does_not_pass_because_it_was_right_before(field: str) -> None:
     before = parse(as_written({"a": {"perm": 0, "readQueueNums": 1, "topicSysFlag": 0, "order": False}}))
     wrong = {"perm": False, "readQueueNums": True, "topicSysFlag": False, "order": 0}
-    with pytest.raises(TopicsInvalid, match=rf"^\$\.topicConfigTable\.a\.{field}: expected "):
-        parse(as_written({"a": {"perm": 0, "readQueueNums": 1, field: wrong[field]}}), previous=before.topics)
+    given_now = as_written({"a": {"perm": 0, "readQueueNums": 1, field: wrong[field]}})
+    (problem,) = parse(given_now, previous=before.topics).odd
+    assert problem.startswith(f"$.topicConfigTable.a.{field}: expected ")
 
 
 def test_a_field_that_is_left_out_again_has_its_default_again() -> None:
     before = parse(as_written({"a": {}}))
     after = parse(as_written({"a": {"readQueueNums": None}}), previous=before.topics)
     assert after.topics == {"a": TopicConfig("a", 16, 4)}
+
+
+def test_a_topic_that_makes_no_sense_takes_no_other_one_away() -> None:
+    before = parse(as_written({"known": {"perm": 4}, "good": {}}))
+    content = as_written({"known": {"readQueueNums": -1}, "unknown": {"writeQueueNums": 70_000}, "good": {}})
+    table = parse(content, previous=before.topics)
+    assert table.topics == before.topics
+    assert table.odd == (
+        "$.topicConfigTable.known.readQueueNums: -1 is not within 0..65536",
+        "$.topicConfigTable.unknown.writeQueueNums: 70000 is not within 0..65536",
+    )
+
+
+def test_a_table_in_which_no_topic_makes_sense_is_none() -> None:
+    assert problems(as_written({"a": {"perm": 9}})) == ("$.topicConfigTable.a.perm: 9 is not within 0..7",)
 
 
 def test_every_problem_is_reported_with_its_json_path() -> None:

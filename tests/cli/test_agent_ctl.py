@@ -79,6 +79,22 @@ def test_a_broker_that_the_agent_does_not_keep_any_more_does_not_count_as_out() 
     assert "broker-a:0: the agent does not keep it any more" in gone.output
 
 
+@pytest.mark.parametrize("action", ["drain", "pause"])
+def test_who_waits_for_a_broker_of_another_address_is_told_who_has_it(action: str) -> None:
+    held = a_broker("broker-a:0", "paused", may_be_served=True)
+    held["trouble"] = "is held by 10.0.0.2:10911"
+    with an_agent([held]) as address:
+        late = CliRunner().invoke(agent_ctl, ["--http", address, action, "--wait", "0"])
+    assert late.exit_code == 1
+    assert "not out of the registry within 0 s: broker-a:0 paused: is held by 10.0.0.2:10911" in late.output
+
+
+def test_a_pause_waits_until_the_broker_is_out() -> None:
+    leaving, out = (a_broker("broker-a:0", "paused", may_be_served=served) for served in (True, False))
+    with an_agent([leaving], [out]) as address:
+        assert CliRunner().invoke(agent_ctl, ["--http", address, "pause", "--wait", "30"]).exit_code == 0
+
+
 @pytest.mark.parametrize("action", ["drain", "pause", "resume"])
 def test_an_empty_name_does_not_mean_every_broker(action: str) -> None:
     refused = CliRunner().invoke(agent_ctl, [action, "--broker", ""])

@@ -21,6 +21,7 @@ from sharedroutes.broker_agent.settings import OPTIONS, Option
 from sharedroutes.broker_agent.sidecar import SIGNALS
 from sharedroutes.broker_agent.status import Phase
 from sharedroutes.cli.agent_ctl import agent_ctl
+from sharedroutes.cli.commands import COMMANDS
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
@@ -51,6 +52,15 @@ def names(cell: str) -> list[str]:
 
 def options(section: str, *, each_broker: bool = False) -> list[Option]:
     return [option for option in OPTIONS if option.section == section and option.each_broker is each_broker]
+
+
+def test_what_is_installed_has_every_command_of_the_page() -> None:
+    (extras,) = re.findall(r"pip install '\.\[([a-z,]+)\]' +#", PAGE)
+    commands = set(re.findall(r"\bsharedroutes ([a-z][a-z-]+)", PAGE)) & COMMANDS.keys()
+    assert {"agent", "agent-ctl", "routes", "lift"} <= commands
+    for name in commands:
+        assert {*COMMANDS[name].extras} <= {*extras.split(",")}, name
+    assert f"'.[{extras}]'" in (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

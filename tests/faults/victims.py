@@ -120,6 +120,11 @@ class AgentProcess(Process):
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def http(self) -> str:
+        """Where it serves HTTP."""
+        return self._http
+
+    @property
     def running(self) -> bool:
         return self._process is not None
 

@@ -233,6 +233,8 @@ def operate(stage: Stage) -> None:
     assert stage.store.admin.add_write_perm("broker-a") == 2
     assert stage.store.admin.delete_topic("t0") == ("broker-a",)
     assert stage.owner.topics() == ["t1"]
+    assert stage.store.admin.withdraw(broker(), reason="drained")
+    assert stage.owner.topics() == []
 
 
 def forget(stage: Stage) -> None:
@@ -304,7 +306,10 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     expire: (Role.AGENT, ("expire",)),
     lease_events: (Role.AGENT, ("lease_events",)),
     kv_write: (Role.FRONT, ("kv.put", "kv.delete")),
-    operate: (Role.AGENT, ("admin.wipe_write_perm", "admin.add_write_perm", "admin.delete_topic")),
+    operate: (
+        Role.AGENT,
+        ("admin.wipe_write_perm", "admin.add_write_perm", "admin.delete_topic", "admin.withdraw"),
+    ),
     forget: (Role.AGENT, ("admin.forget",)),
     import_: (Role.FRONT, ("admin.import_",)),
     export: (Role.READER, ("admin.export",)),

@@ -78,7 +78,7 @@ def test_a_first_registration_claims_reads_puts_and_activates_in_this_order() ->
     claim = next(plan)
     assert isinstance(claim, Call)
     assert claim.script is scripts.CLAIM
-    assert claim.args == (0, "broker-a", "cluster-1", ADDRESS, "1", 0)
+    assert claim.args == (0, "broker-a", "cluster-1", ADDRESS, "1", 0, "1")
     assert plan.send([[b"ok", b"9"]]) == Reads((("HGETALL", KEYS.broker("broker-a")),))
     assert isinstance(plan.send([{}]), Reads)
     put = plan.send([None, (0, {})])

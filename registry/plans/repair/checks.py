@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ... import codec, scripts
-from ...checks import check_name
+from ...checks import check_address, check_name
 from ...differences import Difference, DifferenceKind
 from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
@@ -72,6 +72,8 @@ def _check_of_replica(what: str, broker_name: str, broker_id: int, value: bytes)
         codec.decode_broker("", broker_name, broker_id, "cluster", value)
     elif what == "version":
         codec.decode_data_version("", value)
+    elif what == "out":
+        check_address("out", value.decode())
     elif not _EPOCH.fullmatch(value):
         raise InvalidInput("is no epoch")
 

@@ -1,0 +1,79 @@
+"""What a broker is while its file says one thing, and the running broker another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sharedroutes.broker_agent.broker_conf import BrokerConf
+from sharedroutes.broker_agent.identity import Identity
+from sharedroutes.registry import Broker
+
+MASTER: Final = Broker("broker-a", "10.0.0.7:10911")
+SLAVE: Final = replace(MASTER, broker_id=3)
+MOVED: Final = replace(MASTER, address="10.0.0.7:20911")
+
+
+def conf(broker: Broker, broker_permission: int = 6) -> BrokerConf:
+    return BrokerConf(broker=broker, topics_path=Path("topics.json"), broker_permission=broker_permission)
+
+
+@pytest.fixture
+def running() -> Identity:
+    """Return the identity of a master that runs."""
+    identity = Identity(MASTER)
+    assert identity.filed(conf(MASTER)) == conf(MASTER)
+    identity.runs()
+    return identity
+
+
+@pytest.mark.parametrize("other", [SLAVE, MOVED])
+def test_another_id_or_address_counts_when_the_broker_has_ended(running: Identity, other: Broker) -> None:
+    assert running.filed(conf(other)) == conf(MASTER)
+    assert "it counts when the broker restarts" in running.waiting
+    assert running.ended() == conf(other)
+    assert running.waiting == ""
+
+
+@pytest.mark.parametrize("other", [SLAVE, MOVED])
+def test_it_counts_at_once_when_the_running_broker_says_the_same(running: Identity, other: Broker) -> None:
+    running.filed(conf(other))
+    assert running.said(conf(MASTER)) == conf(MASTER)
+    assert running.said(conf(other)) == conf(other)
+
+
+def test_a_file_that_leaves_the_host_to_a_default_is_confirmed_by_the_id(running: Identity) -> None:
+    running.filed(conf(SLAVE))
+    assert running.said(conf(replace(SLAVE, address="192.168.0.1:10911"))) == conf(SLAVE)
+
+
+def test_another_host_is_not_confirmed_by_a_broker_that_does_not_name_it(running: Identity) -> None:
+    running.filed(conf(MOVED))
+    assert running.said(conf(replace(MASTER, address="192.168.0.1:10911"))) == conf(MASTER)
+
+
+def test_a_file_that_is_put_right_again_leaves_nothing_to_wait_for(running: Identity) -> None:
+    running.filed(conf(SLAVE))
+    assert running.filed(conf(MASTER)) == conf(MASTER)
+    assert running.waiting == ""
+    assert running.ended() == conf(MASTER)
+
+
+def test_what_is_no_identity_counts_at_once(running: Identity) -> None:
+    other = replace(MASTER, enable_acting_master=True)
+    assert running.filed(conf(other, 4)) == conf(other, 4)
+
+
+def test_the_running_broker_knows_its_permission_best_while_it_answers(running: Identity) -> None:
+    assert running.said(conf(MASTER, 4)) == conf(MASTER, 4)
+    assert running.filed(conf(MASTER, 2)) == conf(MASTER, 4)
+    assert running.said(None) == conf(MASTER, 2)
+
+
+def test_before_the_broker_was_found_its_file_counts_at_once() -> None:
+    identity = Identity(MASTER)
+    assert identity.said(conf(SLAVE)) is None
+    assert identity.filed(conf(MOVED)) == conf(MOVED)
