@@ -92,7 +92,7 @@ class BrokerAgent:
 
     @property
     def source_trouble(self) -> str:
-        """Why not all topics of the broker can be read; empty = they can."""
+        """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
         return self._observers.source_trouble
 
     @property

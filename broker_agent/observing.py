@@ -82,8 +82,8 @@ class Observers:
 
     @property
     def source_trouble(self) -> str:
-        """Why not all topics of the broker can be read; empty = they can."""
-        return self._topics.trouble
+        """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
+        return "; ".join(filter(None, (self._topics.trouble, self._configured.problem)))
 
     async def run(self) -> None:
         """Watch until cancelled."""

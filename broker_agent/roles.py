@@ -92,6 +92,11 @@ class RoleKeeper:
         self._trouble = ""
         self._warned = False
 
+    @property
+    def problem(self) -> str:
+        """What is wrong with where the role is read; empty = nothing, and what it says counts."""
+        return self._trouble
+
     def begin(self) -> list[RoleEvent]:
         """Return the first finding: what the agent was started with is still so."""
         return self._tell(RoleFound(self._ours))
@@ -154,6 +159,11 @@ class Configured:
         self._told = ""
         self.begun = False
         """Whether anything was told yet."""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the broker.conf; empty = nothing, and what it says counts."""
+        return self._keeper.problem
 
     @property
     def waiting(self) -> str:

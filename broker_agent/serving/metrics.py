@@ -53,7 +53,7 @@ METRICS: Final = (
     Family(
         "source_trouble",
         _BROKER,
-        "Whether topics or settings of the broker cannot be read.",
+        "Whether topics or the broker.conf cannot be read, in whole or in part.",
         lambda one: bool(one.source_trouble),
     ),
     Family(

@@ -13,7 +13,14 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.broker_conf import read
 from sharedroutes.broker_agent.events import RoleFound, RoleUnknown, Say
-from sharedroutes.broker_agent.roles import PermissionFound, RoleEvent, RoleKeeper, addresses, roles
+from sharedroutes.broker_agent.roles import (
+    Configured,
+    PermissionFound,
+    RoleEvent,
+    RoleKeeper,
+    addresses,
+    roles,
+)
 from sharedroutes.registry import Broker
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
@@ -372,3 +379,17 @@ async def test_settings_of_a_running_broker_that_are_wrong_are_reported_once() -
     report, mended = told.said()
     assert "brokerPermission: 'x' is not a whole number" in report
     assert mended == f"{broker.address}: is in order again"
+
+
+def test_a_broker_conf_that_is_wrong_is_a_problem_until_it_is_right_again() -> None:
+    path = Path("/etc/broker.conf")
+    known = Configured(AgentConfig(broker=MASTER, broker_conf_path=path, topics_path=path))
+    known.begin()
+    for content, problem in (
+        (text(CONF), ""),
+        (text(CONF | {"listenPort": "x"}), "listenPort"),
+        (text(CONF), ""),
+    ):
+        known.filed(content, path)
+        assert problem in known.problem
+        assert bool(problem) == bool(known.problem)
