@@ -42,7 +42,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .plans import ChangePage, Lookup
+from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
 from .sweeping import AsyncSweeper, Sweeper
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ __all__ = [
     "Follower",
     "Group",
     "HealthReport",
+    "HistoryBounds",
+    "HistoryPage",
     "Idle",
     "ImportSummary",
     "InvalidInput",

@@ -64,6 +64,7 @@ _READS: Final = (
     "time",
     "type",
     "unsubscribe",
+    "xinfo|stream",
     "xrange",
     "xrevrange",
     "zrangebyscore",

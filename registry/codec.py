@@ -326,6 +326,7 @@ def decode_data_version(key: str, value: bytes) -> DataVersion:
 
 
 _OF_NO_BROKER = (ChangeKind.DELETED, ChangeKind.KV)
+_LEASE_FIELDS = {"ttl": "lease_ttl_ms", "ended": "lease_ended_ms"}
 _CHANGE_FIELDS = (
     "cluster",
     "address",
@@ -345,6 +346,7 @@ def encode_change(change: Change) -> bytes:
     if change.broker_name:
         record |= {"broker": change.broker_name, "id": change.broker_id, "epoch": change.epoch}
     record.update((name, value) for name in _CHANGE_FIELDS if (value := getattr(change, name)))
+    record.update((name, value) for name, of in _LEASE_FIELDS.items() if (value := getattr(change, of)))
     return orjson.dumps(record)
 
 
@@ -368,9 +370,16 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
             brokers=_names(fields, "brokers"),
             namespace=str(fields.get("namespace", "")),
             key=str(fields.get("key", "")),
+            lease_ttl_ms=_ms(fields, "ttl"),
+            lease_ended_ms=_ms(fields, "ended"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"entry {change_id} is no change: {error!r}") from None
+
+
+def _ms(fields: Mapping[str, Any], what: str) -> int | None:
+    value = fields.get(what)
+    return None if value is None else int(value)
 
 
 def _names(fields: Mapping[str, Any], what: str) -> tuple[str, ...]:

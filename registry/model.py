@@ -402,6 +402,15 @@ class Change:
     address: str = ""
     """With UP: the address clients use."""
 
+    lease_ttl_ms: int | None = None
+    """With UP: how long a heartbeat lasts; None = not told (an older release, or a repair)."""
+
+    lease_ended_ms: int | None = None
+    """With a DOWN for EXPIRED: the server's time at which the lease ended, ms since 1970; None = not told.
+
+    For a lease that somebody deleted it is when the lease would have ended.
+    """
+
     reason: str = ""
     """With DOWN: why, for example `unregistered`, or EXPIRED. With KV: `put` or `deleted`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
+from pkgutil import get_data
 from typing import Final
 
 __all__ = [
@@ -34,11 +34,8 @@ __all__ = [
     "Script",
 ]
 
-_FOLDER: Final = Path(__file__).with_name("lua")
 SCHEMA: Final = 1
 """The form of the keys in docs/design.md; a registry with a higher number is not touched."""
-
-_COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n" + (_FOLDER / "_common.lua").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,19 @@ class Script:
     sha: str
 
 
+def _text(name: str) -> str:
+    """Return a file beside this one, also where the package is imported from a zip, as Spark's workers do."""
+    content = get_data(__package__, f"lua/{name}.lua")
+    if content is None:
+        raise FileNotFoundError(f"{__package__}: lua/{name}.lua")
+    return content.decode()
+
+
+_COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n{_text('_common')}"
+
+
 def _load(name: str) -> Script:
-    source = _COMMON + "\n" + (_FOLDER / f"{name}.lua").read_text(encoding="utf-8")
+    source = f"{_COMMON}\n{_text(name)}"
     return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 

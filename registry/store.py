@@ -41,7 +41,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .plans import Batch, Call, ChangePage, Lookup, Plan, Reads, Reply
+from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:
     from .following.follower import Follower
@@ -238,6 +238,17 @@ class RouteStore:
     def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
         """Return up to `limit` changes after a position of the stream; see plans.changes_since."""
         return self.run(plans.changes_since(self.keys, position, limit))
+
+    def history(
+        self, after: str = plans.ORIGIN, until: str = plans.NEWEST, limit: int = 10_000
+    ) -> HistoryPage:
+        """Return up to `limit` changes after an id of the stream, undecoded; see plans.history."""
+        (page,) = self.run(plans.history(self.keys, plans.HistoryRange(after, until, limit)))
+        return page
+
+    def history_bounds(self) -> HistoryBounds:
+        """Return where the stream of changes begins and ends, and its length; see plans.history_bounds."""
+        return self.run(plans.history_bounds(self.keys))
 
     def follow(
         self,

@@ -6,6 +6,7 @@ from ..lazily import lazily
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
 from .expiry import expire, sweep
 from .hints import hint, hints
+from .history import NEWEST, HistoryBounds, HistoryPage, HistoryRange, history, history_bounds
 from .kv import (
     ORDER_TOPIC_CONFIG,
     kv_delete,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_PAUSE_S",
+    "NEWEST",
     "ORDER_TOPIC_CONFIG",
     "ORIGIN",
     "Batch",
@@ -49,6 +51,9 @@ __all__ = [
     "ChangePage",
     "Command",
     "ErrorReply",
+    "HistoryBounds",
+    "HistoryPage",
+    "HistoryRange",
     "Listing",
     "Lookup",
     "Page",
@@ -69,6 +74,8 @@ __all__ = [
     "heartbeat",
     "hint",
     "hints",
+    "history",
+    "history_bounds",
     "import_broker",
     "import_kv",
     "kv_delete",

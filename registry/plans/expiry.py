@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -11,11 +12,14 @@ from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, Change, ChangeKind, Sweep
-from .base import Call, Command, Plan, Reads, checked, script_reply
+from .base import Call, Command, Plan, Reads, Reply, checked, script_reply
 
 __all__ = ["expire", "lease_of", "sweep"]
 
 _AT_ONCE: Final = 100
+_NO_TIME_MS: Final = 2**53
+"""From here on a score is no whole number any more."""
+
 _LEASE: Final = re.compile("([^:\ufffd]+):(0|[1-9][0-9]{0,18})")  # U+FFFD: it was no UTF-8
 
 
@@ -59,20 +63,24 @@ def expire(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
     False: the broker is alive, has another owner by now, or its end was announced before.
     Raises CorruptData, StoreRefused, StoreUnavailable.
     """
-    key = Keys(config.namespace).broker(name)
-    (owner,) = yield Reads((_who(key, broker_id),))
-    return (yield from _end(config, (name, broker_id), checked(key, owner)))
+    replies = yield Reads(_who(Keys(config.namespace), name, broker_id))
+    return (yield from _end(config, (name, broker_id), *replies))
 
 
-def _who(broker_key: str, broker_id: int) -> Command:
-    """Return what reads whose lease has ended."""
-    return ("HMGET", broker_key, f"epoch:{broker_id}", "cluster")
+def _who(keys: Keys, name: str, broker_id: int) -> tuple[Command, Command]:
+    """Return what reads whose lease has ended, and when."""
+    return (
+        ("HMGET", keys.broker(name), f"epoch:{broker_id}", "cluster"),
+        ("ZSCORE", keys.deadlines, keys.lease_member(name, broker_id)),
+    )
 
 
-def _end(config: RegistryConfig, lease: tuple[str, int], owner: list[bytes | None]) -> Plan[bool]:
-    """Announce that the lease of that owner has ended."""
+def _end(config: RegistryConfig, lease: tuple[str, int], owner: Reply, deadline: Reply) -> Plan[bool]:
+    """Announce that the lease of that owner has ended, at that deadline."""
     keys, (name, broker_id) = Keys(config.namespace), lease
-    epoch, cluster = (value.decode(errors="replace") if value else "" for value in owner)
+    known = checked(keys.broker(name), owner)
+    epoch, cluster = (value.decode(errors="replace") if value else "" for value in known)
+    ended_ms = checked(keys.deadlines, deadline)
     record = Change(
         kind=ChangeKind.DOWN,
         broker_name=name,
@@ -80,6 +88,7 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: list[bytes | Non
         epoch=codec.number(epoch) or 0,
         cluster=cluster,
         reason=EXPIRED,
+        lease_ended_ms=_whole_ms(ended_ms),
     )
     call = Call(
         scripts.EXPIRE,
@@ -94,6 +103,11 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: list[bytes | Non
     )
     status, *announced = yield from script_reply(call)
     return bool(status == "ok" and announced == ["1"])
+
+
+def _whole_ms(score: float | None) -> int | None:
+    """Return a deadline; None when there is none, or one that is no time."""
+    return int(score) if score is not None and math.isfinite(score) and 0 < score < _NO_TIME_MS else None
 
 
 def lease_of(member: str) -> tuple[str, int] | None:
@@ -125,10 +139,10 @@ def _announce(
             leases.append(lease)
     if not leases:
         return
-    owners = yield Reads([_who(keys.broker(name), broker_id) for name, broker_id in leases])
-    for lease, owner in zip(leases, owners, strict=True):
+    replies = yield Reads([command for lease in leases for command in _who(keys, *lease)])
+    for lease, owner, deadline in zip(leases, replies[::2], replies[1::2], strict=True):
         try:
-            if (yield from _end(config, lease, checked(keys.broker(lease[0]), owner))):
+            if (yield from _end(config, lease, owner, deadline)):
                 expired.append(lease)
         except CorruptData as error:
             corrupt.append(error)

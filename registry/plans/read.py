@@ -153,9 +153,9 @@ def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangeP
     return ChangePage(tuple(changes), after[-1][0] if after else unmoved, lost, complete, tuple(corrupt))
 
 
-def last_change_id(keys: Keys) -> Plan[str]:
-    """Return the id of the newest change, or "0-0". Raises as changes_since."""
-    (reply,) = yield Reads((("XREVRANGE", keys.changes, "+", "-", "COUNT", 1),))
+def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
+    """Return the id of the newest change, of those up to an id; "0-0" = none. Raises as changes_since."""
+    (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
     entries = checked(keys.changes, reply)
     return entries[0][0].decode() if entries else ORIGIN
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from .. import codec, scripts
 from ..config import RegistryConfig
@@ -24,11 +24,14 @@ __all__ = [
     "NO_VERSION",
     "RESTARTED",
     "SUCCESSOR",
+    "Names",
     "Put",
     "Write",
     "activate",
     "claim",
+    "following_token",
     "put",
+    "put_call",
     "read_table",
     "routed",
 ]
@@ -82,6 +85,14 @@ class Put:
 
     token: str
     corrupt_keys: tuple[str, ...] = ()
+
+
+class Names(NamedTuple):
+    """The topics that one chunk adds, changes and removes."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bool = True) -> Plan[int]:
@@ -194,7 +205,7 @@ def put(
     if not token:  # a table without one could be lost unnoticed: at least an empty chunk brings one
         chunks = chain([next(chunks, Difference())], chunks)
     for chunk in chunks:
-        next_token = _next_token(registration.epoch, token, lost_token)
+        next_token = following_token(registration.epoch, token, lost_token)
         call = _put_call(write, registration.epoch, (token, next_token), chunk, seniors)
         status, *rest = yield from script_reply(call)
         if status == "fenced":
@@ -206,7 +217,7 @@ def put(
     return Put("ok", token, tuple(corrupt))
 
 
-def _next_token(epoch: int, *used: str) -> str:
+def following_token(epoch: int, *used: str) -> str:
     """Return a name, `<epoch>.<n>`, after those used, also after one that the store has forgotten.
 
     It counts on over all owners: one that comes back after another must not give out a name of before.
@@ -218,6 +229,23 @@ def _next_token(epoch: int, *used: str) -> str:
 def _put_call(
     write: Write, epoch: int, tokens: tuple[str, str], part: Difference, seniors: Sequence[str]
 ) -> Call:
+    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
+    shapes: dict[bytes, list[str]] = {}
+    for topic, item in (*part.added.items(), *part.changed.items()):
+        shapes.setdefault(codec.encode_config(item), []).append(topic)
+    named = Names(tuple(part.added), tuple(part.changed), tuple(part.removed))
+    return put_call(write, epoch, tokens, named, shapes, seniors)
+
+
+def put_call(
+    write: Write,
+    epoch: int,
+    tokens: tuple[str, str],
+    named: Names,
+    shapes: Mapping[bytes, Sequence[str]],
+    seniors: Sequence[str],
+) -> Call:
+    """Return the call that writes one chunk: `shapes` has the topics added and changed by configuration."""
     keys, broker, config = write.keys, write.broker, write.config
     name = broker.broker_name
     record = Change(
@@ -225,16 +253,12 @@ def _put_call(
         broker_name=name,
         broker_id=broker.broker_id,
         epoch=epoch,
-        added=tuple(part.added),
-        changed=tuple(part.changed),
-        removed=tuple(part.removed),
+        added=named.added,
+        changed=named.changed,
+        removed=named.removed,
     )
-    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
-    shapes: dict[bytes, list[str]] = {}
-    for topic, item in (*part.added.items(), *part.changed.items()):
-        shapes.setdefault(codec.encode_config(item), []).append(topic)
-    if part.removed:
-        shapes[b""] = part.removed
+    if named.removed:
+        shapes = {**shapes, b"": named.removed}
     prefix = keys.topic("")
     index_keys = [prefix + topic for same in shapes.values() for topic in same]
     return Call(
@@ -299,11 +323,19 @@ def _activate_arguments(
         epoch=epoch,
         cluster=broker.cluster,
         address=broker.address,
+        lease_ttl_ms=lease_ttl_ms(config, broker),
     )
     ends: list[str | int | bytes] = []
     for former_id in former_ids:
         reason = f"has id {broker.broker_id} now"
-        end = replace(record, kind=ChangeKind.DOWN, broker_id=former_id, address="", reason=reason)
+        end = replace(
+            record,
+            kind=ChangeKind.DOWN,
+            broker_id=former_id,
+            address="",
+            reason=reason,
+            lease_ttl_ms=None,
+        )
         ends += (former_id, keys.lease_member(name, former_id), codec.encode_change(end))
     return (
         broker.broker_id,

@@ -166,6 +166,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "data version": _read(lambda: plans.query_data_version(KEYS, "broker-a", 0, DataVersion()), "group"),
     "changes": _read(lambda: plans.changes_since(KEYS, plans.ORIGIN), "changes"),
     "last change": _read(lambda: plans.last_change_id(KEYS), "changes"),
+    "history": _read(lambda: plans.history(KEYS, plans.HistoryRange()), "changes"),
+    "bounds of the history": _read(lambda: plans.history_bounds(KEYS), "changes"),
     "get a value": _read(lambda: plans.kv_get(KEYS, ORDER_TOPIC_CONFIG, "t0"), "values"),
     "get values": _read(lambda: plans.kv_list(KEYS, ORDER_TOPIC_CONFIG), "values"),
     "get namespaces": _read(lambda: plans.kv_namespaces(KEYS), "namespaces"),
@@ -179,6 +181,10 @@ def outcome(result: Any) -> Any:
         return (result.broker, dict(result.topics), result.corrupt_keys, result.master_address)
     if isinstance(result, plans.ChangePage):
         return [(change.kind, change.broker_name, change.added) for change in result.changes]
+    if isinstance(result, plans.HistoryBounds):
+        return (result.entries, result.written)
+    if isinstance(result, list) and result and isinstance(result[0], plans.HistoryPage):
+        return [(len(page.records), page.lost, page.complete) for page in result]
     if hasattr(result, "clock_ms"):
         return (result.held, result.expired, result.corrupt)
     return result if not isinstance(result, str) or "-" not in result else "an id"

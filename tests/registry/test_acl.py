@@ -17,7 +17,6 @@ import redis
 from sharedroutes.registry import (
     DataVersion,
     EmbeddedServer,
-    InvalidInput,
     LeaseStatus,
     RegistryConfig,
     Reset,
@@ -180,6 +179,7 @@ def listings(stage: Stage) -> None:
 def feed(stage: Stage) -> None:
     stage.owner.register(broker(), topics(1))
     assert stage.store.changes_since().changes
+    assert len(stage.store.history().records) == stage.store.history_bounds().entries == 2
     with closing(stage.store.doorbell()) as doorbell:
         assert doorbell.wait(5.0) == b""
         stage.owner.register(broker(), topics(2))
@@ -292,7 +292,7 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
         Role.READER,
         ("topics", "system_topics", "brokers", "cluster_info", "member_group", "owner", "query_data_version"),
     ),
-    feed: (Role.READER, ("changes_since", "doorbell")),
+    feed: (Role.READER, ("changes_since", "doorbell", "history", "history_bounds")),
     follow: (Role.READER, ("follow",)),
     kv_read: (Role.READER, ("kv.get", "kv.entries", "kv.namespaces", "kv.order_configs")),
     hints: (Role.READER, ("hints",)),
@@ -480,23 +480,3 @@ def test_a_user_of_a_cluster_may_ask_where_keys_are(server: EmbeddedServer, admi
             with pytest.raises(redis.ResponseError) as refused:
                 client.execute_command("CLUSTER", "SLOTS")
             assert isinstance(refused.value, redis.exceptions.NoPermissionError) is not cluster
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"namespace": "a b"},
-        {"user": "two words"},
-        {"user": ""},
-        {"user": "a'b"},
-        {"password": "bare"},
-        {"password": ">two words"},
-        {"password": "#abc"},
-        {"password": "nopass"},
-        {"database": -1},
-    ],
-    ids=str,
-)
-def test_what_would_break_out_of_the_line_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
-        acl_rules(**{"namespace": NAMESPACE, "role": Role.READER, **options})

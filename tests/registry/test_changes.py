@@ -44,8 +44,10 @@ async def test_a_life_is_told_in_order(store: Store) -> None:
         (),
     )
     assert (up.kind, up.address, up.cluster) == (ChangeKind.UP, ADDRESS, "cluster-1")
+    assert (up.lease_ttl_ms, up.lease_ended_ms) == (store.config.lease_ttl_ms, None)
     assert (second.added, second.changed, second.removed) == (("new",), ("t1",), ("t0",))
     assert (down.kind, down.reason) == (ChangeKind.DOWN, "unregistered")
+    assert (down.lease_ttl_ms, down.lease_ended_ms) == (None, None)
     assert {change.epoch for change in (first, up, second, down)} == {held.epoch}
     ids = [change.change_id for change in (first, up, second, down)]
     assert ids == sorted(ids)

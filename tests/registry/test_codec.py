@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import (
+    EXPIRED,
     Change,
     ChangeKind,
     CorruptData,
@@ -50,6 +51,8 @@ def changes() -> st.SearchStrategy[Change]:
         added=topics,
         changed=topics,
         removed=topics,
+        lease_ttl_ms=st.none() | st.integers(1, 2**63 - 1),
+        lease_ended_ms=st.none() | st.integers(1, 2**63 - 1),
     )
     return of_brokers | st.builds(
         Change,
@@ -169,6 +172,20 @@ def test_a_change_is_read_back_as_it_was_written(change: Change) -> None:
     assert codec.decode_change(KEY, "", codec.encode_change(change)) == change
 
 
+def test_a_record_of_an_older_release_does_not_tell_of_the_lease() -> None:
+    up = _change(b'{"kind":"up","broker":"a","id":0,"epoch":1,"cluster":"c","address":"h:1"}')
+    assert (up.lease_ttl_ms, up.lease_ended_ms) == (None, None)
+
+
+def test_the_lease_takes_little_room_in_a_record() -> None:
+    longest = {"broker_name": "b" * 100, "broker_id": 3, "epoch": 10**16 - 1, "cluster": "c" * 100}
+    up = Change(kind=ChangeKind.UP, address="a" * 100 + ":10911", lease_ttl_ms=15_000, **longest)  # type: ignore[arg-type]
+    down = Change(kind=ChangeKind.DOWN, reason=EXPIRED, lease_ended_ms=1_790_000_000_000, **longest)  # type: ignore[arg-type]
+    assert codec.encode_change(up).endswith(b',"ttl":15000}')
+    assert codec.encode_change(down).endswith(b',"ended":1790000000000}')
+    assert max(map(len, map(codec.encode_change, (up, down)))) <= 512
+
+
 RECORD = b'{"kind":"topics","broker":"a","id":0,"epoch":1,"added":["t"]}'
 
 
@@ -185,6 +202,8 @@ RECORD = b'{"kind":"topics","broker":"a","id":0,"epoch":1,"added":["t"]}'
         RECORD.replace(b'"epoch":1', b'"epoch":"one"'),
         RECORD.replace(b'"epoch":1', b'"epoch":1e999'),
         RECORD.replace(b'"id":0', b'"id":null'),
+        RECORD.replace(b'"id":0', b'"ttl":"long"'),
+        RECORD.replace(b'"id":0', b'"ended":[1]'),
         RECORD.replace(b'["t"]', b"7"),
         RECORD.replace(b'["t"]', b"[7]"),
         RECORD.replace(b'["t"]', b'"t"'),
@@ -202,7 +221,7 @@ def _config(value: bytes) -> object:
     return codec.decode_config(KEY, "t", value)
 
 
-def _change(value: bytes) -> object:
+def _change(value: bytes) -> Change:
     return codec.decode_change(KEY, "1-0", value)
 
 

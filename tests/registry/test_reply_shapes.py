@@ -29,6 +29,8 @@ SHAPES: list[tuple[Command, Reply]] = [
     (("SSCAN", NOTHING, 0), (0, [])),
     (("XRANGE", STREAM, "-", "+", "COUNT", 2), [(b"1-0", {b"c": b"one"}), (b"2-0", {b"c": b"two"})]),
     (("XRANGE", NOTHING, "-", "+"), []),
+    ((b"XRANGE", STREAM, "-", "+", "COUNT", 1), [[b"1-0", [b"c", b"one"]]]),
+    ((b"XRANGE", NOTHING, "-", "+"), []),
     (("XREVRANGE", STREAM, "+", "-", "COUNT", 1), [(b"2-0", {b"c": b"two"})]),
     (("MGET", TEXT, NOTHING, HASH), [b"text", None, None]),
     (("TYPE", HASH), b"hash"),

@@ -61,14 +61,29 @@ async def test_nothing_is_due_before_the_next_lease_ends(store: Store, admin: re
     assert found.expired == ()
 
 
-async def test_the_end_of_a_lease_is_announced_once_with_its_owner(short_lived: Store) -> None:
+async def test_the_end_of_a_lease_is_announced_once_with_its_owner_and_its_time(
+    short_lived: Store, admin: redis.Redis
+) -> None:
     held = await short_lived.register(broker(), topics(1))
+    deadline_ms = admin.zscore(short_lived.keys.deadlines, "broker-a:0")
     before = (await short_lived.changes_since()).position
     assert (await swept(short_lived)).expired == (("broker-a", 0),)
     assert (await short_lived.sweep("me")).expired == ()
     (change,) = (await short_lived.changes_since(before)).changes
     assert (change.kind, change.reason, change.epoch) == (ChangeKind.DOWN, EXPIRED, held.epoch)
     assert (change.broker_name, change.broker_id, change.cluster) == ("broker-a", 0, "cluster-1")
+    assert change.lease_ended_ms == deadline_ms
+    assert deadline_ms is not None
+    assert int(change.change_id.partition("-")[0]) > deadline_ms
+
+
+@pytest.mark.parametrize("score", [float("-inf"), -1.0, 0.0])
+async def test_a_deadline_that_is_no_time_is_not_told(store: Store, admin: redis.Redis, score: float) -> None:
+    await store.register(broker(), topics(1))
+    admin.delete(store.keys.lease("broker-a", 0))
+    admin.zadd(store.keys.deadlines, {"broker-a:0": score})
+    assert await store.expire("broker-a", 0)
+    assert (await store.changes_since()).changes[-1].lease_ended_ms is None
 
 
 async def test_a_replica_that_ended_is_no_member_any_more_and_becomes_one_again(

@@ -1,0 +1,144 @@
+"""The change stream read in bulk: ids and records as they stand, for who decodes them by the thousand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..checks import check_int
+from ..errors import InvalidInput
+from ..keys import Keys
+from .base import Command, ErrorReply, Plan, Reads, Reply, checked
+from .read import ORIGIN
+
+__all__ = ["NEWEST", "HistoryBounds", "HistoryPage", "HistoryRange", "history", "history_bounds"]
+
+NEWEST: Final = "+"
+"""The end of a stream, whatever its id."""
+
+_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+_MOST: Final = 1_000_000
+_RECORD: Final = b"c"
+
+# redis-py makes a dict of each entry, which takes as long as all the rest. A command whose name is bytes has
+# no such treatment: what the server sent is the answer.
+_XRANGE: Final = b"XRANGE"
+_XINFO: Final = b"XINFO"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRange:
+    """What to read: the changes after one id of the stream, up to another one or NEWEST, which counts."""
+
+    after: str = ORIGIN
+    until: str = NEWEST
+    limit: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Entries of the change stream, undecoded; `codec.decode_change` says what a record means."""
+
+    ids: list[bytes]
+    """In order, without the one that was asked for."""
+
+    records: list[bytes | None]
+    """As long as `ids`; None = the entry has no record: it is foreign."""
+
+    lost: bool
+    """The entry to begin after is gone (trimmed, flushed, rolled back): changes may be missing."""
+
+    complete: bool
+    """Nothing was left in the range when the page was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryBounds:
+    """What the change stream holds; all of it "0-0" and 0 when there is none."""
+
+    first_id: str = ORIGIN
+    """Of the oldest entry; "0-0" = there is no entry."""
+
+    last_id: str = ORIGIN
+    """Of the newest entry; "0-0" = there is no entry."""
+
+    last_generated_id: str = ORIGIN
+    """Of the newest entry that there ever was."""
+
+    entries: int = 0
+    written: int | None = 0
+    """How many entries there ever were; None = the server does not know (before Redis 7)."""
+
+
+def history(keys: Keys, *ranges: HistoryRange) -> Plan[list[HistoryPage]]:
+    """Return a page of each range, read in one round trip.
+
+    The entry to begin after is read too: if it is gone, so may be others.
+    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
+    """
+    commands: list[Command] = []
+    for wanted in ranges:
+        check_int("limit", wanted.limit, 1, _MOST)
+        _check_id("after", wanted.after)
+        if wanted.until != NEWEST:
+            _check_id("until", wanted.until)
+        commands.append((_XRANGE, keys.changes, wanted.after, wanted.until, "COUNT", wanted.limit + 1))
+    replies = yield Reads(commands)
+    return [
+        _page(wanted, checked(keys.changes, reply)) for wanted, reply in zip(ranges, replies, strict=True)
+    ]
+
+
+def history_bounds(keys: Keys) -> Plan[HistoryBounds]:
+    """Return where the stream begins and ends, and how long it is.
+
+    Raises StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
+    """
+    (reply,) = yield Reads(((_XINFO, "STREAM", keys.changes),))
+    if isinstance(reply, ErrorReply) and "no such key" in reply.message:
+        return HistoryBounds()
+    told = _pairs(checked(keys.changes, reply))
+    first, last = told[b"first-entry"], told[b"last-entry"]
+    written = told.get(b"entries-added")
+    return HistoryBounds(
+        first[0].decode() if first else ORIGIN,
+        last[0].decode() if last else ORIGIN,
+        told[b"last-generated-id"].decode(),
+        int(told[b"length"]),
+        None if written is None else int(written),
+    )
+
+
+def _check_id(name: str, value: str) -> None:
+    if not _ID.fullmatch(value):
+        raise InvalidInput(f"{name}: {value!r} is no id of the stream, such as '0-0'")
+
+
+def _page(wanted: HistoryRange, entries: list[Any]) -> HistoryPage:
+    complete = len(entries) <= wanted.limit
+    at_place = bool(entries) and entries[0][0].decode() == wanted.after
+    after = entries[1:] if at_place else entries[: wanted.limit]
+    return HistoryPage(
+        [entry_id for entry_id, _ in after],
+        [
+            fields[1] if len(fields) == 2 and fields[0] == _RECORD else _record(fields)  # noqa: PLR2004
+            for _, fields in after
+        ],
+        lost=wanted.after != ORIGIN and not at_place,
+        complete=complete,
+    )
+
+
+def _record(fields: Iterable[bytes]) -> bytes | None:
+    """Return the record of an entry that has more fields than it should, or others."""
+    return _pairs(fields).get(_RECORD)
+
+
+def _pairs(reply: Reply) -> Mapping[bytes, Any]:
+    """Return names with their values, which RESP 2 sends in one list."""
+    if isinstance(reply, Mapping):
+        return reply
+    flat = list(reply)
+    return dict(zip(flat[::2], flat[1::2], strict=True))
