@@ -17,7 +17,7 @@ from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue
-from ..registry.plans import last_change_id
+from ..registry.plans import last_change_id, server_time
 from ..registry.sweeping import AsyncSweeper
 from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
 from .base import RouteClientBase
@@ -325,6 +325,8 @@ class AsyncRouteClient(RouteClientBase):
         if request is not None:
             await self._look(request)
         core.caught_up()
+        if core.clock.due(begin := monotonic()):
+            core.clock.was_read(await store.run(server_time()), begin, monotonic())
         await self._exchange_hints()
         if core.save_due(monotonic()):
             await asyncio.to_thread(core.save_snapshot, monotonic())

@@ -81,4 +81,5 @@ class RouteClientBase:
             self.record,
             generation=lambda: self._faults.generation,
             tell=self._core.tell_attempt,
+            see=self._core.see,
         )

@@ -22,6 +22,7 @@ from .hearing import Hearing
 from .hinting import Hinting
 from .keeping import SnapshotKeeper
 from .observing import LogObserver, tell_all
+from .observing.clock import ClockReading
 from .observing.events import LookupDone, RoutesChanged
 from .route import Route
 from .selection import PublishView, find_address
@@ -64,8 +65,11 @@ class ClientCore:
         self.config = config
         self.keys = Keys(config.registry.namespace)
         self.tell = tell_all((LogObserver(_log), *config.observers))
-        self.tell_attempt = self.tell if config.observers else None
+        self.tell_attempt = tell_all(config.observers) if config.observers else None
         """For what happens with each message, which the log does not want to know."""
+
+        self.clock = ClockReading(config.observers, self.tell)
+        """When to read the store's clock for observers that want it; the follower does so."""
 
         self.watches = Watches()
         self._rng = rng or random.Random()
@@ -177,6 +181,11 @@ class ClientCore:
         self.faults.probed(broker_name, reachable=reachable, now=now)
         if self.hinting is not None:
             self.hinting.ended(broker_name, now, answered=reachable)
+
+    def see(self, broker_name: str, now: float) -> tuple[str, bool]:
+        """Return the position in the change stream, and whether a broker is to be left alone."""
+        faults = self.faults
+        return self.hearing.position or "", not faults.quiet and broker_name in faults.verdict(now).blocked
 
     def accept(self, now: float) -> None:
         """Believe the store's next answers, whatever they lack: an operator says so."""

@@ -15,7 +15,7 @@ from ..registry.checks import several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE, NAP_S
 from ..registry.model import MessageQueue
-from ..registry.plans import last_change_id
+from ..registry.plans import last_change_id, server_time
 from ..registry.store import Doorbell, RedisClient, RouteStore
 from ..registry.sweeping import Sweeper
 from .attempts import Attempts, RetryPolicy, Select, Sending
@@ -350,6 +350,8 @@ class RouteClient(RouteClientBase):
         if request is not None:
             self._look(request)
         core.caught_up()
+        if core.clock.due(begin := monotonic()):
+            core.clock.was_read(store.run(server_time()), begin, monotonic())
         self._exchange_hints()
         if core.save_due(monotonic()):
             core.save_snapshot(monotonic())

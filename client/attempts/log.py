@@ -13,10 +13,12 @@ from ..errors import AttemptsFailed, Failure
 from ..observing.events import AttemptEnded, Tell
 from .policy import FAILED, Outcome, RetryPolicy
 
-__all__ = ["AttemptLog", "Begun", "Record"]
+__all__ = ["AttemptLog", "Begun", "Record", "See"]
 
 _LEAST_TIMEOUT_S: Final = 0.001
 """A socket takes 0 for `do not wait at all`."""
+
+_UNSEEN: Final = ("", False)
 
 
 class Record(Protocol):
@@ -51,10 +53,18 @@ class Begun:
         return None if self.ends == inf else max(_LEAST_TIMEOUT_S, self.ends - now)
 
 
+class See(Protocol):
+    """Says what a client knows as an attempt at a broker begins."""
+
+    def __call__(self, broker_name: str, now: float) -> tuple[str, bool]:
+        """Return the position in the change stream, and whether the broker is to be left alone."""
+
+
 class AttemptLog:
     """Decides over the attempts at one operation.
 
-    `generation` is FaultMemory's at the time; without it, `record` is told of times and failures only.
+    `generation` is FaultMemory's at the time; without it, `record` is told of times and failures only. `see`
+    is asked for what AttemptEnded tells beside the outcome, if there is somebody to tell.
     """
 
     def __init__(
@@ -65,6 +75,7 @@ class AttemptLog:
         *,
         generation: Callable[[], int] | None = None,
         tell: Tell | None = None,
+        see: See | None = None,
     ) -> None:
         self.topic = topic
         self.failures: list[Failure] = []
@@ -73,6 +84,8 @@ class AttemptLog:
         self._record = record
         self._generation = generation
         self._tell = tell
+        self._see = None if tell is None else see
+        self._seen = _UNSEEN
         self._first_at: float | None = None
         self._until: float | None = None
         self._entered = True
@@ -134,6 +147,8 @@ class AttemptLog:
         if policy.attempt_timeout_s is not None and len(self.failures) < policy.retries:
             ends = min(ends, now + policy.attempt_timeout_s)
         generation = None if self._generation is None else self._generation()
+        if self._see is not None:
+            self._seen = self._see(queue.broker_name, now)
         return Begun(queue, now, now - self._first_at, ends, generation)
 
     def leave(self, begun: Begun, error: BaseException | None, now: float, *, overdue: bool = False) -> bool:
@@ -150,7 +165,8 @@ class AttemptLog:
         latency_s = now - begun.at
         self._report(begun, latency_s, outcome)
         if self._tell is not None:
-            self._tell(AttemptEnded(self.topic, begun.queue.broker_name, latency_s, outcome.told))
+            name, number, (position, isolated) = begun.queue.broker_name, len(self.failures) + 1, self._seen
+            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.told, number, position, isolated))
         if error is None or not outcome.again:
             self.over = True
             return False

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 __all__ = [
     "AttemptEnded",
     "BrokerIsolated",
     "BrokerReturned",
     "BrokersSuspected",
+    "ClockObserver",
+    "ClockRead",
     "Event",
     "FeedLost",
     "LookupDone",
@@ -91,14 +93,39 @@ class BrokersSuspected:
     broker_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # a frozen one takes three times as long to make, for each message
 class AttemptEnded:
-    """One attempt at an operation ended: well, by fault of the broker, or by an error that is not its own."""
+    """One attempt at an operation ended: well, by fault of the broker, or by an error that is not its own.
+
+    Not to be changed, although it can be: other observers get the same one.
+    """
 
     topic: str
     broker_name: str
     latency_s: float
     outcome: Literal["ok", "failed", "error"]
+    number: int = 1
+    """1 for the first attempt at the operation."""
+
+    position: str = ""
+    """The id of the last change that the client had taken in when the attempt began; empty = none."""
+
+    isolated: bool = False
+    """Whether the broker was to be left alone when the attempt began, and no better one was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockRead:
+    """The store's clock was read, because an observer wants to know it (ClockObserver)."""
+
+    store_s: float
+    """What it said, in seconds since 1970."""
+
+    at_s: float
+    """When it said so, by this process's monotonic clock."""
+
+    error_s: float
+    """How far `at_s` can be off: half of the round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +163,7 @@ Event: TypeAlias = (
     | BrokerReturned
     | BrokersSuspected
     | AttemptEnded
+    | ClockRead
     | LookupDone
     | SnapshotSaved
     | SnapshotUnusable
@@ -152,3 +180,12 @@ class Observer(Protocol):
 
     def on_event(self, event: Event) -> None:
         """Take in one event."""
+
+
+@runtime_checkable
+class ClockObserver(Observer, Protocol):
+    """An observer that has to know the store's clock: ClockRead tells it, about every `clock_every_s`."""
+
+    @property
+    def clock_every_s(self) -> float:
+        """Seconds from one reading to the next."""

@@ -32,13 +32,31 @@ def tell_all(observers: Iterable[Observer]) -> Tell:
         return tell_nobody
     known: set[tuple[int, type[Exception]]] = set()
 
+    def complain(place: int, error: Exception, event: Event) -> None:
+        if (place, type(error)) not in known:
+            known.add((place, type(error)))
+            _log.exception("observer %s failed at %s, said once", told[place][0], type(event).__name__)
+
+    if len(told) == 1:
+        return _tell_one(told[0][1], complain)
+
     def tell(event: Event) -> None:
-        for place, (name, on_event) in enumerate(told):
+        for place, (_, on_event) in enumerate(told):
             try:
                 on_event(event)
             except Exception as error:  # noqa: BLE001 - nobody's routes suffer from who looks on
-                if (place, type(error)) not in known:
-                    known.add((place, type(error)))
-                    _log.exception("observer %s failed at %s, said once", name, type(event).__name__)
+                complain(place, error, event)
+
+    return tell
+
+
+def _tell_one(on_event: Tell, complain: Callable[[int, Exception, Event], None]) -> Tell:
+    """Return what tells the only observer: at each message a loop would cost more than the call itself."""
+
+    def tell(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception as error:  # noqa: BLE001 - nobody's routes suffer from who looks on
+            complain(0, error, event)
 
     return tell
