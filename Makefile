@@ -19,13 +19,16 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cluster-test faults lint bench clean install lock
+.PHONY: help demo pipeline-demo test cluster-test faults lint bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(READY) ## the main job, end to end, on an embedded server
 	$(BIN)/sharedroutes demo $(ARGS)
+
+pipeline-demo: $(READY) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
+	$(BIN)/sharedroutes pipeline demo $(ARGS)
 
 test: lint ## everything that must be green: lint, types, layers, tests
 	$(PYTEST) $(ARGS)

@@ -16,7 +16,11 @@ from .extras import lacking
 
 __all__ = ["COMMANDS", "sharedroutes"]
 
-_MODULES: Final = {"agent": ("h11", "watchdog"), "cli": ("rich",)}
+_MODULES: Final = {
+    "agent": ("h11", "watchdog"),
+    "cli": ("rich",),
+    "spark": ("jinja2", "matplotlib", "numpy", "pyarrow", "pyspark"),
+}
 """What the commands need of each extra, besides click."""
 
 
@@ -53,6 +57,9 @@ COMMANDS: Final = {
     "import": _Place(".transfer", "import_", "Read an exported registry."),
     "kv": _Place(".operate", "kv", "Read and write the key-value store."),
     "lift": _Place(".operate", "lift", "Let brokers be written to again."),
+    "pipeline": _Place(
+        ".pipeline.group", "pipeline", "Keep and answer the registry's history, on Spark.", ("spark",)
+    ),
     "rebuild": _Place(".repair", "rebuild", "Mend what `verify` finds."),
     "routes": _Place(".read", "routes", "Show who holds topics, and where."),
     "topics": _Place(".read", "topics", "List the topics of the live brokers."),

@@ -6,18 +6,21 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
-pytest_plugins = ["tests.fix_redis"]
+pytest_plugins = ["tests.fix_redis", "tests.fix_spark"]
 
 _ON_REQUEST: Final = {
     Path(__file__).with_name("cluster"): "--cluster",
     Path(__file__).parent / "faults" / "long": "--faults",
 }
 """Folders of tests that need more servers, or much time: each has an option that asks for it."""
+
+_SPARK: Final = "tests/pipeline/spark/"
 
 _ONE_SERVER_ONLY: Final = {
     "test_key_guard": "plants keys of other slots than the registry's",
@@ -44,6 +47,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the tests that share a server run",
     )
     group.addoption("--on-server", action="store_true", help="run only what can depend on the server's kind")
+
+
+class _OneSpark(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives each file to one worker, and all that need Spark to the same one: a session takes ten seconds."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _SPARK if nodeid.startswith(_SPARK) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Share the tests out with `--dist loadfile`, but for those that need Spark."""
+    return _OneSpark(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -30,7 +30,8 @@ EXTRAS_OF: Final = {
     "client": [],
     "remoting": [],
     "broker_agent": ["agent"],
-    "cli": ["agent", "cli"],
+    "pipeline": ["spark"],
+    "cli": ["agent", "cli", "spark"],
 }
 """The extras that the user of a folder installs."""
 
@@ -41,7 +42,7 @@ EXTRA_OF: Final = {
 }
 """Single files that need more than that: what they alone import, and the extra that brings it."""
 
-CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent")
+CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline")
 USERS_OF_REDIS: Final = {
     "registry/connection/aiolinks.py",
     "registry/connection/links.py",

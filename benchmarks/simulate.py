@@ -1,0 +1,143 @@
+"""How long a simulated day of a large fleet takes on two cores, and how much memory.
+
+A fleet of 10,000 brokers, 1,000,000 topics and 1,000,000 clients is played with all systems that are compared
+by default, once with the usual rates of faults, once with ten times as many. The memory is that of all
+processes: this one, Spark's, and its workers; what they share is counted once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from sharedroutes.pipeline import SessionConfig, session
+from sharedroutes.pipeline.simulate import FaultModel, FleetConfig, Happening, Simulation, simulate
+
+from .harness import Benchmark, Figure, Outcome, at_most, seconds
+
+__all__ = ["BENCHMARK", "Size", "run"]
+
+_SESSION: Final = SessionConfig(
+    master="local[2]",
+    app_name="sharedroutes-benchmark",
+    driver_memory="1g",
+    log_level="OFF",
+    settings={"spark.ui.showConsoleProgress": "false"},
+)
+_LOOK_S: Final = 0.25
+_KB: Final = 1024
+_MB: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    brokers: int = 10_000
+    topics: int = 1_000_000
+    clients: int = 1_000_000
+    hours: float = 24.0
+    busier: float = 10.0
+    """How many times as many faults the second day has."""
+
+
+QUICK: Final = Size(brokers=10, topics=1_000, clients=1_000)
+
+
+def run(size: Size) -> Outcome:
+    """Measure; raises JavaMissing."""
+    usual = FleetConfig(brokers=size.brokers, topics=size.topics, clients=size.clients, hours=size.hours)
+    busy = replace(usual, faults=_busier(usual.faults, size.busier))
+    spark = session(_SESSION)
+    try:
+        simulate(spark, replace(usual, clients=1))  # starts the workers
+        figures = [*_measured(spark, "usual faults", usual), *_measured(spark, "many faults", busy)]
+    finally:
+        spark.stop()
+    notes = [
+        f"{size.brokers:,} brokers, {size.topics:,} topics, {size.clients:,} clients, {size.hours:g} hours",
+        f"{len(usual.systems)} systems, the same faults for each; many faults: {size.busier:g} times as many",
+        "a meeting: a client that uses a broker while it is away",
+    ]
+    return Outcome(figures, notes)
+
+
+def _busier(faults: FaultModel, times: float) -> FaultModel:
+    def busier(happening: Happening) -> Happening:
+        return replace(happening, per_hour=happening.per_hour * times)
+
+    return FaultModel(
+        crash=busier(faults.crash),
+        hang=busier(faults.hang),
+        lost=busier(faults.lost),
+        restart=busier(faults.restart),
+        store_outage=busier(faults.store_outage),
+    )
+
+
+def _measured(spark: SparkSession, name: str, config: FleetConfig) -> list[Figure]:
+    found: list[Simulation] = []
+    with _peak_memory() as peak_mb:
+        took_s = seconds(lambda: found.append(simulate(spark, config)))
+    all_kinds = found[0].totals.where("kind = 'all'").collect()
+    return [
+        Figure(f"{name}, faults", "", [all_kinds[0].faults]),
+        Figure(f"{name}, meetings", "", [all_kinds[0].met]),
+        Figure(f"{name}, played in", "minutes", [took_s / 60], at_most(10)),
+        Figure(f"{name}, peak memory of all processes", "MB", peak_mb),
+    ]
+
+
+@contextmanager
+def _peak_memory() -> Iterator[list[float]]:
+    """Watch the memory (MB) of this process and all that it has started; one number, when the block ends."""
+    found: list[float] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        peak = 0.0
+        while not done.wait(_LOOK_S):
+            peak = max(peak, sum(map(_own_mb, _family(os.getpid()))))
+        found.append(peak)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join()
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and those that it has started, and they in turn."""
+    found = [pid]
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text(encoding="ascii").split():
+                found += _family(int(child))
+    return found
+
+
+def _own_mb(pid: int) -> float:
+    """Return the memory of a process, with its part of what it shares."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * _KB / _MB
+    return 0.0
+
+
+BENCHMARK: Final = Benchmark(
+    "How long does a simulated day of 10,000 brokers and 1,000,000 clients take?",
+    partial(run, Size()),
+    partial(run, QUICK),
+)

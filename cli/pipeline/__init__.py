@@ -1,0 +1,1 @@
+"""`sharedroutes pipeline`: the registry's history on Spark."""

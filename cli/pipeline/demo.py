@@ -1,0 +1,114 @@
+"""`pipeline demo`: failures that are made on purpose, and whether the report tells of them."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from ...pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
+from ...pipeline.report import History, write_report
+from ...pipeline.schemas import FAULTS
+from ...registry import RegistryError
+from ..demo.patience import DemoFailed, Interrupted, Patience
+from ..demo.scenario import SETTINGS
+from ..extras import lacking
+from .drill import Drill, Fault, Places
+from .spark import say, with_spark
+
+__all__ = ["demo", "findings"]
+
+_BY_SIGNAL: Final = 128
+_LATE_S: Final = 2.0
+"""What a busy machine may add to the time in which something is noticed."""
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is left.  [default: a new folder for temporary files]",
+)
+@with_spark
+def demo(spark: SparkSession, /, *, out: Path | None) -> None:
+    """Kill a broker and lose a host while an ingest looks on, and check that the report tells when.
+
+    Runs a server, three stand-in brokers and three real agents on this machine, for about a minute.
+
+    Exit codes: 0 = the report shows every failure at its time, 1 = not so.
+    """
+    missing = lacking("agent", "h11", "watchdog")
+    if missing is not None:
+        raise click.UsageError(missing)
+    places = Places(out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-")))
+    places.out.mkdir(parents=True, exist_ok=True)
+    patience = Patience()
+    try:
+        with patience.signals(), tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder:
+            page, faults = _run(spark, places, Path(folder), patience)
+    except Interrupted as error:
+        click.echo(str(error), err=True)
+        sys.exit(_BY_SIGNAL + error.number)
+    except (DemoFailed, RegistryError) as error:
+        raise click.ClickException(str(error)) from error
+    tables = page.parent / "tables"
+    problems = 0
+    for text, good in findings(faults, _rows(tables, "detection"), _rows(tables, "broker_sessions")):
+        problems += not good
+        click.echo(f"{'ok     ' if good else 'PROBLEM'}  {text}")
+    click.echo(page)
+    sys.exit(1 if problems else 0)
+
+
+def _run(spark: SparkSession, places: Places, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
+    with Drill(places, folder, patience, say) as drill:
+        drill.run()
+        say("the ingest goes on where it was stopped, to the end")
+        ingest(spark, IngestConfig(out=str(places.history), url=drill.url, once=True))
+        routes = spark.read.format("routes").option("url", drill.url).load().persist()
+        routes.count()
+    say("the report is written")
+    history = History(
+        changes=stored_changes(spark, str(places.history)),
+        quarantine=quarantined(spark, str(places.history)),
+        samples=spark.read.format("send_samples").load(str(places.samples)),
+        routes=routes,
+        faults=spark.read.schema(FAULTS.schema).json(str(places.faults)),
+    )
+    page = write_report(
+        history, places.out / "report", title="Pipeline demo", on_answer=lambda name: say(f"  {name}")
+    )
+    return page, drill.faults
+
+
+def findings(
+    faults: Sequence[Fault], detection: Sequence[Mapping[str, Any]], sessions: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, bool]]:
+    """Yield, for each thing that was done, what the tables say of it, and whether the time is right."""
+    for fault in faults:
+        if fault.what == "back":
+            began = [row["begin_ms"] - fault.at_ms for row in sessions if row["broker"] == fault.broker]
+            after_ms = min((after for after in began if after >= 0), default=None)
+            limit_s = SETTINGS.heartbeat_s + _LATE_S
+        else:
+            told = [row["told_ms"] for row in detection if _is(row, fault)]
+            after_ms = told[0] - fault.at_ms if told else None
+            limit_s = _LATE_S + (SETTINGS.lease_ttl_s if fault.what == "frozen" else 0)
+        good = after_ms is not None and 0 <= after_ms <= 1000 * limit_s
+        text = "not in the report" if after_ms is None else f"in the report {after_ms / 1000:.2f} s later"
+        yield f"{fault.broker} {fault.what}: {text} (at most {limit_s:g} s)", good
+
+
+def _is(row: Mapping[str, Any], fault: Fault) -> bool:
+    return (row["broker"], row["what"], row["fault_ms"]) == (fault.broker, fault.what, fault.at_ms)
+
+
+def _rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(folder / f"{name}.parquet").to_pylist()
+    return rows

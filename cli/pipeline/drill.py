@@ -1,0 +1,207 @@
+"""A fleet on this machine, what is done to it on purpose, and the ingest that looks on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self
+
+import orjson
+
+from ...client import ClientConfig, NoRoute, RouteClient
+from ...client.observing.samples import SampleRecorder
+from ...registry import EmbeddedServer, RouteStore
+from ...registry.health.report import Unknown
+from ...registry.plans import server_time
+from ..demo.fleet import Fleet
+from ..demo.patience import DemoFailed, Patience
+from ..demo.scenario import BROKERS, SETTINGS, TOPIC
+from ..demo.sender import Sender
+
+__all__ = ["Drill", "Fault", "Places"]
+
+_START_S: Final = 20.0
+_SPARK_S: Final = 120.0
+_NOTICE_S: Final = 15.0
+_CALM_S: Final = 1.5
+_CLIENT: Final = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was done to a broker, and when by the store's clock, ms since 1970."""
+
+    registry: str
+    broker: str
+    at_ms: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the drill leaves what it makes, below one folder."""
+
+    out: Path
+
+    @property
+    def history(self) -> Path:
+        """What the ingest keeps."""
+        return self.out / "history"
+
+    @property
+    def samples(self) -> Path:
+        """What the client records."""
+        return self.out / "samples"
+
+    @property
+    def faults(self) -> Path:
+        """What was done, a line of JSON each."""
+        return self.out / "faults.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What the ingest says."""
+        return self.out / "ingest.log"
+
+
+class Drill:
+    """A server, three brokers with agents, a sending client, and an ingest; all end with the `with` block."""
+
+    def __init__(self, places: Places, folder: Path, patience: Patience, say: Callable[[str], None]) -> None:
+        self.faults: list[Fault] = []
+        self._places = places
+        self._patience = patience
+        self._say = say
+        self._server = EmbeddedServer()
+        self._stack = ExitStack()
+        self._folder = folder
+        self._ingest: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._server)
+            self._fleet = stack.enter_context(Fleet(BROKERS, self._folder, self.url, SETTINGS))
+            self._store = stack.enter_context(RouteStore.from_url(self.url))
+            stack.callback(self._end_ingest)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def url(self) -> str:
+        """Of the store, while the block lasts."""
+        return self._server.url
+
+    def run(self) -> None:
+        """Let everything happen, and end the client and the ingest; raises DemoFailed and Interrupted."""
+        self._say("the ingest and three brokers start")
+        self._start_ingest()
+        self._start(*BROKERS)
+        problem = f"the ingest has written nothing, see {self._places.log}"
+        self._await(self._ingest_has_begun, _SPARK_S, problem)
+        recorder = SampleRecorder(self._places.samples, client=_CLIENT, share=1.0)
+        client = RouteClient.from_url(self.url, ClientConfig(observers=(recorder,)))
+        with recorder, client, Sender(client, SETTINGS) as sender:
+            self._play(client, sender)
+        self._places.faults.write_bytes(b"".join(orjson.dumps(fault) + b"\n" for fault in self.faults))
+        self._end_ingest()
+
+    def _play(self, client: RouteClient, sender: Sender) -> None:
+        self._calm(sender)
+        self._end_of("broker-b", "killed", self._fleet.kill_broker, client)
+        self._calm(sender)
+        self._return_of("broker-b", self._fleet.start_broker, sender)
+        self._calm(sender)
+        self._end_of("broker-c", "frozen", self._fleet.silence_host, client)
+        self._calm(sender)
+        self._return_of("broker-c", self._restart_host, sender)
+        self._calm(sender)
+
+    def _end_of(self, name: str, what: str, act: Callable[[str], None], client: RouteClient) -> None:
+        self._note(name, what)
+        act(name)
+        self._await(lambda: name not in _brokers(client), _NOTICE_S, f"{name} is still in the routes")
+
+    def _return_of(self, name: str, act: Callable[[str], None], sender: Sender) -> None:
+        since_s = monotonic()
+        self._note(name, "back")
+        act(name)
+        self._await(lambda: sender.has_used(name, since_s), _NOTICE_S, f"{name} is not used again")
+
+    def _note(self, name: str, what: str) -> None:
+        self._say(f"{name}: {what}")
+        now_us = self._store.run(server_time())
+        if isinstance(now_us, Unknown):
+            raise DemoFailed(f"the store does not tell the time: {now_us.reason}")
+        self.faults.append(Fault(self._store.config.namespace, name, now_us // 1000, what))
+
+    def _start(self, *names: str) -> None:
+        for name in names:
+            self._fleet.start_agent(name)
+            self._fleet.start_broker(name)
+        wanted = {*names}
+        self._await(
+            lambda: wanted <= {broker.broker_name for broker in self._store.brokers()},
+            _START_S,
+            "not all brokers were registered",
+        )
+
+    def _restart_host(self, name: str) -> None:
+        self._fleet.kill_host(name)
+        self._fleet.start_agent(name)
+        self._fleet.start_broker(name)
+
+    def _calm(self, sender: Sender) -> None:
+        until_s = monotonic() + _CALM_S
+
+        def calm() -> bool:
+            sender.check()
+            return monotonic() >= until_s
+
+        self._patience.until(calm, _CALM_S + _START_S)
+
+    def _await(self, condition: Callable[[], bool], deadline_s: float, problem: str) -> None:
+        if self._patience.until(condition, deadline_s) is None:
+            raise DemoFailed(f"{problem}, after {deadline_s:g} s:\n{self._fleet.logs()}")
+
+    def _start_ingest(self) -> None:
+        command = (sys.executable, "-m", "sharedroutes.cli.pipeline", "ingest", "--redis", self.url)
+        places = ("--out", str(self._places.history), "--trigger", "0.5")
+        with self._places.log.open("wb") as log:
+            self._ingest = subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
+                (*command, *places), stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+
+    def _ingest_has_begun(self) -> bool:
+        if self._ingest is not None and self._ingest.poll() is not None:
+            raise DemoFailed(f"the ingest has ended: {self._places.log.read_text(errors='replace')[-2000:]}")
+        return any(self._places.history.glob("changes/day=*/batch=*/*.parquet"))
+
+    def _end_ingest(self) -> None:
+        if self._ingest is None:
+            return
+        ingest, self._ingest = self._ingest, None
+        ingest.send_signal(signal.SIGTERM)
+        try:
+            ingest.wait(_SPARK_S)
+        except subprocess.TimeoutExpired:
+            ingest.kill()
+            ingest.wait()
+
+
+def _brokers(client: RouteClient) -> set[str]:
+    try:
+        return {row.broker_name for row in client.route(TOPIC).queue_datas}
+    except NoRoute:
+        return set()

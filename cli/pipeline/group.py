@@ -1,0 +1,25 @@
+"""The group of the pipeline's commands."""
+
+from __future__ import annotations
+
+import click
+
+from .demo import demo
+from .ingest import compact, ingest
+from .load import load
+from .report import report
+from .simulate import simulate
+
+__all__ = ["pipeline"]
+
+
+@click.group()
+def pipeline() -> None:
+    """Keep and answer the registry's history, on Spark.
+
+    Spark runs in this process unless --master names a cluster; it needs Java 17 or newer.
+    """
+
+
+for command in (compact, demo, ingest, load, report, simulate):
+    pipeline.add_command(command)

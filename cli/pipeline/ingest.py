@@ -1,0 +1,124 @@
+"""`pipeline ingest` and `pipeline compact`: the change stream as Parquet."""
+
+from __future__ import annotations
+
+import click
+from pyspark.sql import SparkSession
+
+from ...pipeline.ingest import CompactConfig, DayCompacted, IngestConfig, IngestProgress
+from ...pipeline.ingest import compact as compact_days
+from ...pipeline.ingest import ingest as ingest_changes
+from ...registry import RegistryConfig
+from .spark import registry_options, say, stopping, with_spark
+
+__all__ = ["compact", "ingest"]
+
+_REGISTRY = RegistryConfig()
+
+
+@click.command()
+@click.option("--out", required=True, metavar="FOLDER", help="Where the changes are kept; a URL, too.")
+@registry_options
+@click.option(
+    "--registries",
+    default="",
+    metavar="JSON",
+    help='Several registries, instead of --redis: [{"name": ..., "url": ..., "namespace": ...}, ...].',
+)
+@click.option("--once", is_flag=True, help="End when all is read that is there now.")
+@click.option(
+    "--starting-position", default="", metavar="ID", help="Of the first run: earliest, latest, or an id."
+)
+@click.option(
+    "--trigger", "trigger_s", default=1.0, show_default=True, metavar="S", help="Seconds between batches."
+)
+@click.option(
+    "--max-changes", default=0, metavar="N", help="Most changes of a batch.  [default: the source's]"
+)
+@click.option("--checkpoint", default="", metavar="FOLDER", help="Of Spark.  [default: FOLDER/_checkpoint]")
+@click.option(
+    "--on-loss",
+    type=click.Choice(["fail", "mark"]),
+    default="fail",
+    show_default=True,
+    help="When changes were lost before they were read: end, or go on behind a gap that is marked.",
+)
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["quarantine", "fail"]),
+    default="quarantine",
+    show_default=True,
+    help="When a record cannot be read: set it aside, or end.",
+)
+@click.option(
+    "--patience",
+    "patience_s",
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds that the store may be away.",
+)
+@click.option(
+    "--feed-max-entries",
+    default=_REGISTRY.feed_max_entries,
+    show_default=True,
+    help="Entries that the registry keeps, by its agents' setting: warns before they are trimmed.",
+)
+@with_spark
+def ingest(
+    spark: SparkSession,
+    /,
+    *,
+    redis_url: str,
+    namespace: str,
+    registries: str,
+    max_changes: int,
+    **settings: object,
+) -> None:
+    """Keep every change of the registry as Parquet, each once, until stopped.
+
+    FOLDER/changes has a folder a day; what cannot be read is in FOLDER/quarantine. A run goes on where the
+    last one ended, however that was. SIGTERM ends it after the batch that is being written.
+    """
+    where = {"registries": registries} if registries else {"url": redis_url, "namespace": namespace}
+    config = IngestConfig(**where, max_changes_per_trigger=max_changes, **settings)  # type: ignore[arg-type]
+    say(f"ingesting into {config.out}")
+    with stopping() as stop:
+        summary = ingest_changes(spark, config, stop=stop, on_progress=_show)
+    click.echo(f"{summary.rows:,} changes in {summary.batches:,} batches, {summary.quarantined:,} set aside")
+
+
+def _show(progress: IngestProgress) -> None:
+    behind = ", ".join(
+        f"{one.registry}: {one.unread:,} unread ({100 * one.used:.0f} % of what is kept)"
+        for one in progress.headroom
+    )
+    say(
+        f"batch {progress.batch}: {progress.rows:,} changes in {progress.took_s:.1f} s; "
+        f"{behind or 'the store is away'}"
+    )
+
+
+@click.command()
+@click.option("--out", required=True, metavar="FOLDER", help="That of the ingest.")
+@click.option(
+    "--before-day", default="", metavar="DAY", help="Only days before this one, such as 2026-11-21."
+)
+@click.option(
+    "--keep-days", default=0, metavar="N", help="Drop older days, counted from the newest change's."
+)
+@with_spark
+def compact(spark: SparkSession, /, **settings: object) -> None:
+    """Make one folder of the many small ones of each day that is over; an ingest may run meanwhile."""
+    summary = compact_days(spark, CompactConfig(**settings), on_day=_show_day)  # type: ignore[arg-type]
+    for day in summary.dropped:
+        say(f"dropped {day}")
+    click.echo(f"{len(summary.compacted)} days compacted, {len(summary.dropped)} dropped")
+
+
+def _show_day(done: DayCompacted) -> None:
+    before, after = done.bytes_before / 1e6, done.bytes_after / 1e6
+    say(
+        f"{done.table} of {done.day}: {done.rows:,} rows of {done.folders} folders, "
+        f"{before:.1f} to {after:.1f} MB"
+    )

@@ -1,0 +1,86 @@
+"""`pipeline load`: topic configurations from elsewhere into a registry."""
+
+from __future__ import annotations
+
+import click
+from pyspark.sql import SparkSession
+
+from ...pipeline.load import Form, LoadSummary, Rules, Source, Target, read_configs
+from ...pipeline.load import load as load_configs
+from .spark import registry_options, say, with_spark
+
+__all__ = ["load"]
+
+_SHOWN = 50
+
+
+@click.command()
+@click.argument("path")
+@click.option("--form", type=click.Choice([*Form]), help="What PATH holds.  [default: by its suffix]")
+@click.option("--broker", default="", help="With topics-json: the broker of all files.")
+@click.option("--topic", default="", help="With topic-route: the topic of all files.")
+@click.option("--cluster", default="", help="Of brokers for which nothing else says it.")
+@click.option("--strict", is_flag=True, help="Load nothing when a file cannot be read.")
+@registry_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("--touch-live", is_flag=True, help="Also brokers that are alive; an agent has the last word.")
+@click.option(
+    "--remove-others", is_flag=True, help="Remove the topics of these brokers that are not in PATH."
+)
+@click.option(
+    "--max-per-second", default=0, metavar="N", help="Most entries written in a second.  [default: no limit]"
+)
+@with_spark
+def load(
+    spark: SparkSession,
+    /,
+    *,
+    path: str,
+    form: str | None,
+    broker: str,
+    topic: str,
+    cluster: str,
+    strict: bool,
+    redis_url: str,
+    namespace: str,
+    dry_run: bool,
+    touch_live: bool,
+    remove_others: bool,
+    max_per_second: int,
+) -> None:
+    """Load the topic configurations in PATH: Parquet, CSV, JSON, topics.json files, or mqadmin's topicRoute.
+
+    Everything is checked before anything is written. What is as wanted already is not written again.
+    """
+    source = Source(
+        path=path,
+        form=Form(form) if form else None,
+        broker=broker,
+        topic=topic,
+        cluster=cluster,
+        strict=strict,
+    )
+    configs = read_configs(spark, source)
+    for row in configs.set_aside.limit(_SHOWN).collect():
+        say(f"set aside: {row['file']}: {row['reason']}")
+    rules = Rules(
+        touch_live=touch_live,
+        remove_others=remove_others,
+        max_entries_per_second=max_per_second,
+        dry_run=dry_run,
+    )
+    _show(load_configs(spark, configs.rows, Target(url=redis_url, namespace=namespace), rules))
+
+
+def _show(summary: LoadSummary) -> None:
+    if summary.changes is not None:
+        for row in summary.changes.limit(_SHOWN).collect():
+            what = f"{row['broker']} {row['topic']}" if row["topic"] else row["broker"]
+            say(f"{row['action']}: {what}: {row['before'] or '-'} -> {row['after'] or '-'}")
+    for name, why in summary.refused.items():
+        say(f"refused: {name}: {why}")
+    click.echo(
+        f"{'would load' if summary.dry_run else 'loaded'} {len(summary.brokers):,} brokers: topics: "
+        f"{summary.added:,} added, {summary.changed:,} changed, {summary.removed:,} removed, "
+        f"{summary.unchanged:,} as they were"
+    )

@@ -1,0 +1,76 @@
+"""`pipeline simulate`: a fleet that exists in Spark alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+
+from ...pipeline.errors import BadOption
+from ...pipeline.report.writing import write_table
+from ...pipeline.simulate import QUANTILES, FleetConfig
+from ...pipeline.simulate import simulate as play
+from .spark import say, with_spark
+
+__all__ = ["simulate"]
+
+
+@click.command()
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Settings, as JSON.",
+)
+@click.option("--brokers", type=int, help="Number of brokers.  [default: 100]")
+@click.option("--topics", type=int, help="Number of topics.  [default: 10000]")
+@click.option("--clients", type=int, help="Number of clients.  [default: 10000]")
+@click.option("--hours", type=float, help="How long it is played.  [default: 24]")
+@click.option("--seed", type=int, help="The same seed gives the same answer.  [default: 1]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Where tables are written, if they are."
+)
+@with_spark
+def simulate(spark: SparkSession, /, *, path: Path | None, out: Path | None, **sizes: float | None) -> None:
+    """Play faults of brokers and what clients meet, with RocketMQ's name servers and with sharedroutes.
+
+    Options go before what --config says; docs/pipeline.md has the settings.
+    """
+    said = {name: value for name, value in sizes.items() if value is not None}
+    config = FleetConfig.from_json(orjson.dumps(_settings(path) | said))
+    say(
+        f"{config.brokers:,} brokers, {config.topics:,} topics, {config.clients:,} clients, "
+        f"{config.hours:g} hours, seed {config.seed}"
+    )
+    found = play(spark, config)
+    _print(found.quantiles)
+    if out is not None:
+        for name in ("totals", "quantiles", "histogram", "faults"):
+            write_table(getattr(found, name).toArrow(), out, name)
+        say(f"tables are in {out}")
+
+
+def _settings(path: Path | None) -> dict[str, Any]:
+    """Return what a file says; raises BadOption for what is no JSON object."""
+    try:
+        found = orjson.loads(path.read_bytes()) if path else {}
+    except ValueError as error:
+        raise BadOption(f"{path}: is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadOption(f"{path}: is no JSON object")
+    return found
+
+
+def _print(quantiles: DataFrame) -> None:
+    rows = [[_text(value) for value in row] for row in quantiles.collect()]
+    columns = [QUANTILES.names, *rows]
+    widths = [max(len(row[place]) for row in columns) for place in range(len(QUANTILES.names))]
+    for row in columns:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

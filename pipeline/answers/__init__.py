@@ -1,0 +1,1 @@
+"""Answers about brokers, topics and clients: each a function from DataFrame to DataFrame."""

@@ -1,0 +1,298 @@
+"""When topics had no broker, or too few, that took messages; which brokers caused it, and what it cost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ...registry.model import MASTER_ID, ChangeKind
+from ..tables import Column, Table
+from .frames import eras, readable, shaped
+from .holdings import SET, holdings, placements
+from .intervals import in_runs
+
+__all__ = [
+    "OUTAGE_CAUSES",
+    "TOPIC_AVAILABILITY",
+    "TOPIC_OUTAGES",
+    "outage_causes",
+    "topic_availability",
+    "topic_outages",
+    "worst_topics",
+]
+
+_MINUTE_MS: Final = 60_000
+_WHO: Final = "struct<broker:string,cause:string>"
+
+_TOPIC: Final = (
+    Column("registry", "string", "which registry"),
+    Column("topic", "string", "topic name"),
+)
+
+TOPIC_OUTAGES: Final = Table(
+    "topic_outages",
+    "a time in which fewer than n of the brokers that hold a topic took messages, [from_ms, to_ms)",
+    (
+        *_TOPIC,
+        Column("from_ms", "bigint", "when it began, by the store's clock"),
+        Column("to_ms", "bigint", "when it was over, or the end of the knowledge"),
+        Column("lost_ms", "bigint", "to_ms - from_ms"),
+        Column(
+            "over", "boolean", "whether its end was seen: false = it lasted until the end of the knowledge"
+        ),
+        Column("brokers", "bigint", "how many brokers held the topic when it began"),
+        Column("fewest", "bigint", "how many of the brokers took messages at the worst moment"),
+        Column(
+            "caused_by",
+            "array<string>",
+            "the brokers whose end, or whose wiping, began it; empty = the topic left who took messages",
+        ),
+        Column(
+            "causes",
+            "array<string>",
+            "how these ended: as `ended` in BROKER_SESSIONS, or wiped; sorted, without repetition",
+        ),
+    ),
+)
+
+TOPIC_AVAILABILITY: Final = Table(
+    "topic_availability",
+    "a topic over the whole observation",
+    (
+        *_TOPIC,
+        Column("held_ms", "bigint", "how long at least one broker held it"),
+        Column("outages", "bigint", "number of its TOPIC_OUTAGES"),
+        Column("lost_min", "double", "minutes that they lasted"),
+        Column("longest_min", "double", "minutes that the longest one lasted; 0 = none"),
+        Column("availability", "double", "1 - lost time / held_ms; null = it was never held for a ms"),
+    ),
+)
+
+OUTAGE_CAUSES: Final = Table(
+    "outage_causes",
+    "a broker that caused outages of topics",
+    (
+        Column("registry", "string", "which registry"),
+        Column("broker", "string", "broker name; empty = no broker did, topics left theirs"),
+        Column("outages", "bigint", "number of TOPIC_OUTAGES that it caused, alone or with others"),
+        Column("topics", "bigint", "number of topics that they hit"),
+        Column("lost_min", "double", "minutes that they lasted, summed over the topics"),
+        Column("causes", "array<string>", "as in TOPIC_OUTAGES, of all of them"),
+    ),
+)
+
+
+def topic_outages(
+    changes: DataFrame,
+    sessions: DataFrame,
+    *,
+    routes: DataFrame | None = None,
+    fewer_than: int = 1,
+    until_ms: int | None = None,
+) -> DataFrame:
+    """Return TOPIC_OUTAGES from changes and their BROKER_SESSIONS, and ROUTES for what held before them.
+
+    A broker takes messages for all its topics, unless its master is known to be away, or the broker is wiped:
+    the permissions of single topics are not in the changes. What is not known is no outage. A topic on fewer
+    than `fewer_than` brokers counts only while one of them takes none, and a new one only once enough have.
+    """
+    held = holdings(changes, routes, until_ms)
+    placed = placements(held)
+    silent = _silences(changes, sessions, until_ms)
+    # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
+    low = _low_times(_members(placed, held, silent), silent, fewer_than)
+    return shaped(_of_topics(placed, low), TOPIC_OUTAGES)
+
+
+def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> DataFrame:
+    """Return registry, broker, from_ms, to_ms, cause, over: when a broker took no messages."""
+    away = sessions.where((F.col("broker_id") == MASTER_ID) & (F.col("away_until_ms") > F.col("end_ms")))
+    found = away.select(
+        "registry",
+        "broker",
+        F.col("end_ms").alias("from_ms"),
+        F.col("away_until_ms").alias("to_ms"),
+        F.col("ended").alias("cause"),
+        F.col("returned").alias("over"),
+    ).unionByName(_wiped(changes, until_ms))
+    runs = in_runs(found, ("registry", "broker"), touching=False)
+    return runs.groupBy("registry", "broker", "run").agg(
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+        F.min_by("cause", "from_ms").alias("cause"),
+        F.max_by("over", "to_ms").alias("over"),
+    )
+
+
+def _wiped(changes: DataFrame, until_ms: int | None) -> DataFrame:
+    """Return when brokers were wiped; who is lifted first was wiped before what is known."""
+    kind = F.col("kind")
+    is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == "forgotten")
+    told = readable(changes, until_ms).where(kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten)
+    of_broker = Window.partitionBy("registry", "broker", "era").orderBy("ms", "seq")
+    begins = kind == ChangeKind.WIPED
+    return (
+        eras(told, changes, until_ms)
+        .withColumn("before", F.lag("kind").over(of_broker))
+        .withColumn("next_ms", F.lead("ms").over(of_broker))
+        .where(begins | ((kind == ChangeKind.LIFTED) & F.col("before").isNull()))
+        .select(
+            "registry",
+            "broker",
+            F.when(begins, F.col("ms")).otherwise(F.col("era_from_ms")).alias("from_ms"),
+            F.when(begins, F.coalesce("next_ms", "era_to_ms")).otherwise(F.col("ms")).alias("to_ms"),
+            F.lit("wiped").alias("cause"),
+            (~begins | F.col("next_ms").isNotNull()).alias("over"),
+        )
+    )
+
+
+def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame:
+    """Return SET, size, broker of those brokers of each set that were ever silent, and its life."""
+    sets = placed.groupBy(*SET).agg(
+        F.any_value("size").alias("size"),
+        F.min("from_ms").alias("first_ms"),
+        F.max("to_ms").alias("last_ms"),
+        # Any topic that had these brokers tells which they are.
+        F.min_by(F.struct("topic", "from_ms"), F.struct("from_ms", "topic")).alias("like"),
+    )
+    likes = sets.withColumns({"topic": F.col("like.topic"), "at_ms": F.col("like.from_ms")})
+    brokers = silent.select("registry", "broker").distinct()
+    return (
+        held.join(brokers, ["registry", "broker"], "left_semi")
+        .join(likes, ["registry", "topic"])
+        .where((F.col("from_ms") <= F.col("at_ms")) & (F.col("at_ms") < F.col("to_ms")))
+        .select(*SET, "size", "broker", "first_ms", "last_ms")
+    )
+
+
+def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFrame:
+    """Return when a set had too few brokers that took messages, in pieces with the same number of them.
+
+    SET, low_from_ms, low_to_ms, left (that number), started (broker and cause of who fell silent then), over.
+    """
+    in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
+    moments = (
+        members.join(silent, ["registry", "broker"])
+        .where(in_time)
+        .select(*SET, "size", F.inline(F.array(_fall(), _rise())))
+        .groupBy(*SET, "ms")
+        .agg(
+            F.any_value("size").alias("size"),
+            F.sum("step").alias("step"),
+            F.collect_set("who").alias("started"),
+            F.bool_or("over").alias("over"),
+        )
+    )
+    in_order = Window.partitionBy(*SET).orderBy("ms")
+    silent_now = F.sum("step").over(in_order.rowsBetween(Window.unboundedPreceding, 0))
+    return (
+        moments.withColumn("left", F.col("size") - silent_now)
+        .withColumn("low_to_ms", F.lead("ms").over(in_order))
+        .withColumn("over", F.lead("over").over(in_order))
+        .where((F.col("left") < fewer_than) & (F.col("left") < F.col("size")))
+        .select(*SET, F.col("ms").alias("low_from_ms"), "low_to_ms", "left", "started", "over")
+    )
+
+
+def _fall() -> Expression:
+    """Return the moment in which a broker falls silent."""
+    return _moment("from_ms", 1, F.struct("broker", "cause"), F.lit(None))
+
+
+def _rise() -> Expression:
+    """Return the moment in which it takes messages again, or nobody knows any more."""
+    return _moment("to_ms", -1, F.lit(None), F.col("over"))
+
+
+def _moment(ms: str, step: int, who: Expression, over: Expression) -> Expression:
+    return F.struct(
+        F.col(ms).alias("ms"),
+        F.lit(step).alias("step"),
+        who.cast(_WHO).alias("who"),
+        over.cast("boolean").alias("over"),
+    )
+
+
+def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
+    """Return the outages of the topics that had a set of brokers while it was low."""
+    is_cut = F.col("low_from_ms") < F.col("from_ms")
+    # A topic that leaves its brokers has no outage any more.
+    has_left = F.col("is_over") & (F.col("to_ms") <= F.col("low_to_ms"))
+    nobody = F.array().cast(f"array<{_WHO}>")
+    pieces = (
+        placed.join(low, [*SET])
+        .where((F.col("low_from_ms") < F.col("to_ms")) & (F.col("low_to_ms") > F.col("from_ms")))
+        .withColumn("started", F.when(is_cut, nobody).otherwise(F.col("started")))
+        .withColumn("is_born", (F.col("low_from_ms") <= F.col("from_ms")) & F.col("is_new"))
+        .withColumn("over", F.col("over") | has_left)
+        .withColumn("from_ms", F.greatest("from_ms", "low_from_ms"))
+        .withColumn("to_ms", F.least("to_ms", "low_to_ms"))
+    )
+    runs = in_runs(pieces, ("registry", "topic"), touching=True).groupBy("registry", "topic", "run")
+    found = runs.agg(
+        F.min_by("is_born", "from_ms").alias("is_born"),
+        F.max("to_ms").alias("to_ms"),
+        F.max_by("over", "to_ms").alias("over"),
+        F.min_by("size", "from_ms").alias("brokers"),
+        F.min("left").alias("fewest"),
+        F.min_by("started", "from_ms").alias("started"),
+        F.min("from_ms").alias("from_ms"),
+    )
+    return (
+        found.where(~F.col("is_born"))
+        .withColumn("lost_ms", F.col("to_ms") - F.col("from_ms"))
+        .withColumn("caused_by", F.array_sort("started.broker"))
+        .withColumn("causes", F.array_sort(F.array_distinct("started.cause")))
+    )
+
+
+def topic_availability(
+    changes: DataFrame,
+    outages: DataFrame,
+    *,
+    routes: DataFrame | None = None,
+    until_ms: int | None = None,
+) -> DataFrame:
+    """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
+    of_topic = ("registry", "topic")
+    held_ms = F.sum(F.col("to_ms") - F.col("from_ms"))
+    found = placements(holdings(changes, routes, until_ms)).groupBy(*of_topic).agg(held_ms.alias("held_ms"))
+    lost = outages.groupBy(*of_topic).agg(
+        F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms"), F.max("lost_ms").alias("longest_ms")
+    )
+    return shaped(
+        found.join(lost, [*of_topic], "left")
+        .fillna(0, ["outages", "lost_ms", "longest_ms"])
+        .withColumn("lost_min", F.col("lost_ms") / _MINUTE_MS)
+        .withColumn("longest_min", F.col("longest_ms") / _MINUTE_MS)
+        .withColumn("availability", 1 - F.try_divide("lost_ms", "held_ms")),
+        TOPIC_AVAILABILITY,
+    )
+
+
+def worst_topics(availability: DataFrame, limit: int = 20) -> DataFrame:
+    """Return the rows of TOPIC_AVAILABILITY that lost most minutes, most first; none that lost nothing."""
+    return (
+        availability.where(F.col("outages") > 0)
+        .orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic")
+        .limit(limit)
+    )
+
+
+def outage_causes(outages: DataFrame) -> DataFrame:
+    """Return OUTAGE_CAUSES from TOPIC_OUTAGES."""
+    nobody = F.array(F.lit(""))
+    by_broker = outages.withColumn(
+        "broker", F.explode(F.when(F.size("caused_by") > 0, F.col("caused_by")).otherwise(nobody))
+    )
+    found = by_broker.groupBy("registry", "broker").agg(
+        F.count("*").alias("outages"),
+        F.count_distinct("topic").alias("topics"),
+        (F.sum("lost_ms") / _MINUTE_MS).alias("lost_min"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
+    )
+    return shaped(found, OUTAGE_CAUSES)

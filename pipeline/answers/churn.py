@@ -1,0 +1,225 @@
+"""How much changes: per hour, in storms, and in the life of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ...registry.model import ChangeKind
+from ..schemas import GAP
+from ..tables import Column, Table
+from .frames import readable, shaped
+from .holdings import holdings
+
+__all__ = ["CHURN", "STORMS", "TOPIC_LIVES", "churn", "storms", "topic_lives"]
+
+_HOUR_MS: Final = 3_600_000
+
+CHURN: Final = Table(
+    "churn",
+    "the changes of a kind that concern a broker, in an hour",
+    (
+        Column("registry", "string", "which registry"),
+        Column("hour_ms", "bigint", "when the hour began, by the store's clock, ms since 1970"),
+        Column("kind", "string", "as in CHANGES; gap is none"),
+        Column("broker", "string", "broker name; empty with deleted and kv"),
+        Column("changes", "bigint", "number of changes"),
+        Column("added", "bigint", "with topics: number of topics that were added"),
+        Column("changed", "bigint", "with topics: number of topics that changed"),
+        Column("removed", "bigint", "with topics and deleted: number of topics that went"),
+    ),
+)
+
+STORMS: Final = Table(
+    "storms",
+    "a time in which brokers registered faster than allowed for",
+    (
+        Column("registry", "string", "which registry"),
+        Column("begin_ms", "bigint", "the second in which it began, by the store's clock, ms since 1970"),
+        Column("end_ms", "bigint", "the end of the last second of it"),
+        Column("lasted_s", "bigint", "(end_ms - begin_ms) / 1000"),
+        Column("ups", "bigint", "number of up"),
+        Column("tables", "bigint", "number of topics records: parts of tables that were written"),
+        Column("brokers", "bigint", "number of brokers that registered"),
+        Column("peak_per_s", "bigint", "most of both in a second"),
+    ),
+)
+
+TOPIC_LIVES: Final = Table(
+    "topic_lives",
+    "a topic that was created, deleted or moved while changes were seen",
+    (
+        Column("registry", "string", "which registry"),
+        Column("topic", "string", "topic name"),
+        Column("created_ms", "bigint", "when its first broker got it; null = before the first change"),
+        Column("gone_ms", "bigint", "when its last broker lost it; null = it is still there"),
+        Column("brokers", "array<string>", "who has it at the end, or had it last; sorted"),
+        Column("came", "array<string>", "brokers that got it later than `settle_s` after the first; sorted"),
+        Column("left", "array<string>", "brokers that lost it for good while another kept it; sorted"),
+        Column("moved", "boolean", "whether brokers came and others left"),
+        Column("first_used_ms", "bigint", "its first sample; null = none"),
+        Column("last_used_ms", "bigint", "its last sample; null = none"),
+        Column("attempts", "double", "attempts that its samples stand for"),
+        Column(
+            "use",
+            "string",
+            "never used: no sample since it was created; abandoned: none in their last `quiet_s`; used; "
+            "null: it is gone, or there are too few samples to tell",
+        ),
+    ),
+)
+
+
+def churn(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
+    """Return CHURN of the changes up to `until_ms`; sum over `broker` or `kind` for the others."""
+    hour_ms = (F.floor(F.col("ms") / _HOUR_MS) * _HOUR_MS).alias("hour_ms")
+    of_topics = F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED)
+    found = (
+        readable(changes, until_ms)
+        .where(F.col("kind") != GAP)
+        .groupBy("registry", hour_ms, "kind", F.coalesce("broker", F.lit("")).alias("broker"))
+        .agg(
+            F.count("*").alias("changes"),
+            *(
+                F.sum(F.when(of_topics, F.coalesce(F.size(names), F.lit(0))).otherwise(0)).alias(names)
+                for names in ("added", "changed", "removed")
+            ),
+        )
+    )
+    return shaped(found, CHURN)
+
+
+def storms(
+    changes: DataFrame, *, more_than: int = 100, within_s: int = 10, until_ms: int | None = None
+) -> DataFrame:
+    """Return STORMS: more than `more_than` up and topics records in `within_s` seconds, while that goes on.
+
+    Counted by whole seconds; two belong to one storm when less than `within_s` lies between them.
+    """
+    told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.UP, ChangeKind.TOPICS))
+    records = told.select("registry", "broker", "kind", F.floor(F.col("ms") / 1000).alias("second"))
+    # By second first: a registry is one partition of a window, and its records are too many for that.
+    seconds = records.groupBy("registry", "second").agg(F.count("*").alias("records"))
+    stormy = _stormy(seconds, more_than, within_s)
+    of_broker = (
+        records.join(stormy.select("registry", "second", "storm"), ["registry", "second"])
+        .groupBy("registry", "storm", "broker")
+        .agg(
+            F.count_if(F.col("kind") == ChangeKind.UP).alias("ups"),
+            F.count_if(F.col("kind") == ChangeKind.TOPICS).alias("tables"),
+        )
+    )
+    who = of_broker.groupBy("registry", "storm").agg(
+        F.sum("ups").alias("ups"), F.sum("tables").alias("tables"), F.count("*").alias("brokers")
+    )
+    when = stormy.groupBy("registry", "storm").agg(
+        (F.min("second") * 1000).alias("begin_ms"),
+        ((F.max("second") + 1) * 1000).alias("end_ms"),
+        (F.max("second") + 1 - F.min("second")).alias("lasted_s"),
+        F.max("records").alias("peak_per_s"),
+    )
+    return shaped(when.join(who, ["registry", "storm"]), STORMS)
+
+
+def _stormy(seconds: DataFrame, more_than: int, within_s: int) -> DataFrame:
+    """Return the seconds that are part of a storm, each with the number of its storm in the registry."""
+    in_order = Window.partitionBy("registry").orderBy("second")
+    is_hot = F.sum("records").over(in_order.rangeBetween(1 - within_s, 0)) > more_than
+    # A hot second makes the ones before it, which were counted with it, part of the storm.
+    is_stormy = F.bool_or("hot").over(in_order.rangeBetween(0, within_s - 1))
+    begins = F.coalesce(F.col("second") - F.lag("second").over(in_order) > within_s, F.lit(col=True))
+    return (
+        seconds.withColumn("hot", is_hot)
+        .withColumn("stormy", is_stormy)
+        .where("stormy")
+        .withColumn("begins", begins.cast("int"))
+        .withColumn("storm", F.sum("begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
+    )
+
+
+def topic_lives(
+    changes: DataFrame,
+    samples: DataFrame | None = None,
+    *,
+    settle_s: float = 3_600.0,
+    quiet_s: float = 86_400.0,
+    until_ms: int | None = None,
+) -> DataFrame:
+    """Return TOPIC_LIVES of the topics that changes tell of, with what SAMPLES tell of their use.
+
+    Samples name no registry: give those of one with its changes, when topics of several have the same names.
+    """
+    lives = _lives(holdings(changes, until_ms=until_ms), round(settle_s * 1000))
+    if samples is None:
+        unknown = ("first_used_ms", "last_used_ms", "attempts", "use")
+        return shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
+    used = samples.groupBy("topic").agg(
+        F.min("at_ms").alias("first_used_ms"),
+        F.max("at_ms").alias("last_used_ms"),
+        F.sum(1 / F.col("share")).alias("attempts"),
+    )
+    span = samples.agg(F.min("at_ms").alias("first_sample_ms"), F.max("at_ms").alias("last_sample_ms"))
+    found = (
+        lives.join(used, "topic", "left")
+        .crossJoin(F.broadcast(span))  # a single row
+        .withColumn("use", _use(round(quiet_s * 1000)))
+    )
+    return shaped(found, TOPIC_LIVES)
+
+
+def _use(quiet_ms: int) -> Expression:
+    """Return how a topic is used; a topic that is younger than `quiet_ms` may still be."""
+    quiet_from_ms = F.col("last_sample_ms") - quiet_ms
+    born_ms = F.coalesce("created_ms", F.lit(0))
+    is_long_enough = (born_ms <= quiet_from_ms) & (F.col("first_sample_ms") <= quiet_from_ms)
+    return (
+        F.when(F.col("gone_ms").isNotNull(), None)
+        .when(F.col("last_used_ms") >= quiet_from_ms, "used")
+        .when(F.col("last_used_ms").isNotNull(), "abandoned")
+        .when(is_long_enough & (born_ms >= F.col("first_sample_ms")), "never used")
+        .when(is_long_enough, "abandoned")
+    )
+
+
+def _lives(held: DataFrame, settle_ms: int) -> DataFrame:
+    """Return a row a topic, from holdings: when it came and went, which brokers have it, came, and left."""
+    of_broker = held.groupBy("registry", "topic", "broker").agg(
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+        F.bool_and("came").alias("came"),
+        F.max_by("went", "to_ms").alias("went"),
+    )
+    of_topic = of_broker.groupBy("registry", "topic").agg(
+        F.min("from_ms").alias("first_ms"),
+        F.max("to_ms").alias("last_ms"),
+        F.bool_and("came").alias("is_created"),
+        F.bool_and("went").alias("is_gone"),
+        F.collect_list(F.struct("broker", "from_ms", "to_ms", "came", "went")).alias("holders"),
+    )
+    has_it = _brokers(
+        lambda one: F.when(F.col("is_gone"), one["to_ms"] == F.col("last_ms")).otherwise(~one["went"])
+    )
+    came = _brokers(lambda one: one["came"] & (one["from_ms"] > F.col("first_ms") + settle_ms))
+    # A topic that goes from all its brokers goes from one after the other.
+    left = _brokers(
+        lambda one: one["went"] & (~F.col("is_gone") | (one["to_ms"] < F.col("last_ms") - settle_ms))
+    )
+    return of_topic.withColumns(
+        {
+            "created_ms": F.when(F.col("is_created"), F.col("first_ms")),
+            "gone_ms": F.when(F.col("is_gone"), F.col("last_ms")),
+            "brokers": has_it,
+            "came": came,
+            "left": left,
+            "moved": (F.size(came) > 0) & (F.size(left) > 0),
+        }
+    )
+
+
+def _brokers(chosen: Callable[[Expression], Expression]) -> Expression:
+    """Return the names of the holders that are chosen, sorted."""
+    return F.array_sort(F.transform(F.filter("holders", chosen), lambda one: one["broker"]))

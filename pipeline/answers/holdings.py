@@ -1,0 +1,132 @@
+"""Which brokers hold a topic, and when: each for itself, and the set of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ...registry.model import ChangeKind
+from .frames import covered, readable
+
+__all__ = ["SET", "holdings", "placements"]
+
+SET: Final = ("registry", "set_a", "set_b")
+"""What names a set of brokers: two hashes of 64 bits, so that a row about a set of any size is small."""
+
+_TOPIC: Final = ("registry", "topic")
+_PAIR: Final = (*_TOPIC, "broker")
+_HOLDING: Final = (*_PAIR, "from_ms", "to_ms", "came", "went")
+
+
+def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int | None = None) -> DataFrame:
+    """Return registry, topic, broker, from_ms, to_ms, and whether the topic is known to have come and gone.
+
+    What goes without having come was there before the first change; so is what `routes` (ROUTES) has and no
+    change tells of. A topic stays with its broker while that one is away, and across gaps.
+    """
+    span = F.broadcast(covered(changes, until_ms).drop("gaps"))
+    events = _events(changes, until_ms)
+    of_pair = Window.partitionBy(*_PAIR).orderBy("ms", "seq")
+    turns = (
+        events.withColumn("was", F.lag("held").over(of_pair))
+        .where(F.col("was").isNull() | (F.col("was") != F.col("held")))
+        .withColumn("next_ms", F.lead("ms").over(of_pair))
+        .where(F.col("held") | F.col("was").isNull())
+        .join(span, "registry")
+    )
+    is_there = F.col("held")
+    to_ms = F.when(is_there, F.coalesce("next_ms", "until_ms")).otherwise(F.col("ms"))
+    found = (
+        turns.withColumn("from_ms", F.when(is_there, F.col("ms")).otherwise(F.col("since_ms")))
+        .withColumn("to_ms", to_ms)
+        .withColumn("came", is_there)
+        .withColumn("went", ~is_there | F.col("next_ms").isNotNull())
+        .select(*_HOLDING)
+    )
+    if routes is not None:
+        found = found.unionByName(_untold(routes, events, span))
+    # Who asks twice in one plan gets the same exchange twice, and all before it is done once.
+    return found.repartition(*_TOPIC)
+
+
+def placements(held: DataFrame) -> DataFrame:
+    """Return SET, topic, size, from_ms, to_ms: the times in which, by holdings, a topic had a set of brokers.
+
+    `is_new`: nobody had the topic before, and it is known to have come; `is_over`: the end of it is known.
+    """
+    # At one time a broker is once in the set: it comes with one hash, and goes with the same.
+    comes, goes = _moment("from_ms", 1, "came"), _moment("to_ms", -1, "went")
+    in_order = Window.partitionBy(*_TOPIC).orderBy("ms", F.desc("step"))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    is_born = F.when(F.col("size") - F.col("step") == 0, F.struct("ms", "is_told"))
+    return (
+        held.where("to_ms > from_ms")
+        .withColumns({"hash_a": F.xxhash64("broker"), "hash_b": F.xxhash64("broker", F.lit("b"))})
+        .select(*_TOPIC, "hash_a", "hash_b", F.inline(F.array(comes, goes)))
+        .withColumns(
+            {
+                "size": F.sum("step").over(so_far),
+                "set_a": F.bit_xor("hash_a").over(so_far),
+                "set_b": F.bit_xor("hash_b").over(so_far),
+                "to_ms": F.lead("ms").over(in_order),
+                "is_over": F.lead("is_told").over(in_order),
+            }
+        )
+        .withColumn("born", F.last(is_born, ignorenulls=True).over(so_far))
+        # What happens in one ms happens at once: only the last of its rows lasts.
+        .where((F.col("size") > 0) & (F.col("to_ms") > F.col("ms")))
+        .withColumn("is_new", F.col("born.is_told") & (F.col("born.ms") == F.col("ms")))
+        .select(*SET, "topic", "size", F.col("ms").alias("from_ms"), "to_ms", "is_new", "is_over")
+    )
+
+
+def _moment(ms: str, step: int, told: str) -> Column:
+    return F.struct(F.col(ms).alias("ms"), F.lit(step).alias("step"), F.col(told).alias("is_told"))
+
+
+def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
+    """Return a row for every topic that a broker is told to have from then on, or no longer to have."""
+    by_broker = F.concat(
+        _transformed("added", lambda topic: _event(topic, F.col("broker"), held=True)),
+        _transformed("removed", lambda topic: _event(topic, F.col("broker"), held=False)),
+    )
+    by_operator = F.flatten(
+        _transformed(
+            "removed",
+            lambda topic: F.transform("brokers", lambda broker: _event(topic, broker, held=False)),
+        )
+    )
+    is_deleted = F.col("kind") == ChangeKind.DELETED
+    told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED))
+    events = told.select(
+        "registry", "ms", "seq", F.inline(F.when(is_deleted, by_operator).otherwise(by_broker))
+    )
+    # Never null, so that no join adds a filter of its own below an exchange that is to be the same for all.
+    return events.withColumns({name: F.coalesce(name, F.lit("")) for name in _PAIR})
+
+
+def _transformed(names: str, event: Callable[[Column], Column]) -> Column:
+    """Return the array of what is made of each name of an array; of none, when there is no array."""
+    return F.transform(F.coalesce(F.col(names), F.array().cast("array<string>")), event)
+
+
+def _event(topic: Column, broker: Column, *, held: bool) -> Column:
+    return F.struct(topic.alias("topic"), broker.alias("broker"), F.lit(held).alias("held"))
+
+
+def _untold(routes: DataFrame, events: DataFrame, span: DataFrame) -> DataFrame:
+    """Return the holdings that `routes` has, and no change tells of."""
+    if "problem" in routes.columns:
+        routes = routes.where(F.col("problem").isNull())
+    return (
+        routes.select(*_PAIR)
+        .distinct()
+        .join(events.select(*_PAIR), [*_PAIR], "left_anti")
+        .join(span, "registry")
+        .withColumns({"from_ms": F.col("since_ms"), "to_ms": F.col("until_ms")})
+        .withColumns({"came": F.lit(col=False), "went": F.lit(col=False)})
+        .select(*_HOLDING)
+    )

@@ -1,0 +1,401 @@
+"""How often a latency ladder was right about brokers, and which ladder these samples recommend."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as f
+
+from ...client import LADDER, LADDER_4, Ladder
+from ..tables import Column, Table
+from .replay import CANDIDATES, Attempt, Stretch, isolation_ms, least_trigger_ms, longest_ms
+
+__all__ = [
+    "ISOLATIONS",
+    "LADDERS",
+    "LADDER_DECISIONS",
+    "LADDER_SCORES",
+    "LADDER_STEPS",
+    "RECOMMENDED",
+    "LadderAnswer",
+    "Objective",
+    "decisions",
+    "isolations",
+    "ladder_answer",
+    "recommend",
+    "scores",
+    "steps",
+]
+
+RECOMMENDED: Final = "recommended"
+"""What the ladder that is computed from the samples is called."""
+
+LADDERS: Final[Mapping[str, Ladder]] = {"RocketMQ >= 5.1.4": LADDER, "RocketMQ < 5.1.4": LADDER_4}
+"""What every ladder is compared with."""
+
+_LADDER: Final = Column("ladder", "string", "recommended, RocketMQ >= 5.1.4, RocketMQ < 5.1.4")
+
+ISOLATIONS: Final = Table(
+    "isolations",
+    "a time for which a client that goes by a ladder would have left a broker alone",
+    (
+        _LADDER,
+        Column("client", "string", "which client process"),
+        Column("broker", "string", "broker name"),
+        Column("from_ms", "bigint", "when it begins, by the store's clock, ms since 1970"),
+        Column("to_ms", "bigint", "when it ends; further slow or failed answers can have put that off"),
+        Column("cause", "string", "failure, latency: what the answer was that began it"),
+        Column("latency_ms", "double", "how long that answer took"),
+        Column("saved", "double", "bad attempts of this client that it would have sent elsewhere"),
+        Column("withheld", "double", "healthy attempts of this client that it would have sent elsewhere"),
+        Column("bad", "double", "bad attempts of all clients at the broker that began within that time"),
+        Column("healthy", "double", "healthy attempts of all clients that began within that time"),
+        Column(
+            "verdict",
+            "string",
+            "right: sending elsewhere was worth it, by the objective; wrong: it was not; "
+            "unknown: nobody sent to the broker then, or the store's clock was not known",
+        ),
+    ),
+)
+
+LADDER_DECISIONS: Final = Table(
+    "ladder_decisions",
+    "a ladder at a broker, or at all of them: how often it was right",
+    (
+        _LADDER,
+        Column("broker", "string", "broker name; null = all of them"),
+        Column("isolations", "bigint", "times that a client would have begun to leave it alone"),
+        Column("right", "bigint", "those with the verdict right"),
+        Column("wrong", "bigint", "those with the verdict wrong"),
+        Column("unknown", "bigint", "those that cannot be judged"),
+        Column("precision", "double", "right / (right + wrong); null = none can be judged"),
+        Column("isolated_ms", "bigint", "how long it would have been left alone, over all clients"),
+        Column("bad", "double", "bad attempts that were made"),
+        Column("saved", "double", "those that would have gone elsewhere"),
+        Column("recall", "double", "saved / bad; null = there was no bad one"),
+        Column("healthy", "double", "healthy attempts that were made"),
+        Column("withheld", "double", "those that would have gone elsewhere"),
+        Column("withheld_share", "double", "withheld / healthy; null = there was no healthy one"),
+    ),
+)
+
+LADDER_SCORES: Final = Table(
+    "ladder_scores",
+    "a ladder, and what it would have done to all attempts; the best first",
+    (
+        _LADDER,
+        Column("rank", "int", "1 = the best by the objective"),
+        Column("score", "double", "saved - withheld_weight * withheld"),
+        Column("attempts", "double", "attempts that the samples stand for"),
+        Column("bad", "double", "those that failed, or took slow_ms or longer"),
+        Column("saved", "double", "bad ones that would have gone elsewhere"),
+        Column("withheld", "double", "healthy ones that would have gone elsewhere"),
+        Column("isolations", "bigint", "times that a client would have begun to leave a broker alone"),
+        Column("failure_isolation_ms", "bigint", "how long a broker is left alone after a failure"),
+    ),
+)
+
+LADDER_STEPS: Final = Table(
+    "ladder_steps",
+    "a step of a ladder: an answer that takes at least `latency_ms` isolates for `isolation_ms`",
+    (
+        _LADDER,
+        Column("step", "int", "from 1 on"),
+        Column("latency_ms", "bigint", "an answer that takes so long, and no longer than the next step"),
+        Column("isolation_ms", "bigint", "for how long the broker is left alone; 0 = it is not"),
+        Column("is_failure", "boolean", "whether a failure counts as this step, however quickly it came"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What a good ladder is: score = bad attempts saved - withheld_weight * healthy attempts withheld."""
+
+    slow_ms: float = 550.0
+    """An attempt that takes so long is bad, as is one that fails; RocketMQ's ladders isolate from here on."""
+
+    withheld_weight: float = 0.1
+    """What it costs to send a healthy attempt elsewhere, in bad attempts."""
+
+
+DEFAULT: Final = Objective()
+
+_DIGITS: Final = 6
+"""Sums of fractions are rounded to so many digits: their order must decide nothing."""
+
+_REPLAYED: Final = (
+    "ladder string, client string, broker string, from_ms bigint, to_ms bigint, cause string, "
+    "latency_ms double, saved double, withheld double, known boolean"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LadderAnswer:
+    """All that samples say of ladders; `isolations` is cached, unpersist() lets go of it."""
+
+    recommended: Ladder
+    scores: DataFrame
+    steps: DataFrame
+    isolations: DataFrame
+    decisions: DataFrame
+
+
+def ladder_answer(samples: DataFrame, objective: Objective = DEFAULT) -> LadderAnswer:
+    """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs a job."""
+    best = recommend(samples, objective)
+    ladders = {RECOMMENDED: best, **LADDERS}
+    found = isolations(samples, ladders, objective).persist()
+    return LadderAnswer(
+        best,
+        scores(samples, found, ladders, objective),
+        steps(samples.sparkSession, ladders),
+        found,
+        decisions(samples, found, ladders, objective),
+    )
+
+
+def recommend(
+    samples: DataFrame, objective: Objective = DEFAULT, candidates: Sequence[Ladder] = CANDIDATES
+) -> Ladder:
+    """Return the candidate with the highest score, of equal ones the first; runs a job."""
+    least_ms = least_trigger_ms(candidates)
+
+    def replay(rows: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
+        saved, withheld = [0.0] * len(candidates), [0.0] * len(candidates)
+        for _, _, stretch in _stretches(rows, least_ms):
+            for place, ladder in enumerate(candidates):
+                of_saved, of_withheld = stretch.sums(ladder)
+                saved[place] += of_saved
+                withheld[place] += of_withheld
+        yield from zip(range(len(candidates)), saved, withheld, strict=True)
+
+    parts = _sorted(samples, objective, candidates).rdd.mapPartitions(replay).collect()
+    score = [0.0] * len(candidates)
+    for place, saved, withheld in parts:
+        score[place] += saved - objective.withheld_weight * withheld
+    # Rounded, because the order of a sum must not decide.
+    best = max(range(len(candidates)), key=lambda place: (round(score[place], _DIGITS), -place))
+    return candidates[best]
+
+
+def isolations(
+    samples: DataFrame, ladders: Mapping[str, Ladder] = LADDERS, objective: Objective = DEFAULT
+) -> DataFrame:
+    """Return ISOLATIONS that clients with these ladders would have made, ordered by ladder, time, client."""
+    named, least_ms = dict(ladders), least_trigger_ms(ladders.values())
+
+    def replay(rows: Iterable[Row]) -> Iterator[tuple[object, ...]]:
+        for client, broker, stretch in _stretches(rows, least_ms):
+            for name, ladder in named.items():
+                for from_ms, to_ms, cause, saved, withheld in stretch.replay(ladder):
+                    why = "failure" if cause.failed else "latency"
+                    latency_ms, known = cause.latency_ms, cause.known
+                    yield name, client, broker, from_ms, to_ms, why, latency_ms, saved, withheld, known
+
+    rows = _sorted(samples, objective, ladders.values()).rdd.mapPartitions(replay)
+    found = samples.sparkSession.createDataFrame(rows, _REPLAYED, verifySchema=False)
+    pays = f.col("bad") > objective.withheld_weight * f.col("healthy")
+    nobody = ~f.col("known") | (f.col("bad") + f.col("healthy") == 0)
+    verdict = f.when(nobody, "unknown").when(pays, "right").otherwise("wrong")
+    return (
+        _with_what_followed(found, _marked(samples, objective))
+        .withColumn("verdict", verdict)
+        .select(*ISOLATIONS.names)
+        .orderBy("ladder", "from_ms", "client", "broker")
+    )
+
+
+def decisions(
+    samples: DataFrame,
+    isolations: DataFrame,
+    ladders: Mapping[str, Ladder] = LADDERS,
+    objective: Objective = DEFAULT,
+) -> DataFrame:
+    """Return LADDER_DECISIONS from SAMPLES and the ISOLATIONS of these ladders, ordered by ladder, broker."""
+    made = _marked(samples, objective).groupBy("broker").agg(*_made())
+    done = isolations.groupBy("ladder", "broker").agg(*_done())
+    names = _of_ladders(samples.sparkSession, ladders).select("ladder")
+    of_each = names.crossJoin(made).join(done, ["ladder", "broker"], "left").fillna(0)
+    columns = [column.name for column in LADDER_DECISIONS.columns if column.name in of_each.columns]
+    counts = columns[2:]
+    of_all = of_each.groupBy("ladder").agg(
+        f.lit(None).cast("string").alias("broker"), *(f.sum(name).alias(name) for name in counts)
+    )
+    return (
+        of_all.select(*columns)
+        .union(of_each.select(*columns))
+        .withColumn("precision", _share("right", f.col("right") + f.col("wrong")))
+        .withColumn("recall", _share("saved", f.col("bad")))
+        .withColumn("withheld_share", _share("withheld", f.col("healthy")))
+        .select(*LADDER_DECISIONS.names)
+        .orderBy("ladder", f.col("broker").asc_nulls_first())
+    )
+
+
+def scores(
+    samples: DataFrame,
+    isolations: DataFrame,
+    ladders: Mapping[str, Ladder] = LADDERS,
+    objective: Objective = DEFAULT,
+) -> DataFrame:
+    """Return LADDER_SCORES from SAMPLES and the ISOLATIONS of these ladders, the best first."""
+    done = isolations.groupBy("ladder").agg(*_done())
+    made = _marked(samples, objective).agg(*_made())
+    score = f.round(f.col("saved") - objective.withheld_weight * f.col("withheld"), _DIGITS)
+    best_first = Window.orderBy(f.col("score").desc(), "place")
+    return (
+        _of_ladders(samples.sparkSession, ladders)
+        .crossJoin(made)
+        .join(done, "ladder", "left")
+        .fillna(0, ["saved", "withheld", "isolations"])
+        .withColumn("score", score)
+        .withColumn("rank", f.row_number().over(best_first))
+        .select(*LADDER_SCORES.names)
+        .orderBy("rank")
+    )
+
+
+def steps(spark: SparkSession, ladders: Mapping[str, Ladder] = LADDERS) -> DataFrame:
+    """Return LADDER_STEPS of these ladders."""
+    rows = [
+        (name, number, latency_ms, for_ms, number == _failure_step(ladder))
+        for name, ladder in ladders.items()
+        for number, (latency_ms, for_ms) in enumerate(
+            zip(ladder.latency_ms, ladder.isolation_ms, strict=True), start=1
+        )
+    ]
+    return spark.createDataFrame(rows, LADDER_STEPS.schema)
+
+
+# --- what goes into the replay ------------------------------------------------------------------------------
+
+
+def _marked(samples: DataFrame, objective: Objective) -> DataFrame:
+    """Return the samples with what they stand for: `weight`, `is_bad`, `begin_ms`."""
+    failed = f.col("outcome") == "failed"
+    return samples.withColumns(
+        {
+            "weight": 1 / f.col("share"),
+            "failed": failed,
+            "is_bad": failed | (f.col("latency_ms") >= objective.slow_ms),
+            "begin_ms": f.col("at_ms") - f.col("latency_ms"),
+        }
+    )
+
+
+def _sorted(samples: DataFrame, objective: Objective, ladders: Collection[Ladder]) -> DataFrame:
+    """Return one partition after the other the attempts of each client at each broker, in order.
+
+    Only those that matter: what any of the ladders may isolate for, and what began before the longest
+    isolation after that is over.
+    """
+    brokers = samples.groupBy("topic").agg((f.min("broker") == f.max("broker")).alias("is_only"))
+    order = ["at_ms", "latency_ms", "outcome", "isolated", "topic", "attempt"]
+    until_then = (
+        Window.partitionBy("client", "broker").orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
+    )
+    is_trigger = f.col("failed") | (f.col("latency_ms") >= least_trigger_ms(ladders))
+    last_ms = f.max(f.when(is_trigger, f.col("at_ms"))).over(until_then)
+    return (
+        _marked(samples, objective)
+        .join(brokers, "topic")
+        .withColumn("forced", f.col("isolated") | f.col("is_only"))
+        .withColumn("known", f.col("error_ms").isNotNull())
+        .repartition("client", "broker")
+        .withColumn("last_ms", last_ms)
+        .where(f.col("begin_ms") < f.col("last_ms") + longest_ms(ladders))
+        .sortWithinPartitions("client", "broker", *order)
+        .select("client", "broker", "at_ms", "latency_ms", "failed", "is_bad", "forced", "known", "weight")
+    )
+
+
+def _stretches(rows: Iterable[Row], least_ms: float) -> Iterator[tuple[str, str, Stretch]]:
+    for (client, broker), of_one in groupby(rows, key=itemgetter(0, 1)):
+        yield client, broker, Stretch((Attempt(*row[2:]) for row in of_one), least_ms)
+
+
+def _with_what_followed(found: DataFrame, marked: DataFrame) -> DataFrame:
+    """Add `bad` and `healthy`: attempts of all clients at the broker that began within the isolation.
+
+    What began before a time is summed up once for each broker; the isolations' two ends are looked up there.
+    """
+    begun = marked.where(f.col("error_ms").isNotNull()).select(
+        "broker", f.col("begin_ms").alias("time_ms"), f.lit(1).alias("order"), *_bad_and_healthy()
+    )
+    two_ends = f.array(*(_end(name, sign) for name, sign in (("from_ms", -1), ("to_ms", 1))))
+    ends = found.select("*", f.inline(two_ends))
+    # At the same time the end of an isolation comes first: it is looked up before what begins then.
+    until_then = (
+        Window.partitionBy("broker").orderBy("time_ms", "order").rowsBetween(Window.unboundedPreceding, 0)
+    )
+    so_far = {name: f.coalesce(f.sum(name).over(until_then), f.lit(0.0)) for name in ("bad", "healthy")}
+    return (
+        ends.unionByName(begun, allowMissingColumns=True)
+        .withColumns(so_far)
+        .where(f.col("sign").isNotNull())
+        .groupBy(*found.columns)
+        .agg(*(f.round(f.sum(f.col("sign") * f.col(name)), _DIGITS).alias(name) for name in so_far))
+    )
+
+
+def _end(name: str, sign: int) -> Expression:
+    """Return one end of an isolation: when, and whether what began before it is added or taken away."""
+    time_ms = f.col(name).cast("double").alias("time_ms")
+    return f.struct(time_ms, f.lit(0).alias("order"), f.lit(sign).alias("sign"))
+
+
+# --- small things -------------------------------------------------------------------------------------------
+
+
+def _bad_and_healthy() -> tuple[Expression, Expression]:
+    weight = f.col("weight")
+    return (
+        f.when(f.col("is_bad"), weight).otherwise(0.0).alias("bad"),
+        f.when(f.col("is_bad"), 0.0).otherwise(weight).alias("healthy"),
+    )
+
+
+def _made() -> tuple[Expression, ...]:
+    """Return what attempts sum up to."""
+    bad, healthy = _bad_and_healthy()
+    return f.sum("weight").alias("attempts"), f.sum(bad).alias("bad"), f.sum(healthy).alias("healthy")
+
+
+def _done() -> tuple[Expression, ...]:
+    """Return what isolations sum up to."""
+    return (
+        f.count("*").alias("isolations"),
+        *(
+            f.count_if(f.col("verdict") == verdict).alias(verdict)
+            for verdict in ("right", "wrong", "unknown")
+        ),
+        f.sum(f.col("to_ms") - f.col("from_ms")).alias("isolated_ms"),
+        f.sum("saved").alias("saved"),
+        f.sum("withheld").alias("withheld"),
+    )
+
+
+def _of_ladders(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame:
+    rows = [
+        (name, place, isolation_ms(ladder, 0, failed=True))
+        for place, (name, ladder) in enumerate(ladders.items())
+    ]
+    return spark.createDataFrame(rows, "ladder string, place int, failure_isolation_ms bigint")
+
+
+def _failure_step(ladder: Ladder) -> int:
+    """Return the number of the step that a failure counts as, from 1 on; 0 = it is below the first."""
+    return bisect_right(ladder.latency_ms, ladder.failure_latency_ms)
+
+
+def _share(of: str, all_of_them: Expression) -> Expression:
+    return f.when(all_of_them > 0, f.col(of) / all_of_them)

@@ -1,0 +1,114 @@
+"""How long brokers took, from the samples that clients recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import log
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from ..errors import BadOption
+from ..tables import Column, Table
+
+__all__ = ["LATENCY", "latency"]
+
+LATENCY: Final = Table(
+    "latency",
+    "attempts to send, by what they are grouped by; a column that they are not grouped by is null",
+    (
+        Column("hour", "timestamp", "when the attempts ended: the hour of the store's clock, UTC"),
+        Column("broker", "string", "broker name"),
+        Column("topic", "string", "topic name"),
+        Column("samples", "bigint", "attempts that were recorded"),
+        Column("attempts", "double", "attempts that they stand for: the sum of 1 / share"),
+        Column("failures", "double", "those that failed by fault of the broker"),
+        Column("errors", "double", "those that ended with an error that is not the broker's fault"),
+        Column("failure_share", "double", "failures / attempts"),
+        Column(
+            "p50_ms", "double", "half of the attempts that did not fail took at most so long; null = none"
+        ),
+        Column("p90_ms", "double", "the same for 90 in 100; at most 1 % too high, as are the others"),
+        Column("p99_ms", "double", "the same for 99 in 100"),
+        Column("max_ms", "double", "the longest that was recorded of those that did not fail"),
+    ),
+)
+
+_BY: Final = ("hour", "broker", "topic")
+
+_TYPES: Final = {column.name: column.type for column in LATENCY.columns}
+
+_PERCENTILES: Final = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}
+
+_STEP: Final = 1.01
+"""Latencies within one hundredth are counted together, so that memory and time do not grow with samples."""
+
+_LEAST_MS: Final = 1e-3
+_ROUNDING: Final = 1e-9
+
+
+def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
+    """Return LATENCY of SAMPLES, grouped by any of hour, broker and topic, and ordered by them.
+
+    A percentile is the longest latency that was recorded in the hundredth it falls into. How quickly a
+    failure came says nothing of latency, so failures have no part in percentiles, as in the client.
+    """
+    if unknown := sorted(set(by) - set(_BY)):
+        raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
+    keys = [name for name in _BY if name in by]
+    return (
+        _with_percentiles(_counted(samples, keys), keys)
+        .withColumns({name: f.lit(None).cast(_TYPES[name]) for name in _BY if name not in by})
+        .withColumn("failure_share", f.col("failures") / f.col("attempts"))
+        .select(*LATENCY.names)
+        .orderBy(*_BY)
+    )
+
+
+def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:
+    """Count by the keys and by `step`, the hundredth of the latency; null = it failed."""
+    failed, weight = f.col("outcome") == "failed", 1 / f.col("share")
+    step = f.ceil(f.log(f.greatest(f.col("latency_ms"), f.lit(_LEAST_MS))) / log(_STEP))
+    return (
+        samples.withColumns(
+            {
+                "hour": f.date_trunc("hour", f.timestamp_millis("at_ms")),
+                "step": f.when(~failed, step),
+                "weight": weight,
+            }
+        )
+        .groupBy(*keys, "step")
+        .agg(
+            f.count("*").alias("samples"),
+            f.sum("weight").alias("attempts"),
+            f.sum(f.when(f.col("outcome") == "error", f.col("weight")).otherwise(0.0)).alias("errors"),
+            f.max(f.when(~failed, f.col("latency_ms"))).alias("longest_ms"),
+        )
+    )
+
+
+def _with_percentiles(counted: DataFrame, keys: list[str]) -> DataFrame:
+    """Sum up the hundredths, and find the percentiles among them."""
+    answered = f.when(f.col("step").isNotNull(), f.col("attempts")).otherwise(0.0)
+    all_of_them = Window.partitionBy(*keys)
+    up_to_here = all_of_them.orderBy(f.col("step").asc_nulls_first()).rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    reached = f.try_divide(f.sum(answered).over(up_to_here), f.sum(answered).over(all_of_them))
+    percentiles = [
+        f.min(f.when(f.col("reached") >= share - _ROUNDING, f.col("longest_ms"))).alias(name)
+        for name, share in _PERCENTILES.items()
+    ]
+    return (
+        counted.withColumn("reached", reached)
+        .groupBy(*keys)
+        .agg(
+            f.sum("samples").alias("samples"),
+            f.sum("attempts").alias("attempts"),
+            f.sum(f.when(f.col("step").isNull(), f.col("attempts")).otherwise(0.0)).alias("failures"),
+            f.sum("errors").alias("errors"),
+            *percentiles,
+            f.max("longest_ms").alias("max_ms"),
+        )
+    )

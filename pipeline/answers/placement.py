@@ -1,0 +1,248 @@
+"""Where topics and queues lie: how evenly, what has no second broker, and where new ones should go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from ..tables import Column, Table
+
+__all__ = [
+    "BROKER_LOAD",
+    "CLUSTER_SKEW",
+    "SINGLE_BROKER_TOPICS",
+    "SUGGESTIONS",
+    "broker_load",
+    "cluster_skew",
+    "single_broker_topics",
+    "suggestions",
+]
+
+_REGISTRY: Final = Column("registry", "string", "which registry")
+_CLUSTER: Final = Column("cluster", "string", "cluster name")
+
+BROKER_LOAD: Final = Table(
+    "placement",
+    "a broker and the queues on it; RocketMQ's own topics are not counted",
+    (
+        _REGISTRY,
+        _CLUSTER,
+        Column("broker", "string", "broker name"),
+        Column("alive", "boolean", "whether its master is alive"),
+        Column("wiped", "boolean", "whether an operator took its write permission"),
+        Column("topics", "bigint", "topics on it"),
+        Column("read_queues", "bigint", "queues of its topics that can be read"),
+        Column("write_queues", "bigint", "queues of its topics that can be written"),
+        Column("over_mean", "double", "write queues / mean of the cluster's brokers; 1 = as the mean"),
+        Column(
+            "rank",
+            "int",
+            "1 = the first of its cluster to take new queues; null = it takes none: dead, or wiped",
+        ),
+        Column(
+            "room", "bigint", "write queues that it lacks to the fullest broker with a rank; null = no rank"
+        ),
+    ),
+)
+
+CLUSTER_SKEW: Final = Table(
+    "placement_skew",
+    "a cluster, and how evenly write queues lie on its brokers, the dead ones included",
+    (
+        _REGISTRY,
+        _CLUSTER,
+        Column("brokers", "bigint", "brokers of the cluster that hold any topic"),
+        Column("writable_brokers", "bigint", "those with a live master and the write permission"),
+        Column("topics", "bigint", "topics in the cluster"),
+        Column("write_queues", "bigint", "queues that can be written"),
+        Column("mean", "double", "write queues a broker"),
+        Column("most", "bigint", "write queues of the fullest broker"),
+        Column("most_over_mean", "double", "most / mean; 1 = even; null = there is no queue"),
+        Column("gini", "double", "0 = even, towards 1 = all on one broker; null = there is no queue"),
+        Column("single_broker_topics", "bigint", "topics with one broker to write to in the whole registry"),
+        Column("room", "bigint", "write queues to add, on writable brokers, until these have as many each"),
+    ),
+)
+
+SINGLE_BROKER_TOPICS: Final = Table(
+    "single_broker_topics",
+    "a topic that one broker of the registry takes, and no other; RocketMQ's own are left out",
+    (
+        _REGISTRY,
+        _CLUSTER,
+        Column("topic", "string", "topic name"),
+        Column("broker", "string", "the only broker that takes messages for it"),
+        Column("alive", "boolean", "whether the broker's master is alive"),
+        Column("write_queues", "bigint", "queues that can be written"),
+        Column(
+            "suggested_broker",
+            "string",
+            "the emptiest other broker of the cluster that takes queues; null = there is none",
+        ),
+    ),
+)
+
+SUGGESTIONS: Final = Table(
+    "placement_suggestions",
+    "a broker that can take new queues, the emptiest of its cluster first",
+    (
+        _REGISTRY,
+        _CLUSTER,
+        Column("rank", "int", "1 = a new topic goes here first, 2 = its second broker, and so on"),
+        Column("broker", "string", "broker name"),
+        Column("write_queues", "bigint", "queues that can be written"),
+        Column("add_queues", "bigint", "so many more make it as full as the fullest that can take queues"),
+    ),
+)
+
+
+_READ: Final = 4
+_WRITE: Final = 2
+"""The bits of `perm` that let messages out and in (RocketMQ: PermName)."""
+
+_SYSTEM_TOPICS: Final = (
+    "TBW102",
+    "BenchmarkTest",
+    "OFFSET_MOVED_EVENT",
+    "RMQ_SYS_TRACE_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "SCHEDULE_TOPIC_XXXX",
+    "SELF_TEST_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+)
+"""What brokers make for themselves (RocketMQ: TopicValidator), beside rmq_sys_* and topics with the name of a
+broker or of a cluster, with _REPLY_TOPIC or without."""
+
+_OF: Final = ("registry", "cluster")
+
+
+def broker_load(routes: DataFrame) -> DataFrame:
+    """Return BROKER_LOAD of a ROUTES snapshot, ordered by registry, cluster, broker."""
+    counted = f.when(~f.col("is_system"), f.lit(1))
+    loads = (
+        _entries(routes)
+        .groupBy(*_OF, "broker")
+        .agg(
+            f.max("alive").alias("alive"),
+            f.max("wiped").alias("wiped"),
+            f.count(counted).alias("topics"),
+            f.coalesce(f.sum(counted * f.col("reads")), f.lit(0)).cast("bigint").alias("read_queues"),
+            f.coalesce(f.sum(counted * f.col("writes")), f.lit(0)).cast("bigint").alias("write_queues"),
+        )
+    )
+    takes = f.col("alive") & ~f.col("wiped")
+    cluster = Window.partitionBy(*_OF)
+    mean = f.avg("write_queues").over(cluster)
+    emptiest_first = Window.partitionBy(*_OF, takes).orderBy("write_queues", "topics", "broker")
+    fullest = f.max(f.when(takes, f.col("write_queues"))).over(cluster)
+    return (
+        loads.withColumns(
+            {
+                "over_mean": f.when(mean > 0, f.col("write_queues") / mean),
+                "rank": f.when(takes, f.row_number().over(emptiest_first)),
+                "room": f.when(takes, fullest - f.col("write_queues")),
+            }
+        )
+        .select(*BROKER_LOAD.names)
+        .orderBy(*_OF, "broker")
+    )
+
+
+def cluster_skew(routes: DataFrame) -> DataFrame:
+    """Return CLUSTER_SKEW of a ROUTES snapshot, ordered by registry, cluster.
+
+    Gini: the sum of (2 i - n - 1) x_i over the n brokers in ascending order, divided by n and the sum of x_i.
+    """
+    place = f.row_number().over(Window.partitionBy(*_OF).orderBy("write_queues", "broker"))
+    size = f.count("*").over(Window.partitionBy(*_OF))
+    loads = broker_load(routes).withColumn("part", (2 * place - size - 1) * f.col("write_queues"))
+    queues, mean = f.sum("write_queues"), f.avg("write_queues")
+    skews = loads.groupBy(*_OF).agg(
+        f.count("*").alias("brokers"),
+        f.count("rank").alias("writable_brokers"),
+        queues.alias("write_queues"),
+        mean.alias("mean"),
+        f.max("write_queues").alias("most"),
+        f.when(queues > 0, f.max("write_queues") / mean).alias("most_over_mean"),
+        f.when(queues > 0, f.sum("part") / (f.count("*") * queues)).alias("gini"),
+        f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
+    )
+    topics = (
+        _entries(routes)
+        .where(~f.col("is_system"))
+        .groupBy(*_OF)
+        .agg(f.count_distinct("topic").alias("topics"))
+    )
+    singles = _singles(routes).groupBy(*_OF).agg(f.count("*").alias("single_broker_topics"))
+    return (
+        skews.join(topics, [*_OF], "left")
+        .join(singles, [*_OF], "left")
+        .fillna(0, ["topics", "single_broker_topics"])
+        .select(*CLUSTER_SKEW.names)
+        .orderBy(*_OF)
+    )
+
+
+def single_broker_topics(routes: DataFrame) -> DataFrame:
+    """Return SINGLE_BROKER_TOPICS of a ROUTES snapshot, ordered by registry, cluster, topic."""
+    emptiest = (
+        broker_load(routes)
+        .where(f.col("rank").isNotNull())
+        .groupBy(*_OF)
+        .agg(f.array_sort(f.collect_list(f.struct("rank", "broker"))).getField("broker").alias("emptiest"))
+    )
+    others = f.array_remove("emptiest", f.col("broker"))
+    return (
+        _singles(routes)
+        .join(emptiest, [*_OF], "left")
+        .withColumn("suggested_broker", f.try_element_at(others, f.lit(1)))
+        .select(*SINGLE_BROKER_TOPICS.names)
+        .orderBy(*_OF, "topic")
+    )
+
+
+def suggestions(routes: DataFrame) -> DataFrame:
+    """Return SUGGESTIONS of a ROUTES snapshot, ordered by registry, cluster, rank."""
+    return (
+        broker_load(routes)
+        .where(f.col("rank").isNotNull())
+        .withColumnRenamed("room", "add_queues")
+        .select(*SUGGESTIONS.names)
+        .orderBy(*_OF, "rank")
+    )
+
+
+def _entries(routes: DataFrame) -> DataFrame:
+    """Return the readable rows with what counts: `alive`, `is_system`, `reads`, `writes`."""
+    topic = f.col("topic")
+    own = [f.col("broker"), f.col("cluster")]
+    is_system = f.lower(topic).startswith("rmq_sys_") | topic.isin(*_SYSTEM_TOPICS)
+    for name in own:
+        is_system = is_system | (topic == name) | (topic == f.concat(name, f.lit("_REPLY_TOPIC")))
+    perm = f.col("perm")
+    return routes.where(f.col("problem").isNull()).withColumns(
+        {
+            "alive": f.col("master_address").isNotNull(),
+            "is_system": is_system,
+            "reads": f.when(perm.bitwiseAND(_READ) > 0, f.col("read_queue_nums")).otherwise(0),
+            "writes": f.when(perm.bitwiseAND(_WRITE) > 0, f.col("write_queue_nums")).otherwise(0),
+        }
+    )
+
+
+def _singles(routes: DataFrame) -> DataFrame:
+    """Return the topics that one broker takes messages for, with that broker."""
+    return (
+        _entries(routes)
+        .where(~f.col("is_system") & (f.col("writes") > 0))
+        .groupBy("registry", "topic")
+        .agg(
+            f.count("*").alias("brokers"),
+            *(f.min(name).alias(name) for name in ("cluster", "broker", "alive")),
+            f.min("writes").cast("bigint").alias("write_queues"),
+        )
+        .where("brokers = 1")
+    )

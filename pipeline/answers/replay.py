@@ -1,0 +1,198 @@
+"""What a client that goes by a ladder would have done at a broker; in plain Python, without Spark."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import inf
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...client import LADDER, LADDER_4, Ladder
+
+__all__ = ["CANDIDATES", "Attempt", "Isolation", "Stretch", "isolation_ms", "least_trigger_ms", "longest_ms"]
+
+_LEAST_MS: Final = 0.001
+"""An attempt begins before it ends: one that took no time has not been sent elsewhere for its own end."""
+
+_DIGITS: Final = 6
+"""Differences of sums are rounded to so many digits: 0 must be 0."""
+
+
+class Attempt(NamedTuple):
+    """An attempt of one client at one broker."""
+
+    end_ms: int
+    latency_ms: float
+    failed: bool
+    bad: bool
+    """Whether it would rather have gone elsewhere."""
+
+    forced: bool
+    """Whether it would have been made all the same, for want of another broker."""
+
+    known: bool
+    """Whether its time is by the store's clock."""
+
+    weight: float
+    """So many attempts it stands for."""
+
+
+class Isolation(NamedTuple):
+    """A time from `from_ms` on and before `to_ms`, for which the broker would have been left alone."""
+
+    from_ms: int
+    to_ms: int
+    cause: Attempt
+    saved: float
+    withheld: float
+
+
+class Stretch:
+    """All attempts of one client at one broker, in the order of their ends.
+
+    What counts is when an attempt began: one that was under way when another failed goes on. An attempt that
+    goes elsewhere tells the ladder nothing. `least_ms` is the least latency at which any ladder isolates.
+    """
+
+    def __init__(self, attempts: Iterable[Attempt], least_ms: float) -> None:
+        self._triggers: list[Attempt] = []
+        self._sums: dict[tuple[int, ...], tuple[float, float]] = {}
+        begins, bad, weights = array("d"), array("d"), array("d")
+        for attempt in attempts:
+            if attempt.failed or attempt.latency_ms >= least_ms:
+                self._triggers.append(attempt)
+            if not attempt.forced:
+                begins.append(_begin_ms(attempt))
+                bad.append(attempt.bad)
+                weights.append(attempt.weight)
+        if self._triggers:
+            self._sort(begins, bad, weights)
+
+    def _sort(self, begins: array[float], bad: array[float], weights: array[float]) -> None:
+        """Make sums of what began before a time; arrays, because one stretch can be all there is."""
+        at, is_bad, weight = (np.asarray(values) for values in (begins, bad, weights))
+        order = np.argsort(at, kind="stable")
+        self._begins = array("d", at[order].tobytes())
+        saved, withheld = (is_bad * weight)[order], ((1 - is_bad) * weight)[order]
+        self._saved = array("d", np.concatenate(([0.0], np.cumsum(saved))).tobytes())
+        self._withheld = array("d", np.concatenate(([0.0], np.cumsum(withheld))).tobytes())
+
+    def replay(self, ladder: Ladder) -> list[Isolation]:
+        """Return the isolations that the ladder makes of the attempts, in order."""
+        return self._replay(self._answers(ladder))
+
+    def sums(self, ladder: Ladder) -> tuple[float, float]:
+        """Return what goes elsewhere by this ladder: bad attempts, and healthy ones.
+
+        Most ladders of a grid say the same of a stretch: each answer is replayed once.
+        """
+        answers = self._answers(ladder)
+        found = self._sums.get(answers)
+        if found is None:
+            isolations = self._replay(answers)
+            found = (sum(each.saved for each in isolations), sum(each.withheld for each in isolations))
+            self._sums[answers] = found
+        return found
+
+    def _answers(self, ladder: Ladder) -> tuple[int, ...]:
+        """Return for how long the ladder isolates after each trigger, in ms."""
+        steps, for_ms = ladder.latency_ms, (*ladder.isolation_ms, 0)  # -1, below the first step, is the 0
+        failure_ms = isolation_ms(ladder, 0, failed=True)
+        return tuple(
+            [
+                failure_ms if failed else for_ms[bisect_right(steps, latency_ms) - 1]
+                for _, latency_ms, failed, *_ in self._triggers
+            ]
+        )
+
+    def _replay(self, answers: tuple[int, ...]) -> list[Isolation]:
+        starts: list[int] = []
+        ends: list[float] = []
+        causes: list[Attempt] = []
+        until = -inf
+        for attempt, for_ms in zip(self._triggers, answers, strict=True):
+            end_ms = attempt.end_ms
+            if not for_ms or end_ms + for_ms <= until:
+                continue
+            if starts and not attempt.forced and _is_within(_begin_ms(attempt), starts, ends):
+                continue
+            if end_ms < until:
+                ends[-1] = until = end_ms + for_ms
+            else:
+                until = end_ms + for_ms
+                starts.append(end_ms)
+                ends.append(until)
+                causes.append(attempt)
+        return [
+            self._isolation(start, int(end), cause)
+            for start, end, cause in zip(starts, ends, causes, strict=True)
+        ]
+
+    def _isolation(self, start_ms: int, end_ms: int, cause: Attempt) -> Isolation:
+        low, high = bisect_left(self._begins, start_ms), bisect_left(self._begins, end_ms)
+        saved, withheld = (round(sums[high] - sums[low], _DIGITS) for sums in (self._saved, self._withheld))
+        return Isolation(start_ms, end_ms, cause, saved, withheld)
+
+
+def isolation_ms(ladder: Ladder, latency_ms: float, *, failed: bool) -> int:
+    """Return Ladder.isolation_s of a latency in ms, in ms, without the rounding of either."""
+    step = bisect_right(ladder.latency_ms, ladder.failure_latency_ms if failed else latency_ms) - 1
+    return ladder.isolation_ms[step] if step >= 0 else 0
+
+
+def least_trigger_ms(ladders: Iterable[Ladder]) -> float:
+    """Return the least latency of an answer after which any of the ladders isolates; inf = none does."""
+    return min(
+        (
+            latency_ms
+            for ladder in ladders
+            for latency_ms, for_ms in zip(ladder.latency_ms, ladder.isolation_ms, strict=True)
+            if for_ms
+        ),
+        default=inf,
+    )
+
+
+def longest_ms(ladders: Iterable[Ladder]) -> int:
+    """Return the longest time for which one of the ladders leaves a broker alone after an answer."""
+    return max((for_ms for ladder in ladders for for_ms in ladder.isolation_ms), default=0)
+
+
+def _begin_ms(attempt: Attempt) -> float:
+    return attempt.end_ms - max(attempt.latency_ms, _LEAST_MS)
+
+
+def _is_within(at_ms: float, starts: Sequence[int], ends: Sequence[float]) -> bool:
+    place = bisect_right(starts, at_ms) - 1
+    return place >= 0 and at_ms < ends[place]
+
+
+# --- the ladders to choose from ----------------------------------------------------------------------------
+
+_FIRST_MS: Final = (100, 250, 550, 1_000)
+_BASE_MS: Final = (1_000, 2_000, 5_000, 15_000)
+_SPREAD: Final = (1, 3, 10)
+_FAILURE_MS: Final = (0, 1_000, 2_000, 5_000, 10_000, 30_000, 120_000)
+_LAST_STEP_MS: Final = 15_000
+"""The last step of both of RocketMQ's ladders; the grid's stands for a failure too."""
+
+
+def _grid() -> Iterable[Ladder]:
+    """Yield ladders: no step for slow answers, one, or three that grow by three; and one for failures."""
+    slow: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
+    for first_ms in _FIRST_MS:
+        for base_ms in _BASE_MS:
+            slow.append(((first_ms,), (base_ms,)))
+            growing = accumulate(_SPREAD[1:], lambda for_ms, _: for_ms * 3, initial=base_ms)
+            slow.append((tuple(first_ms * times for times in _SPREAD), tuple(growing)))
+    for latency_ms, for_ms in slow:
+        for failure_ms in _FAILURE_MS:
+            yield Ladder((*latency_ms, _LAST_STEP_MS), (*for_ms, failure_ms), _LAST_STEP_MS)
+
+
+CANDIDATES: Final[tuple[Ladder, ...]] = (LADDER, LADDER_4, *_grid())
+"""RocketMQ's two, then a grid; of equally good ones the first is taken."""

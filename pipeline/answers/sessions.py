@@ -1,0 +1,180 @@
+"""When each replica of a broker was alive, whose it was, and how that ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ...registry.model import EXPIRED, ChangeKind
+from ..tables import Column, Table
+from .frames import eras, readable, shaped
+
+__all__ = ["BROKER_SESSIONS", "broker_sessions"]
+
+_FORGOTTEN: Final = "forgotten"
+"""The reason of the down with which an operator forgets a broker: of all its replicas, under id 0."""
+
+_MOVED: Final = r"^has id \d+ now$"
+"""The reason of the down of a replica whose address has registered under another id."""
+
+BROKER_SESSIONS: Final = Table(
+    "broker_sessions",
+    "a time in which one owner kept a replica of a broker alive, [begin_ms, end_ms)",
+    (
+        Column("registry", "string", "which registry"),
+        Column("broker", "string", "broker name"),
+        Column("broker_id", "bigint", "0 = master"),
+        Column("cluster", "string", "cluster name, as the session began"),
+        Column("epoch", "bigint", "of the owner, us of the store's clock"),
+        Column("address", "string", "host:port of the owner, as the session began; null = not known"),
+        Column("began", "string", "up: by its record; unknown: before the first change that is known"),
+        Column("begin_id", "string", "change_id of the up; null = unknown"),
+        Column(
+            "begin_ms", "bigint", "when, by the store's clock; of an unknown one: when the knowledge begins"
+        ),
+        Column(
+            "ended",
+            "string",
+            "clean, expired, fenced (by another address), replaced (by the same address, restarted), moved "
+            "(the address has another id), forgotten, unknown (a gap), open (alive at the end)",
+        ),
+        Column("reason", "string", "of the down that ended it; null = it was none"),
+        Column("successor", "string", "of fenced and replaced: the address that took over; else null"),
+        Column("end_id", "string", "change_id of the record that ended it; null = none did"),
+        Column(
+            "end_ms",
+            "bigint",
+            "when it was no longer alive: the end of the lease, where that is told, else as told_ms",
+        ),
+        Column("told_ms", "bigint", "when the record of the end was written; null = there is none"),
+        Column("lease_ttl_ms", "bigint", "how long a heartbeat of it lasted; null = not told"),
+        Column("lease_ended_ms", "bigint", "of expired: when the lease ended; null = not told"),
+        Column("alive_ms", "bigint", "end_ms - begin_ms"),
+        Column(
+            "away_until_ms",
+            "bigint",
+            "until when there was no such replica after it: its next session, when it was forgotten, or the "
+            "end of the knowledge; end_ms = it was not away, or nobody knows",
+        ),
+        Column("returned", "boolean", "whether the next session of the replica is known"),
+    ),
+)
+
+
+def broker_sessions(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
+    """Return BROKER_SESSIONS from CHANGES (or the stored ones) up to `until_ms`; None = the newest change.
+
+    A repeated up of the same owner goes on with its session. A session that is open at a gap ends there as
+    unknown; a down without an up before it ends one that began before what is known.
+    """
+    return shaped(_judged(_turns(_events(changes, until_ms))), BROKER_SESSIONS)
+
+
+def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
+    """Return every up and down of a replica, with the next time that its broker was forgotten."""
+    told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.UP, ChangeKind.DOWN))
+    is_forgotten = (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == _FORGOTTEN)
+    # Backwards, because Spark works out a frame that ends with the partition anew for each of its rows.
+    later = (
+        Window.partitionBy("registry", "broker", "era")
+        .orderBy(F.desc("ms"), F.desc("seq"))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    mark = F.when(is_forgotten, F.struct("ms", "seq", "change_id"))
+    return (
+        eras(told, changes, until_ms)
+        .withColumn("forgotten", F.last(mark, ignorenulls=True).over(later))
+        .where(~is_forgotten)
+    )
+
+
+def _turns(events: DataFrame) -> DataFrame:
+    """Return a row a session: the record that began it (or ended it, for want of one), and what came next."""
+    of_replica = Window.partitionBy("registry", "broker", "broker_id", "era").orderBy("ms", "seq")
+    is_up = F.col("kind") == ChangeKind.UP
+    before = F.lag(F.struct("kind", "epoch", "address", "lease_ttl_ms", "forgotten")).over(of_replica)
+    place = F.struct("ms", "seq")
+    forgotten = F.struct("before.forgotten.ms", "before.forgotten.seq")
+    was_forgotten = F.col("before.forgotten").isNotNull() & (forgotten < place)
+    was_up = F.coalesce((F.col("before.kind") == ChangeKind.UP) & ~was_forgotten, F.lit(col=False))
+    same_owner = F.col("before.epoch") == F.col("epoch")
+    record = F.struct(
+        "kind", "ms", "change_id", "reason", "address", "lease_ended_ms", "before", F.col("ends")
+    )
+    return (
+        events.withColumn("before", before)
+        .withColumn("begins", (is_up & ~(was_up & same_owner)) | (~is_up & F.col("before").isNull()))
+        .withColumn("ends", was_up & ~(is_up & same_owner))
+        .where(F.col("begins") | F.col("ends"))
+        .withColumn("record", record)
+        .withColumn("next", F.lead("record").over(of_replica))
+        .withColumn("second_ms", F.lead("ms", 2).over(of_replica))
+        .where("begins")
+    )
+
+
+def _judged(turns: DataFrame) -> DataFrame:
+    """Add how each session ended, when, and what came after it."""
+    is_known = F.col("kind") == ChangeKind.UP
+    end = F.when(~is_known, F.col("record")).when(F.col("next.ends"), F.col("next"))
+    by_down = F.col("end.kind") == ChangeKind.DOWN
+    next_up_ms = (
+        F.when(~is_known, F.col("next.ms")).when(by_down, F.col("second_ms")).otherwise(F.col("end.ms"))
+    )
+    return (
+        turns.withColumn("end", end)
+        .withColumn("ended", _ended())
+        .withColumn("began", F.when(is_known, F.lit("up")).otherwise(F.lit("unknown")))
+        .withColumn("begin_id", F.when(is_known, F.col("change_id")))
+        .withColumn("begin_ms", F.when(is_known, F.col("ms")).otherwise(F.col("era_from_ms")))
+        .withColumn("epoch", F.when(is_known | (F.col("ended") != "moved"), F.col("epoch")))
+        .withColumn("address", F.when(is_known, F.col("address")))
+        .withColumn("reason", F.when(by_down, F.col("end.reason")))
+        .withColumn("successor", F.when(F.col("ended").isin("fenced", "replaced"), F.col("end.address")))
+        .withColumn("next_up_ms", next_up_ms)
+        .transform(_times)
+    )
+
+
+def _ended() -> Expression:
+    """Return how a session ended, from the record of its end."""
+    reason = F.col("end.reason")
+    of_down = (
+        F.when(reason == EXPIRED, "expired").when(reason.rlike(_MOVED), "moved").otherwise(F.lit("clean"))
+    )
+    of_up = F.when(F.col("end.address") == F.col("end.before.address"), "replaced").otherwise(F.lit("fenced"))
+    return (
+        F.when(F.col("end.kind") == ChangeKind.DOWN, of_down)
+        .when(F.col("end").isNotNull(), of_up)
+        .when(F.col("forgotten").isNotNull(), "forgotten")
+        .when(F.col("is_last"), "open")
+        .otherwise(F.lit("unknown"))
+    )
+
+
+def _times(sessions: DataFrame) -> DataFrame:
+    """Add when each session ended, and until when the replica was away after it."""
+    is_forgotten = F.col("ended") == _FORGOTTEN
+    lease_ended_ms = F.when(F.col("ended") == "expired", F.col("end.lease_ended_ms"))
+    told_ms = F.when(is_forgotten, F.col("forgotten.ms")).otherwise(F.col("end.ms"))
+    end_ms = F.coalesce(F.least(lease_ended_ms, "told_ms"), "told_ms", "era_to_ms")
+    is_away = F.col("ended").isin("clean", "expired", "moved")
+    back_ms = F.least("next_up_ms", "forgotten.ms", "era_to_ms")
+    until_ms = F.when(is_away, F.greatest("end_ms", back_ms)).otherwise(F.col("end_ms"))
+    is_before = F.col("forgotten").isNull() | (F.col("next_up_ms") < F.col("forgotten.ms"))
+    return (
+        sessions.withColumn("lease_ended_ms", lease_ended_ms)
+        .withColumn("told_ms", told_ms)
+        .withColumn("reason", F.when(is_forgotten, F.lit(_FORGOTTEN)).otherwise(F.col("reason")))
+        .withColumn(
+            "end_id", F.when(is_forgotten, F.col("forgotten.change_id")).otherwise(F.col("end.change_id"))
+        )
+        .withColumn("end_ms", F.greatest("begin_ms", end_ms))
+        .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
+        .withColumn("alive_ms", F.col("end_ms") - F.col("begin_ms"))
+        .withColumn("away_until_ms", until_ms)
+        .withColumn("returned", F.coalesce(F.col("next_up_ms").isNotNull() & is_before, F.lit(col=False)))
+    )

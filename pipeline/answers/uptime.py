@@ -1,0 +1,216 @@
+"""What the sessions of the brokers come to: availability, reliability, flaps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ..tables import Column, Table
+from .frames import shaped
+from .intervals import by_day
+
+__all__ = [
+    "BROKER_AVAILABILITY",
+    "BROKER_RELIABILITY",
+    "CLUSTER_AVAILABILITY",
+    "FLAPS",
+    "GONE",
+    "broker_availability",
+    "broker_reliability",
+    "cluster_availability",
+    "flaps",
+]
+
+GONE: Final = "broker gone"
+"""The reason of the down with which an agent takes a broker out that it no longer finds."""
+
+_REPLICA: Final = (
+    Column("registry", "string", "which registry"),
+    Column("broker", "string", "broker name"),
+    Column("broker_id", "bigint", "0 = master"),
+    Column("cluster", "string", "cluster name"),
+)
+
+BROKER_AVAILABILITY: Final = Table(
+    "broker_availability",
+    "a replica of a broker on a day on which it was to be alive",
+    (
+        *_REPLICA,
+        Column("day", "string", "UTC day, YYYY-MM-DD"),
+        Column("alive_ms", "bigint", "how long it was alive on that day"),
+        Column(
+            "away_ms",
+            "bigint",
+            "how long it was away: after a session, until the next, until it was forgotten, or until the end "
+            "of the knowledge; not after it has moved to another id",
+        ),
+        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
+    ),
+)
+
+CLUSTER_AVAILABILITY: Final = Table(
+    "cluster_availability",
+    "the replicas of a cluster on a day",
+    (
+        Column("registry", "string", "which registry"),
+        Column("cluster", "string", "cluster name"),
+        Column("day", "string", "UTC day, YYYY-MM-DD"),
+        Column("replicas", "bigint", "how many replicas were to be alive on that day"),
+        Column("alive_ms", "bigint", "sum of them all"),
+        Column("away_ms", "bigint", "sum of them all"),
+        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
+        Column("master_availability", "double", "the same of the masters alone; null = there were none"),
+    ),
+)
+
+BROKER_RELIABILITY: Final = Table(
+    "broker_reliability",
+    "a replica of a broker over the whole observation",
+    (
+        *_REPLICA,
+        Column("sessions", "bigint", "number of its sessions"),
+        Column("failures", "bigint", "sessions that expired, or ended because the broker was gone"),
+        Column("stops", "bigint", "sessions that ended clean otherwise"),
+        Column("restarts", "bigint", "sessions that were replaced"),
+        Column("takeovers", "bigint", "sessions that were fenced"),
+        Column("flaps", "bigint", "sessions that are in FLAPS"),
+        Column("alive_ms", "bigint", "how long it was alive"),
+        Column("away_ms", "bigint", "how long it was away"),
+        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
+        Column("mtbf_s", "double", "mean time between failures: alive time per failure; null = none failed"),
+        Column(
+            "mttr_s",
+            "double",
+            "mean time to return after a failure, of those that returned; null = none did",
+        ),
+        Column("longest_away_s", "double", "the longest time that it was away"),
+    ),
+)
+
+FLAPS: Final = Table(
+    "flaps",
+    "a session that was too short, or after which the replica was back too soon",
+    (
+        *_REPLICA,
+        Column("begin_ms", "bigint", "when the session began"),
+        Column("end_ms", "bigint", "when it ended"),
+        Column("ended", "string", "how, as in BROKER_SESSIONS"),
+        Column("reason", "string", "of the down that ended it; null = it was none"),
+        Column("alive_ms", "bigint", "how long the session lasted"),
+        Column("away_ms", "bigint", "until the next session began; null = none did"),
+        Column("too_short", "boolean", "whether the session lasted less than `short_s`"),
+        Column("soon_back", "boolean", "whether the replica was back within `return_s`"),
+    ),
+)
+
+
+def broker_availability(sessions: DataFrame) -> DataFrame:
+    """Return BROKER_AVAILABILITY from BROKER_SESSIONS; days are cut at midnight UTC of the store's clock."""
+    alive = _piece("alive", F.col("begin_ms"), F.col("end_ms"))
+    away = _piece("away", F.col("end_ms"), _missed_until_ms())
+    replica = [column.name for column in _REPLICA]
+    pieces = sessions.select(*replica, F.inline(F.array(alive, away)))
+    length_ms = F.col("to_ms") - F.col("from_ms")
+    found = (
+        by_day(pieces)
+        .groupBy(*replica, "day_ms")
+        .agg(
+            F.sum(F.when(F.col("what") == "alive", length_ms).otherwise(0)).alias("alive_ms"),
+            F.sum(F.when(F.col("what") == "away", length_ms).otherwise(0)).alias("away_ms"),
+        )
+    )
+    day = F.date_format(F.timestamp_millis("day_ms"), "yyyy-MM-dd")
+    return shaped(
+        found.withColumn("day", day).withColumn("availability", _share("alive_ms", "away_ms")),
+        BROKER_AVAILABILITY,
+    )
+
+
+def cluster_availability(availability: DataFrame) -> DataFrame:
+    """Return CLUSTER_AVAILABILITY from BROKER_AVAILABILITY."""
+    of_master = F.col("broker_id") == 0
+    found = availability.groupBy("registry", "cluster", "day").agg(
+        F.count_distinct("broker", "broker_id").alias("replicas"),
+        F.sum(F.when(of_master, F.col("alive_ms"))).alias("master_alive_ms"),
+        F.sum(F.when(of_master, F.col("away_ms"))).alias("master_away_ms"),
+        F.sum("alive_ms").alias("alive_ms"),
+        F.sum("away_ms").alias("away_ms"),
+    )
+    return shaped(
+        found.withColumn("availability", _share("alive_ms", "away_ms")).withColumn(
+            "master_availability", _share("master_alive_ms", "master_away_ms")
+        ),
+        CLUSTER_AVAILABILITY,
+    )
+
+
+def broker_reliability(sessions: DataFrame, *, short_s: float = 60.0, return_s: float = 60.0) -> DataFrame:
+    """Return BROKER_RELIABILITY from BROKER_SESSIONS; what a flap is, as in `flaps`."""
+    away_ms = _missed_until_ms() - F.col("end_ms")
+    failed = failure()
+    found = sessions.groupBy("registry", "broker", "broker_id").agg(
+        F.max_by("cluster", "begin_ms").alias("cluster"),
+        F.count("*").alias("sessions"),
+        F.count_if(failed).alias("failures"),
+        F.count_if((F.col("ended") == "clean") & ~failed).alias("stops"),
+        F.count_if(F.col("ended") == "replaced").alias("restarts"),
+        F.count_if(F.col("ended") == "fenced").alias("takeovers"),
+        F.count_if(_too_short(short_s) | _soon_back(return_s)).alias("flaps"),
+        F.sum("alive_ms").alias("alive_ms"),
+        F.sum(away_ms).alias("away_ms"),
+        F.avg(F.when(failed & F.col("returned"), away_ms / 1000)).alias("mttr_s"),
+        (F.max(away_ms) / 1000).alias("longest_away_s"),
+    )
+    mtbf_s = F.when(F.col("failures") > 0, F.col("alive_ms") / 1000 / F.col("failures"))
+    return shaped(
+        found.withColumn("availability", _share("alive_ms", "away_ms")).withColumn("mtbf_s", mtbf_s),
+        BROKER_RELIABILITY,
+    )
+
+
+def flaps(sessions: DataFrame, *, short_s: float = 60.0, return_s: float = 60.0) -> DataFrame:
+    """Return FLAPS from BROKER_SESSIONS: sessions under `short_s`, or followed by another within `return_s`.
+
+    Those that moved are none; one whose begin or end nobody saw is not too short; who was replaced or fenced
+    was not away.
+    """
+    found = sessions.withColumns(
+        {
+            "away_ms": F.when(F.col("returned"), F.col("away_until_ms") - F.col("end_ms")),
+            "too_short": _too_short(short_s),
+            "soon_back": _soon_back(return_s),
+        }
+    )
+    return shaped(found.where(F.col("too_short") | F.col("soon_back")), FLAPS)
+
+
+def failure() -> Expression:
+    """Return whether a session of BROKER_SESSIONS ended without anybody's wish."""
+    return (F.col("ended") == "expired") | ((F.col("ended") == "clean") & (F.col("reason") == GONE))
+
+
+def _missed_until_ms() -> Expression:
+    """Return until when a replica was missed after a session: not after it became another one."""
+    return F.when(F.col("ended") == "moved", F.col("end_ms")).otherwise(F.col("away_until_ms"))
+
+
+def _piece(what: str, from_ms: Expression, to_ms: Expression) -> Expression:
+    return F.struct(F.lit(what).alias("what"), from_ms.alias("from_ms"), to_ms.alias("to_ms"))
+
+
+def _too_short(short_s: float) -> Expression:
+    seen = (F.col("began") == "up") & ~F.col("ended").isin("moved", "unknown", "open")
+    return seen & (F.col("alive_ms") < short_s * 1000)
+
+
+def _soon_back(return_s: float) -> Expression:
+    away_ms = F.col("away_until_ms") - F.col("end_ms")
+    return F.col("returned") & F.col("ended").isin("clean", "expired") & (away_ms < return_s * 1000)
+
+
+def _share(alive: str, away: str) -> Expression:
+    """Return alive / (alive + away); null when there is neither."""
+    return F.try_divide(F.col(alive), F.col(alive) + F.col(away))

@@ -1,0 +1,23 @@
+"""Keeps the change stream as Parquet, each change once."""
+
+from .compacting import CompactConfig, CompactSummary, DayCompacted, compact
+from .config import IngestConfig
+from .failing import IngestFailed
+from .headroom import Headroom
+from .job import IngestProgress, IngestSummary, ingest
+from .reading import quarantined, stored_changes
+
+__all__ = [
+    "CompactConfig",
+    "CompactSummary",
+    "DayCompacted",
+    "Headroom",
+    "IngestConfig",
+    "IngestFailed",
+    "IngestProgress",
+    "IngestSummary",
+    "compact",
+    "ingest",
+    "quarantined",
+    "stored_changes",
+]

@@ -1,0 +1,264 @@
+"""Makes of the many small files of a day that is over a few large ones, and drops the oldest days."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ..errors import BadOption, PipelineError
+from ..schemas import QUARANTINE, STORED_CHANGES
+from ..tables import Table
+from .batches import SETTINGS, WRITE_OPTIONS, written_columns
+from .failing import failure
+from .files import HadoopFiles
+from .journal import Entry, newest_entry
+from .layout import (
+    CHANGES_FOLDER,
+    LOCKS,
+    QUARANTINE_FOLDER,
+    BatchName,
+    batch_folder,
+    compacted_name,
+    day_folder,
+    days_before,
+    folder_value,
+    is_compacted,
+    join,
+    newest_batch,
+)
+from .locking import only_one
+from .swapping import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
+
+__all__ = ["CompactConfig", "CompactSummary", "DayCompacted", "compact"]
+
+_TABLES: Final = {CHANGES_FOLDER: STORED_CHANGES, QUARANTINE_FOLDER: QUARANTINE}
+_KEY: Final = ("registry", "change_id", "kind")
+_ORDER: Final = ("registry", "ms", "seq")
+_COMPRESSION: Final = "zstd"
+_FILE: Final = ".parquet"
+_SETTINGS: Final = {
+    **SETTINGS,
+    # Else Spark takes each small file for 4 MB of work, and has a task for 32 of them.
+    "spark.sql.files.openCostInBytes": "65536",
+}
+_MIN_FILE_BYTES: Final = 1 << 20
+_MAX_FILE_BYTES: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactConfig:
+    """What is compacted, and what is kept; raises BadOption for what makes no sense."""
+
+    out: str
+    """The `out` of the ingest."""
+
+    before_day: str = ""
+    """Only days before this one, YYYY-MM-DD; empty = all that are over."""
+
+    keep_days: int = 0
+    """Days to keep, the one of the newest change included; 0 = all."""
+
+    file_bytes: int = 128 << 20
+    """About how large a file is to be."""
+
+    def __post_init__(self) -> None:
+        if not self.out:
+            raise BadOption("compact: out: names no folder")
+        if self.before_day and not _is_day(self.before_day):
+            raise BadOption(f"compact: before_day: {self.before_day!r} is no day such as 2026-11-21")
+        _check("keep_days", self.keep_days, 0, 100_000)
+        _check("file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayCompacted:
+    """A day of a table that is one folder now."""
+
+    table: str
+    day: str
+    rows: int
+    duplicates: int
+    """Rows that were left out, because they stood there already."""
+
+    folders: int
+    """That it was before."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(slots=True)
+class CompactSummary:
+    """What a compaction did."""
+
+    compacted: list[DayCompacted] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    """Days that are gone, as `table/day`."""
+
+
+def compact(
+    spark: SparkSession,
+    config: CompactConfig,
+    *,
+    on_day: Callable[[DayCompacted], None] | None = None,
+) -> CompactSummary:
+    """Put one folder in the place of the batches of each day that is over; return what was done.
+
+    An ingest may run meanwhile, another compaction may not. What a killed one left is finished or undone
+    first. Raises PipelineError, also when rows would be lost: then nothing is changed.
+    """
+    files = HadoopFiles(spark, config.out)
+    with only_one("compaction", files.local(join(config.out, LOCKS))):
+        recover_swaps(files, config.out)
+        newest = newest_entry(files, config.out)
+        if newest is None:
+            raise PipelineError(f"{config.out} holds nothing that was ingested: name the out of the ingest")
+        summary = CompactSummary()
+        _drop(files, config, newest, summary)
+        work = _Compaction(_session(spark), files, config, newest)
+        try:
+            for done in work.days():
+                summary.compacted.append(done)
+                if on_day is not None:
+                    on_day(done)
+        except PipelineError:
+            raise
+        except Exception as error:  # Spark's, and Java's, which are not of Spark's classes
+            raise failure(error, "the compaction") from error
+        return summary
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: CompactSummary) -> None:
+    """Delete the days that are not to be kept, by the day of the newest change."""
+    if not config.keep_days:
+        return
+    first_kept = days_before(newest.newest_day, config.keep_days - 1)
+    for table in _TABLES:
+        for day in _days(files, config.out, table):
+            if day < first_kept:
+                drop_day(files, config.out, table, day)
+                summary.dropped.append(f"{table}/{day}")
+
+
+class _Compaction:
+    """One run; only batches that are published are touched: no replay writes those again."""
+
+    def __init__(self, spark: SparkSession, files: HadoopFiles, config: CompactConfig, newest: Entry) -> None:
+        self._spark = spark
+        self._files = files
+        self._config = config
+        self._newest = newest
+
+    def days(self) -> Iterable[DayCompacted]:
+        """Compact day by day."""
+        end = self._newest.newest_day
+        if self._config.before_day:
+            end = min(end, self._config.before_day)
+        for table in _TABLES:
+            for day in _days(self._files, self._config.out, table):
+                if day < end:
+                    yield from self._day(table, day)
+
+    def _day(self, table: str, day: str) -> Iterable[DayCompacted]:
+        out = self._config.out
+        batches = [name for name in self._batches(table, day) if self._is_published(name)]
+        if not batches or (len(batches) == 1 and is_compacted(batches[0])):
+            return
+        folders = [batch_folder(out, table, day, name) for name in batches]
+        self._check_whole(day_folder(out, table, day))
+        bytes_before = self._files.size(day_folder(out, table, day))
+        staged = staged_swap(out)
+        new = join(staged, NEW)
+        try:
+            rows, duplicates = self._write(_TABLES[table], folders, bytes_before, new)
+            bytes_after = self._files.size(new)
+        except BaseException:
+            self._files.delete(staged)
+            raise
+        name = compacted_name(newest_batch(batches))
+        swap_in(self._files, out, staged, Swap(table=table, day=day, batch=name, replaced=frozenset(batches)))
+        yield DayCompacted(
+            table=table,
+            day=day,
+            rows=rows,
+            duplicates=duplicates,
+            folders=len(batches),
+            bytes_before=bytes_before,
+            bytes_after=bytes_after,
+        )
+
+    def _batches(self, table: str, day: str) -> list[str]:
+        return folder_value(self._files.names(day_folder(self._config.out, table, day)), "batch")
+
+    def _is_published(self, name: str) -> bool:
+        batch = BatchName.parse(name)
+        return is_compacted(name) or (batch is not None and batch <= self._newest.name)
+
+    def _write(self, table: Table, folders: list[str], size: int, new: str) -> tuple[int, int]:
+        """Write the rows of some folders, each once; return how many there are, and how many were double."""
+        before = self._read(table, *folders)
+        key: list[str] = [name for name in _KEY if name in table.names]
+        rows, distinct = _counts(before, key)
+        unique = before.dropDuplicates(key) if distinct < rows else before
+        parts = max(1, math.ceil(size / self._config.file_bytes))
+        spread = unique.repartitionByRange(parts, *_ORDER) if parts > 1 else unique.repartition(1)
+        ordered = spread.sortWithinPartitions(*_ORDER, "change_id")
+        ordered.write.options(**WRITE_OPTIONS, compression=_COMPRESSION).parquet(new)
+        after = self._read(table, new).count()
+        if after != distinct:
+            raise PipelineError(
+                f"the compaction wrote {after} rows where there are {distinct}: nothing was changed"
+            )
+        return after, rows - distinct
+
+    def _check_whole(self, folder: str) -> None:
+        """Raise PipelineError for an empty file: Spark passes over it, as if there never were rows."""
+        empty = self._files.first_empty(join(folder, "*", f"*{_FILE}"))
+        if empty is not None:
+            raise PipelineError(
+                f"{empty} is empty, so what it held is lost: nothing was changed; put it back from a backup, "
+                "or delete it"
+            )
+
+    def _read(self, table: Table, *folders: str) -> DataFrame:
+        schema = StructType([table.schema[name] for name in written_columns(table)])
+        return self._spark.read.schema(schema).parquet(*folders)
+
+
+def _counts(rows: DataFrame, key: list[str]) -> tuple[int, int]:
+    """Return the number of rows, and of different keys among them."""
+    each = rows.groupBy(*key).count()
+    found = each.agg(F.sum("count").alias("rows"), F.count(F.lit(1)).alias("distinct")).first()
+    if found is None:
+        raise PipelineError("Spark counted nothing")
+    return int(found["rows"] or 0), int(found["distinct"])
+
+
+def _days(files: HadoopFiles, out: str, table: str) -> list[str]:
+    return [day for day in folder_value(files.names(join(out, table)), "day") if _is_day(day)]
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _check(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadOption(f"compact: {name}: {value!r} is no whole number within {low} to {high}")

@@ -1,0 +1,53 @@
+"""Says in a sentence why a streaming query failed: Spark's own errors are pages long."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..errors import BadOption, ChangesLost, PipelineError
+
+__all__ = ["IngestFailed", "failure", "store_is_away"]
+
+_OURS: Final = re.compile(r"^(?:E\s+)?(sharedroutes\.[\w.]+): (.+)$", re.MULTILINE)
+_CAUSE: Final = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_DISK_FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
+_AWAY: Final = ("StoreUnavailable", "StoreTimeout")
+_AS_THEY_ARE: Final[dict[str, type[PipelineError]]] = {of.__name__: of for of in (BadOption, ChangesLost)}
+_LONGEST: Final = 300
+
+
+class IngestFailed(PipelineError):
+    """An ingest or a compaction ended; what is published stays, and the next start goes on from there."""
+
+
+def store_is_away(error: BaseException) -> bool:
+    """Whether a query failed because the registry's store could not be reached."""
+    return _ours(error)[0] in _AWAY
+
+
+def failure(error: BaseException, job: str = "the ingest") -> PipelineError:
+    """Return why a job failed, as the error to raise."""
+    kind, reason = _ours(error)
+    text = str(error)
+    if kind in _AS_THEY_ARE:
+        return _AS_THEY_ARE[kind](reason)
+    full = next((sign for sign in _DISK_FULL if sign in text), None)
+    if full is not None:
+        return IngestFailed(f"{job} could not write: {full}; make room and start it again")
+    return IngestFailed(f"{job} failed: {reason or _cause(text) or repr(error)}")
+
+
+def _ours(error: BaseException) -> tuple[str, str]:
+    """Return the class and the message of the last error of ours in the text; empty when there is none."""
+    found = _OURS.findall(str(error))
+    if not found:
+        return "", ""
+    kind, reason = found[-1]
+    return kind.rpartition(".")[2], reason
+
+
+def _cause(text: str) -> str:
+    """Return what Java says was the cause of it all, or else the first line."""
+    causes = _CAUSE.findall(text)
+    return (causes[-1] if causes else text.strip().partition("\n")[0])[:_LONGEST]

@@ -1,0 +1,70 @@
+"""How far the registry's trim is from what the ingest has not read yet: pure arithmetic on ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...registry.plans import ORIGIN, HistoryBounds
+
+__all__ = ["Headroom", "Kept", "headroom"]
+
+
+class Kept(NamedTuple):
+    """What a registry keeps for sure: the newest entries, and all that are younger than an age."""
+
+    entries: int
+    min_age_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """How far the ingest is behind a registry, and how near that is to a loss."""
+
+    registry: str
+    unread: int
+    """Changes that were not read yet: estimated from their ids, as if they had come evenly."""
+
+    behind_ms: int
+    """Time from the last change that was read to the newest one, by the store's clock."""
+
+    used: float
+    """Share of what the registry keeps that is unread; from 1 on it may be trimmed before it is read."""
+
+    overtaken: bool
+    """Whether the stream begins after what is to be read next, so that some may be lost already."""
+
+
+def headroom(registry: str, bounds: HistoryBounds, position: str, kept: Kept) -> Headroom:
+    """Return how near the trim is, for an ingest that has read up to `position`; empty or 0-0 = nothing yet.
+
+    The registry trims what is neither among the newest `kept.entries` nor younger than `kept.min_age_ms`:
+    what is unread is safe while it is short of one of them.
+    """
+    at = _parts(position)
+    oldest, newest = _parts(bounds.first_id), _parts(bounds.last_id)
+    if bounds.entries == 0 or at >= newest:
+        return Headroom(registry=registry, unread=0, behind_ms=0, used=0.0, overtaken=False)
+    begins = at == (0, 0)
+    behind_ms = newest[0] - (oldest[0] if begins else at[0])
+    unread = bounds.entries if at < oldest else _between(bounds.entries, oldest[0], newest[0], at[0])
+    of_entries = unread / kept.entries
+    used = min(of_entries, behind_ms / kept.min_age_ms) if kept.min_age_ms else of_entries
+    return Headroom(
+        registry=registry,
+        unread=unread,
+        behind_ms=behind_ms,
+        used=used,
+        overtaken=not begins and at < oldest,
+    )
+
+
+def _between(length: int, oldest_ms: int, newest_ms: int, at_ms: int) -> int:
+    """Return about how many of the entries come after a time; at least one, and not all: one was read."""
+    span_ms = max(1, newest_ms - oldest_ms)
+    return min(max(1, round(length * (newest_ms - at_ms) / span_ms)), max(1, length - 1))
+
+
+def _parts(change_id: str) -> tuple[int, int]:
+    ms, _, seq = (change_id or ORIGIN).partition("-")
+    return int(ms), int(seq or 0)

@@ -1,0 +1,210 @@
+"""The ingest itself: a streaming query that is watched, stopped between batches, and begun again."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from .batches import Batches, Written
+from .config import SOURCE, IngestConfig
+from .failing import failure, store_is_away
+from .files import HadoopFiles
+from .headroom import Headroom
+from .layout import LOCKS, join
+from .locking import only_one
+from .publishing import recover
+from .starting import Start, begin, offsets_of, positions_in, starting_position
+from .watching import Watch
+
+__all__ = ["IngestProgress", "IngestSummary", "ingest"]
+
+_POLL_S: Final = 0.1
+_LOOK_S: Final = 2.0
+"""How often the streams are looked at while nothing is published."""
+
+_BETWEEN_LOOKS_S: Final = 0.2
+
+_LAST_BATCH_S: Final = 60.0
+"""How long a batch that is being written may take to end when the ingest is to stop."""
+
+_BEGIN_AGAIN_S: Final = 1.0
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestProgress:
+    """A batch that was published, and where the ingest stands."""
+
+    batch: str
+    rows: int
+    quarantined: int
+    took_s: float
+    """To write and publish it."""
+
+    total_rows: int
+    """Of this run, so far."""
+
+    total_quarantined: int
+    positions: Mapping[str, str]
+    """By registry: the last change that is published."""
+
+    headroom: tuple[Headroom, ...]
+    """Of each registry that could be asked lately: how far the ingest is behind, and how near the trim."""
+
+
+@dataclass(slots=True)
+class IngestSummary:
+    """What a run has published."""
+
+    batches: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    positions: Mapping[str, str] = field(default_factory=dict)
+
+
+def ingest(
+    spark: SparkSession,
+    config: IngestConfig,
+    *,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[IngestProgress], None] | None = None,
+) -> IngestSummary:
+    """Keep the changes of registries as Parquet below `config.out`, each once; return what was published.
+
+    It ends when `stop` is set (between two batches), with `config.once` when all is read; `on_progress` is
+    called in this thread after each batch. Raises ChangesLost, IngestFailed and PipelineError.
+    """
+    files = HadoopFiles(spark, config.out)
+    locks = files.local(join(config.out, LOCKS))
+    with only_one("ingest", locks), Watch(config.sources(), config.kept, config.warn_at) as watch:
+        recover(files, config.out)
+        start = begin(files, config.out, config.checkpoint_folder)
+        job = _Job(spark, config, files, start, watch, on_progress)
+        job.run(stop or threading.Event())
+        return job.summary
+
+
+class _Job:
+    """One run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: IngestConfig,
+        files: HadoopFiles,
+        start: Start,
+        watch: Watch,
+        on_progress: Callable[[IngestProgress], None] | None,
+    ) -> None:
+        self.summary = IngestSummary(positions=start.positions)
+        self._spark = spark
+        self._config = config
+        self._files = files
+        self._start = start
+        self._watch = watch
+        self._on_progress = on_progress
+        self._written: queue.SimpleQueue[Written] = queue.SimpleQueue()
+        self._headroom: tuple[Headroom, ...] = ()
+        self._looked_s = -_LOOK_S
+        self._away_since_s: float | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until the end, and begin again while the store is away; raises as ingest."""
+        while not self._ends(stop):
+            stop.wait(_BEGIN_AGAIN_S)
+            recover(self._files, self._config.out)
+
+    def _ends(self, stop: threading.Event) -> bool:
+        """Run one query; return whether that was all, or the store went away."""
+        batches = Batches(
+            self._files, self._config.out, self._start.generation, self._positions, self._written.put
+        )
+        try:
+            query = self._query(batches)
+            try:
+                self._follow(query, stop)
+            finally:
+                # A batch that is being written is let finish, the next one is left for the next start.
+                batches.stop(_LAST_BATCH_S)
+                query.stop()
+                while self._reported():
+                    pass
+        except PySparkException as error:
+            if not self._bears(error):
+                raise failure(error) from error
+            _LOG.warning("%s; trying again", failure(error))
+            return stop.is_set()
+        return True
+
+    def _query(self, batches: Batches) -> StreamingQuery:
+        config = self._config
+        names = [registry.name for registry in config.sources()]
+        options = config.source_options(starting_position(self._start.positions, names))
+        rows = self._spark.readStream.format(SOURCE).options(**options).load()
+        writer = rows.writeStream.foreachBatch(batches)
+        writer = writer.option("checkpointLocation", config.checkpoint_folder)
+        if config.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{round(config.trigger_s * 1_000)} milliseconds").start()
+
+    def _positions(self, number: int) -> dict[str, str]:
+        return positions_in(self._files.read(offsets_of(self._config.checkpoint_folder, number)))
+
+    def _follow(self, query: StreamingQuery, stop: threading.Event) -> None:
+        """Return when the query has ended or is to be stopped; raises what it failed with."""
+        while not stop.is_set():
+            self._look()
+            if not self._reported(_POLL_S) and not query.isActive:
+                query.awaitTermination()  # raises what the query failed with
+                return
+
+    def _bears(self, error: PySparkException) -> bool:
+        """Whether the store is away, and not for too long yet."""
+        now_s = time.monotonic()
+        self._away_since_s = self._away_since_s or now_s
+        return store_is_away(error) and now_s - self._away_since_s < self._config.patience_s
+
+    def _look(self, every_s: float = _LOOK_S) -> None:
+        """Look at the streams when it is time."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= every_s:
+            self._looked_s = now_s
+            self._headroom = self._watch.look(self.summary.positions)
+            if self._headroom:
+                self._away_since_s = None
+
+    def _reported(self, wait_s: float = 0.001) -> bool:
+        """Tell about a batch that was published; return whether there was one."""
+        try:
+            written = self._written.get(timeout=wait_s)
+        except queue.Empty:
+            return False
+        self.summary.batches += 1
+        self.summary.rows += written.rows
+        self.summary.quarantined += written.quarantined
+        self.summary.positions = written.entry.positions
+        self._look(_BETWEEN_LOOKS_S)
+        if self._on_progress is not None:
+            self._on_progress(self._progress(written))
+        return True
+
+    def _progress(self, written: Written) -> IngestProgress:
+        return IngestProgress(
+            batch=str(written.entry.name),
+            rows=written.rows,
+            quarantined=written.quarantined,
+            took_s=written.took_s,
+            total_rows=self.summary.rows,
+            total_quarantined=self.summary.quarantined,
+            positions=written.entry.positions,
+            headroom=self._headroom,
+        )

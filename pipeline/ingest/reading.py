@@ -1,0 +1,34 @@
+"""What an ingest keeps, as DataFrames."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ..errors import PipelineError
+from ..schemas import QUARANTINE, STORED_CHANGES
+from ..tables import Table
+from .files import HadoopFiles
+from .journal import newest_entry
+from .layout import CHANGES_FOLDER, QUARANTINE_FOLDER, folder_value, join
+
+__all__ = ["quarantined", "stored_changes"]
+
+
+def stored_changes(spark: SparkSession, out: str) -> DataFrame:
+    """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises PipelineError."""
+    return _read(spark, out, CHANGES_FOLDER, STORED_CHANGES)
+
+
+def quarantined(spark: SparkSession, out: str) -> DataFrame:
+    """Return the records that were set aside, as QUARANTINE; raises PipelineError."""
+    return _read(spark, out, QUARANTINE_FOLDER, QUARANTINE)
+
+
+def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame:
+    files = HadoopFiles(spark, out)
+    path = join(out, folder)
+    if folder_value(files.names(path), "day"):
+        return spark.read.schema(table.schema).parquet(path).select(*table.names)
+    if newest_entry(files, out) is None:
+        raise PipelineError(f"{out} holds nothing that was ingested: name the out of an ingest")
+    return spark.createDataFrame([], table.schema)

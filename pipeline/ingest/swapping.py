@@ -1,0 +1,98 @@
+"""Puts one folder in the place of many of a day, wherever a kill stops it.
+
+The new folder is written below `_staging`; its mark `_ready` says what it replaces. Then the day's folder
+moves out and the new one in: two steps, between which a reader misses the day, and never sees a row twice.
+What was published into the day meanwhile moves back beside it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+import orjson
+
+from ..errors import PipelineError
+from .files import Files
+from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
+
+__all__ = ["NEW", "Swap", "drop_day", "recover_swaps", "staged_swap", "swap_in"]
+
+NEW: Final = "new"
+"""Where, in what is staged, the new folder is written."""
+
+_OLD: Final = "old"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """Which batches of a day are replaced by which."""
+
+    table: str
+    day: str
+    batch: str
+    """The new one."""
+
+    replaced: frozenset[str]
+
+    def to_json(self) -> str:
+        """Return the text of it."""
+        fields = {"table": self.table, "day": self.day, "batch": self.batch, "replaced": [*self.replaced]}
+        return orjson.dumps(fields).decode()
+
+    @classmethod
+    def from_json(cls, path: str, text: str) -> Self:
+        """Return the swap that stands in a file; raises PipelineError."""
+        try:
+            fields = orjson.loads(text)
+            table, day, batch = (str(fields[name]) for name in ("table", "day", "batch"))
+            return cls(table=table, day=day, batch=batch, replaced=frozenset(map(str, fields["replaced"])))
+        except (ValueError, KeyError, TypeError) as error:
+            raise PipelineError(f"{path} does not say which batches are replaced: {error!r}") from None
+
+
+def staged_swap(out: str) -> str:
+    """Return a new folder to stage a swap in."""
+    return join(out, STAGED_SWAPS, secrets.token_hex(8))
+
+
+def swap_in(files: Files, out: str, staged: str, swap: Swap) -> None:
+    """Make the new folder visible, and what it replaces not."""
+    files.write(join(staged, READY), swap.to_json())
+    _finish(files, out, staged, swap)
+
+
+def recover_swaps(files: Files, out: str) -> None:
+    """Finish the swaps that were ready when a compaction was killed, and delete the others."""
+    for name in files.names(join(out, STAGED_SWAPS)):
+        staged = join(out, STAGED_SWAPS, name)
+        ready = join(staged, READY)
+        if files.exists(ready):
+            _finish(files, out, staged, Swap.from_json(ready, files.read(ready)))
+        else:
+            files.delete(staged)
+
+
+def drop_day(files: Files, out: str, table: str, day: str) -> None:
+    """Delete a day: in one step for a reader."""
+    staged = staged_swap(out)
+    files.rename(day_folder(out, table, day), join(staged, _OLD))
+    files.delete(staged)
+
+
+def _finish(files: Files, out: str, staged: str, swap: Swap) -> None:
+    day, new, old = day_folder(out, swap.table, swap.day), join(staged, NEW), join(staged, _OLD)
+    if files.exists(new):
+        if not files.exists(old):
+            files.rename(day, old)
+        files.rename(new, batch_folder(out, swap.table, swap.day, swap.batch))
+    for batch in _strays(files.names(old), swap):
+        files.rename(join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch))
+    files.delete(staged)
+
+
+def _strays(names: Iterable[str], swap: Swap) -> list[str]:
+    """Return the batches that came into the day after the compaction had listed it."""
+    return [batch for batch in folder_value(names, "batch") if batch not in swap.replaced]

@@ -1,0 +1,283 @@
+"""Topic configurations in the forms of others, as TOPIC_CONFIGS: tables in files, and RocketMQ's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ..errors import BadOption, BadRows
+from ..schemas import ROUTES, TOPIC_CONFIGS
+from .tables import SET_ASIDE
+
+__all__ = ["Configs", "Form", "Source", "canonical_names", "form_of", "read_configs"]
+
+
+class Form(StrEnum):
+    """What files are."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+    """A line of JSON a topic."""
+
+    TOPICS_JSON = "topics-json"
+    """The files in which RocketMQ's brokers keep their topics."""
+
+    TOPIC_ROUTE = "topic-route"
+    """What `mqadmin topicRoute` prints."""
+
+
+_BY_SUFFIX: Final = {
+    ".parquet": Form.PARQUET,
+    ".csv": Form.CSV,
+    ".json": Form.JSON,
+    ".jsonl": Form.JSON,
+    ".ndjson": Form.JSON,
+}
+_ALIASES: Final = {
+    "brokername": "broker",
+    "clustername": "cluster",
+    "brokerclustername": "cluster",
+    "topicname": "topic",
+}
+_ONLY_OF_A_SNAPSHOT: Final = frozenset(ROUTES.names) - frozenset(TOPIC_CONFIGS.names)
+_LENIENT: Final = {"allowUnquotedFieldNames": "true"}
+"""RocketMQ writes numbers as names without quotes."""
+
+# The folder of a broker, above those in which RocketMQ keeps the file; or what the file itself is called.
+_BROKER_OF_FOLDER: Final = r"([^/]+?)(?:/store)?(?:/config)?/topics\.json$"
+_BROKER_OF_FILE: Final = r"([^/]+?)(?:[._-]?topics)?\.json$"
+
+_TOPICS_SCHEMA: Final = (
+    "topicConfigTable map<string, struct<readQueueNums string, writeQueueNums string, perm string, "
+    "topicSysFlag string, `order` string, topicFilterType string, attributes map<string, string>>>"
+)
+_ROUTE_SCHEMA: Final = (
+    "brokerDatas array<struct<brokerName string, cluster string>>, "
+    "queueDatas array<struct<brokerName string, readQueueNums string, writeQueueNums string, perm string, "
+    "topicSysFlag string, topicSynFlag string>>"
+)
+
+# A block of JSON, in one line or from a brace at the beginning of a line to the next one that ends it, and
+# before it perhaps a line with one word, the topic. Other lines are somebody's log.
+_BLOCK: Final = r"(?ms)(?:^([^\s{}]+)[ \t]*\r?\n\s*)?(^\{[^\n]*\}[ \t]*\r?$|^\{.*?^\})"
+_TOPIC_OF_FILE: Final = r"^(?:topicRoute[-_.])?(.+?)(?:\.[A-Za-z]+)?$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where configurations are, and what the files do not say themselves."""
+
+    path: str
+    """A file, a folder or a pattern, as Spark takes it."""
+
+    form: Form | None = None
+    """None = by the suffix of the path."""
+
+    broker: str = ""
+    """With topics-json: the broker, of all files; empty = by `broker_pattern`."""
+
+    broker_pattern: str = ""
+    """With topics-json: a regular expression whose first group is the broker in the path of a file.
+
+    Empty = the folder that holds topics.json, config/topics.json or store/config/topics.json, or BROKER.json.
+    """
+
+    topic: str = ""
+    """With topic-route: the topic, of all files; empty = the line before, or the name of the file."""
+
+    cluster: str = ""
+    """Of all brokers for which nothing else says it."""
+
+    strict: bool = False
+    """Whether a file that cannot be read is an error, and not set aside."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    """For Spark's own reader, with parquet, csv and json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """What was read: `rows` as the sink takes them, `set_aside` as SET_ASIDE."""
+
+    rows: DataFrame
+    set_aside: DataFrame
+
+
+def form_of(path: str) -> Form:
+    """Return the form that a path shows; raises BadOption when it shows none."""
+    name = PurePosixPath(path.rstrip("/")).name
+    if name == "topics.json":
+        return Form.TOPICS_JSON
+    found = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
+    if found is None:
+        raise BadOption(f"{path}: its name does not show what it is; say one of {', '.join(Form)}")
+    return found
+
+
+def read_configs(spark: SparkSession, source: Source) -> Configs:
+    """Read configurations; raises BadOption, and BadRows for columns and files that make no sense."""
+    read = _READERS[source.form or form_of(source.path)]
+    try:
+        found = read(spark, source)
+    except PySparkException as error:
+        raise BadRows(f"{source.path}: cannot be read: {error}") from error
+    if source.strict:
+        for row in found.set_aside.limit(1).collect():
+            raise BadRows(f"{row['file']}: {row['reason']}; without strict it is set aside")
+    return found
+
+
+def canonical_names(names: list[str]) -> dict[str, str]:
+    """Return columns by those of TOPIC_CONFIGS that they are, in snake_case or as RocketMQ writes them.
+
+    What only a snapshot has is left out. Raises BadRows for a column that is unknown, or stands twice.
+    """
+    known = {name.replace("_", ""): name for name in TOPIC_CONFIGS.names} | _ALIASES
+    found: dict[str, str] = {}
+    for name in names:
+        canonical = known.get(name.replace("_", "").lower())
+        if canonical is None and name.lower() in _ONLY_OF_A_SNAPSHOT:
+            continue
+        if canonical is None:
+            raise BadRows(
+                f"column {name!r} is none of a topic's configuration: there are {', '.join(known.values())}"
+            )
+        if canonical in found:
+            raise BadRows(f"columns {found[canonical]!r} and {name!r} are both {canonical}")
+        found[canonical] = name
+    return found
+
+
+def _parquet(spark: SparkSession, source: Source) -> Configs:
+    return _of_table(spark, source, spark.read.options(**source.options).parquet(source.path))
+
+
+def _csv(spark: SparkSession, source: Source) -> Configs:
+    # All as text: what is no number is told with its row when it is loaded, and not read as null.
+    options = {"header": "true", "mode": "FAILFAST", "escape": '"', **source.options}
+    return _of_table(spark, source, spark.read.options(**options).csv(source.path))
+
+
+def _json(spark: SparkSession, source: Source) -> Configs:
+    options = {"primitivesAsString": "true", "mode": "FAILFAST", **source.options}
+    return _of_table(spark, source, spark.read.options(**options).json(source.path))
+
+
+def _of_table(spark: SparkSession, source: Source, frame: DataFrame) -> Configs:
+    columns = {}
+    for canonical, name in canonical_names(frame.columns).items():
+        column = frame[f"`{name}`"]
+        if canonical == "attributes" and isinstance(frame.schema[name].dataType, StructType):
+            column = F.to_json(column)
+        columns[canonical] = column
+    if "problem" in frame.columns:  # a snapshot: what could not be read is no configuration
+        frame = frame.where(frame["problem"].isNull())
+    rows = frame.select(*(column.alias(name) for name, column in columns.items()))
+    return Configs(_with_cluster(rows, source), spark.createDataFrame([], SET_ASIDE.schema))
+
+
+def _with_cluster(rows: DataFrame, source: Source) -> DataFrame:
+    if not source.cluster:
+        return rows
+    if "cluster" not in rows.columns:
+        return rows.withColumn("cluster", F.lit(source.cluster))
+    known = F.nullif(F.trim("cluster"), F.lit(""))
+    return rows.withColumn("cluster", F.coalesce(known, F.lit(source.cluster)))
+
+
+def _texts(spark: SparkSession, source: Source, pattern: str) -> DataFrame:
+    """Return path and content of each file; of a folder, those that match a pattern, at any depth."""
+    reader = spark.read.option("recursiveFileLookup", "true")
+    if not any(sign in source.path for sign in "*?[{") and not PurePosixPath(source.path).suffix:
+        reader = reader.option("pathGlobFilter", pattern)
+    frame = reader.text(source.path, wholetext=True)
+    # The path is that of a URL, in which a plus sign is one.
+    path = F.url_decode(F.replace(frame["_metadata.file_path"], F.lit("+"), F.lit("%2B")))
+    return frame.select(F.regexp_replace(path, "^file:/+", "/").alias("file"), frame["value"])
+
+
+def _topics_json(spark: SparkSession, source: Source) -> Configs:
+    texts = _texts(spark, source, "*topics.json")
+    table = F.from_json("value", _TOPICS_SCHEMA, _LENIENT)["topicConfigTable"]
+    parsed = texts.select("file", _broker_of(source).alias("broker"), table.alias("table"))
+    reason = F.when(
+        F.col("table").isNull(), F.lit("is no topics.json: there is no topicConfigTable in it, or no JSON")
+    ).when(
+        F.coalesce("broker", F.lit("")) == "",
+        F.lit("its path does not show the broker: say broker, or broker_pattern"),
+    )
+    judged = parsed.withColumn("reason", reason)
+    good = judged.where("reason is null").select("broker", F.explode("table").alias("topic", "config"))
+    rows = good.select("broker", "topic", *_config_columns(F.col("config")), F.col("config.attributes"))
+    return Configs(_with_cluster(rows, source), judged.where("reason is not null").select("file", "reason"))
+
+
+def _broker_of(source: Source) -> Column:
+    if source.broker:
+        return F.lit(source.broker)
+    if source.broker_pattern:
+        return F.regexp_extract("file", source.broker_pattern, 1)
+    of_folder = F.regexp_extract("file", _BROKER_OF_FOLDER, 1)
+    return F.when(of_folder != "", of_folder).otherwise(F.regexp_extract("file", _BROKER_OF_FILE, 1))
+
+
+def _config_columns(config: Column) -> list[Column]:
+    return [
+        config["readQueueNums"].alias("read_queue_nums"),
+        config["writeQueueNums"].alias("write_queue_nums"),
+        config["perm"].alias("perm"),
+        config["topicSysFlag"].alias("topic_sys_flag"),
+        config["order"].alias("order"),
+        config["topicFilterType"].alias("topic_filter_type"),
+    ]
+
+
+def _topic_route(spark: SparkSession, source: Source) -> Configs:
+    texts = _texts(spark, source, "*")
+    blocks = F.arrays_zip(
+        F.regexp_extract_all("value", F.lit(_BLOCK), F.lit(1)).alias("topic"),
+        F.regexp_extract_all("value", F.lit(_BLOCK), F.lit(2)).alias("json"),
+    )
+    name = F.regexp_extract(F.element_at(F.split("file", "/"), -1), _TOPIC_OF_FILE, 1)
+    found = texts.select("file", name.alias("name"), F.explode_outer(blocks).alias("block"))
+    route = F.from_json("block.json", _ROUTE_SCHEMA, _LENIENT)
+    own = F.nullif(F.col("block.topic"), F.lit(""))
+    topic = F.lit(source.topic) if source.topic else F.coalesce(own, "name")
+    parsed = found.select("file", topic.alias("topic"), route.alias("route"))
+    reason = F.when(
+        F.col("route.queueDatas").isNull(),
+        F.lit("is no output of mqadmin topicRoute: there are no queueDatas in it, or no JSON"),
+    )
+    judged = parsed.withColumn("reason", reason)
+    good = judged.where("reason is null").select(
+        "topic", "route", F.explode("route.queueDatas").alias("queues")
+    )
+    named = F.filter("route.brokerDatas", lambda broker: broker["brokerName"] == F.col("queues.brokerName"))
+    rows = good.select(
+        F.col("queues.brokerName").alias("broker"),
+        F.try_element_at(named, F.lit(1))["cluster"].alias("cluster"),
+        "topic",
+        F.col("queues.readQueueNums").alias("read_queue_nums"),
+        F.col("queues.writeQueueNums").alias("write_queue_nums"),
+        F.col("queues.perm").alias("perm"),
+        F.coalesce("queues.topicSysFlag", "queues.topicSynFlag").alias("topic_sys_flag"),
+    )
+    return Configs(_with_cluster(rows, source), judged.where("reason is not null").select("file", "reason"))
+
+
+_READERS: Final[Mapping[Form, Callable[[SparkSession, Source], Configs]]] = {
+    Form.PARQUET: _parquet,
+    Form.CSV: _csv,
+    Form.JSON: _json,
+    Form.TOPICS_JSON: _topics_json,
+    Form.TOPIC_ROUTE: _topic_route,
+}

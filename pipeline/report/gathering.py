@@ -1,0 +1,123 @@
+"""All answers to one history, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+from ..answers import availability, churn, detection, ladder, latency, placement, sessions, uptime
+from ..tables import Table
+
+__all__ = ["Answer", "History", "answers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What a report is made from; what is not there is left out of it."""
+
+    changes: DataFrame
+    """CHANGES, or the stored ones."""
+
+    samples: DataFrame | None = None
+    routes: DataFrame | None = None
+    faults: DataFrame | None = None
+    quarantine: DataFrame | None = None
+    until_ms: int | None = None
+    """The end of the observation, by the store's clock; None = the newest change."""
+
+
+class Answer(NamedTuple):
+    """A table, and what is in it."""
+
+    table: Table
+    found: DataFrame
+
+
+def answers(history: History) -> Iterator[Answer]:
+    """Yield the answers; each can be evaluated until the next one is asked for."""
+    with _kept(sessions.broker_sessions(history.changes, history.until_ms)) as alive:
+        yield from _of_brokers(alive)
+        yield from _of_topics(history, alive)
+        yield from _of_detection(history, alive)
+    yield from _of_changes(history)
+    if history.routes is not None:
+        yield from _of_placement(history.routes)
+    if history.samples is not None:
+        yield from _of_samples(history.samples)
+
+
+def _of_brokers(alive: DataFrame) -> Iterator[Answer]:
+    yield Answer(sessions.BROKER_SESSIONS, alive.orderBy("registry", "broker", "broker_id", "begin_ms"))
+    by_day = uptime.broker_availability(alive)
+    yield Answer(uptime.BROKER_AVAILABILITY, by_day.orderBy("registry", "broker", "broker_id", "day"))
+    yield Answer(
+        uptime.CLUSTER_AVAILABILITY, uptime.cluster_availability(by_day).orderBy("registry", "cluster", "day")
+    )
+    reliability = uptime.broker_reliability(alive)
+    yield Answer(
+        uptime.BROKER_RELIABILITY, reliability.orderBy("availability", "registry", "broker", "broker_id")
+    )
+    yield Answer(uptime.FLAPS, uptime.flaps(alive).orderBy("registry", "broker", "broker_id", "begin_ms"))
+
+
+def _of_topics(history: History, alive: DataFrame) -> Iterator[Answer]:
+    changes, routes, until_ms = history.changes, history.routes, history.until_ms
+    with _kept(availability.topic_outages(changes, alive, routes=routes, until_ms=until_ms)) as outages:
+        yield Answer(availability.TOPIC_OUTAGES, outages.orderBy("registry", "topic", "from_ms"))
+        by_topic = availability.topic_availability(changes, outages, routes=routes, until_ms=until_ms)
+        worst_first = by_topic.orderBy("availability", "registry", "topic")
+        yield Answer(availability.TOPIC_AVAILABILITY, worst_first)
+        causes = availability.outage_causes(outages).orderBy("lost_min", ascending=False)
+        yield Answer(availability.OUTAGE_CAUSES, causes)
+
+
+def _of_detection(history: History, alive: DataFrame) -> Iterator[Answer]:
+    avoided = None
+    if history.samples is not None:
+        avoided = detection.avoidance(alive, history.samples, history.faults)
+    with _kept(detection.detection(alive, avoided, history.faults)) as found:
+        yield Answer(detection.DETECTION, found.orderBy("registry", "since_ms", "broker"))
+        if avoided is not None:
+            yield Answer(detection.AVOIDANCE, avoided.orderBy("registry", "since_ms", "broker", "client"))
+        yield Answer(detection.DETECTION_SUMMARY, detection.detection_summary(found, avoided))
+
+
+def _of_changes(history: History) -> Iterator[Answer]:
+    changes, until_ms = history.changes, history.until_ms
+    yield Answer(churn.CHURN, churn.churn(changes, until_ms).orderBy("registry", "hour_ms", "kind", "broker"))
+    yield Answer(churn.STORMS, churn.storms(changes, until_ms=until_ms).orderBy("registry", "begin_ms"))
+    lives = churn.topic_lives(changes, history.samples, until_ms=until_ms)
+    yield Answer(churn.TOPIC_LIVES, lives.orderBy("registry", "topic"))
+
+
+def _of_placement(routes: DataFrame) -> Iterator[Answer]:
+    yield Answer(placement.BROKER_LOAD, placement.broker_load(routes))
+    yield Answer(placement.CLUSTER_SKEW, placement.cluster_skew(routes))
+    yield Answer(placement.SINGLE_BROKER_TOPICS, placement.single_broker_topics(routes))
+    yield Answer(placement.SUGGESTIONS, placement.suggestions(routes))
+
+
+def _of_samples(samples: DataFrame) -> Iterator[Answer]:
+    yield Answer(latency.LATENCY, latency.latency(samples))
+    answer = ladder.ladder_answer(samples)
+    try:
+        yield Answer(ladder.LADDER_SCORES, answer.scores)
+        yield Answer(ladder.LADDER_STEPS, answer.steps)
+        yield Answer(ladder.LADDER_DECISIONS, answer.decisions)
+        yield Answer(ladder.ISOLATIONS, answer.isolations)
+    finally:
+        answer.isolations.unpersist()
+
+
+@contextmanager
+def _kept(found: DataFrame) -> Iterator[DataFrame]:
+    """Give what several answers are made from, worked out once."""
+    found = found.persist()
+    try:
+        yield found
+    finally:
+        found.unpersist()

@@ -1,0 +1,96 @@
+"""The Spark session of the pipeline: local by default, any other master unchanged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from .java import check_java
+from .sources import register
+
+__all__ = ["LOCAL", "SessionConfig", "session"]
+
+LOCAL: Final = "local[*,4]"
+"""All cores; a task that fails is tried again, as on a cluster."""
+
+_ALWAYS: Final = {
+    # Days and hours are cut where the store's clock cuts them, whatever zone a machine stands in.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Spark's launcher sets it for programs that it starts."""
+
+_LOCAL_ONLY: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Two hundred, the default, suit a cluster; here each of them is a task that waits for the same cores.
+    "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """How Spark runs: where, with how much memory, and what else it is told."""
+
+    master: str = ""
+    """Empty = what spark-submit says, or this process: local[*]."""
+
+    app_name: str = "sharedroutes"
+    driver_memory: str = "2g"
+    """Of the Java process; in local mode the executors live in it."""
+
+    shuffle_partitions: int | None = None
+    """None = four for each core of this machine, and on a cluster Spark's own choice."""
+
+    log_level: str = "ERROR"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """More settings of Spark, which go before all others."""
+
+    def spark_settings(self, *, submitted: bool = False) -> dict[str, str]:
+        """Return all settings by Spark's names; `submitted`: spark-submit has started this process."""
+        found = dict(_ALWAYS)
+        master = self.master or ("" if submitted else LOCAL)
+        if master:
+            found["spark.master"] = master
+        if master.startswith("local") and not submitted:
+            found |= _LOCAL_ONLY | {"spark.driver.memory": self.driver_memory}
+        if self.shuffle_partitions is not None:
+            found["spark.sql.shuffle.partitions"] = str(self.shuffle_partitions)
+        return found | dict(self.settings)
+
+
+def session(config: SessionConfig | None = None) -> SparkSession:
+    """Return the Spark session with the sources of the pipeline registered; stop() ends it.
+
+    Workers run the interpreter of this process, unless PYSPARK_PYTHON names another one.
+    Raises JavaMissing.
+    """
+    config = config or SessionConfig()
+    check_java(os.environ)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: SparkSession.Builder = SparkSession.Builder().appName(config.app_name)
+    for name, value in config.spark_settings(submitted=_SUBMITTED in os.environ).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(config.log_level)
+    _pass_on_zips(spark)
+    register(spark)
+    return spark
+
+
+def _pass_on_zips(spark: SparkSession) -> None:
+    """Let processes beside the driver import what --py-files brought; Spark does so for its workers only."""
+    zips = [path for path in sys.path if path.endswith((".zip", ".egg")) and Path(path).is_file()]
+    if zips:
+        spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(zips)

@@ -1,0 +1,180 @@
+"""The change stream as a table, in batches and as a stream: `spark.read.format("route_changes")`.
+
+A batch of the stream is all after one id up to another, whatever was written meanwhile: Spark keeps both in
+its checkpoint, so a batch that is repeated reads the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ...registry import RouteStore, plans
+from ...registry.plans import ORIGIN
+from ..schemas import CHANGES
+from .changes_reading import ChangeRange, cut_range, nth, read_range
+from .changes_settings import Settings
+from .places import LATEST, begin, loss, lost_error
+from .ranges import Range, order
+from .registries import Registry
+
+__all__ = ["ChangesReader", "ChangesSource", "ChangesStreamReader"]
+
+Offset = dict[str, str]
+"""By the name of each registry the id of the last change that was read."""
+
+
+class ChangesSource(DataSource):
+    """The source `route_changes`: the change stream of one registry or several; see changes_settings."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(...)`."""
+        return CHANGES.name
+
+    def schema(self) -> StructType:
+        """Return the schema of CHANGES."""
+        return CHANGES.schema
+
+    def reader(self, schema: StructType) -> ChangesReader:  # noqa: ARG002 - there is only one
+        """Return the reader of a batch; raises BadOption."""
+        return ChangesReader(Settings.of(self.options))
+
+    def streamReader(self, schema: StructType) -> ChangesStreamReader:  # noqa: ARG002, N802 - Spark's names
+        """Return the reader of a stream; raises BadOption."""
+        return ChangesStreamReader(Settings.of(self.options, stream=True))
+
+
+class ChangesReader(DataSourceReader):
+    """Reads what stands in the streams when the query begins."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges to read; raises ChangesLost and what the registry raises."""
+        found: list[InputPartition] = []
+        for registry in self._settings.registries:
+            with registry.store() as store:
+                bounds = store.history_bounds()
+                after = begin(
+                    store, registry, self._settings.starting[registry.name], bounds, mark=self._settings.mark
+                )
+                until = bounds.last_id
+                if self._settings.ending != LATEST:  # the last entry up to there: an end has to be one
+                    until = store.run(plans.last_change_id(store.keys, self._settings.ending))
+                place = Range(after, until)
+                if order(after) > order(bounds.last_generated_id):
+                    found.append(ChangeRange(registry, Range(after, bounds.last_id)))
+                elif order(after) < order(until):
+                    found += cut_range(store, registry, place, self._settings.partitions, bounds)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
+        return read_range(self._settings, partition)
+
+
+class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on from where the checkpoint is."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stores: dict[str, RouteStore] = {}
+        self._targets: Offset | None = None
+        """With Trigger.AvailableNow: where to stop."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the connections of this process behind."""
+        return {**self.__dict__, "_stores": {}}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Return where a new checkpoint begins; raises ChangesLost and what the registry raises."""
+        found = {}
+        for registry in self._settings.registries:
+            store = self._store(registry)
+            found[registry.name] = begin(
+                store,
+                registry,
+                self._settings.starting[registry.name],
+                store.history_bounds(),
+                mark=self._settings.mark,
+            )
+        return found
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return how much a batch may hold."""
+        return ReadMaxRows(self._settings.max_changes)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note where the streams end now: the query reads up to there."""
+        self._targets = self.reportLatestOffset()
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Return where the streams end now."""
+        return {
+            registry.name: self._store(registry).history_bounds().last_id
+            for registry in self._settings.registries
+        }
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        """Return where the next batch ends; raises ChangesLost and what the registry raises."""
+        share = None
+        if isinstance(limit, ReadMaxRows):
+            share = max(1, limit.max_rows // len(self._settings.registries))
+        # A registry that is not read at the moment keeps its place, for when it is again.
+        return start | {
+            registry.name: self._end(registry, start.get(registry.name, ORIGIN), share)
+            for registry in self._settings.registries
+        }
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the ranges between two offsets, which are the same for the same offsets."""
+        found: list[InputPartition] = []
+        for registry in self._settings.registries:
+            place = Range(start.get(registry.name, ORIGIN), end.get(registry.name, ORIGIN))
+            if order(place.until) < order(place.after):
+                found.append(ChangeRange(registry, place))
+            elif place.until != place.after:
+                store = self._store(registry)
+                bounds = store.history_bounds()
+                found += cut_range(store, registry, place, self._settings.partitions, bounds)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
+        return read_range(self._settings, partition)
+
+    def stop(self) -> None:
+        """Close the connections."""
+        for store in self._stores.values():
+            store.close()
+        self._stores.clear()
+
+    def _store(self, registry: Registry) -> RouteStore:
+        if registry.name not in self._stores:
+            self._stores[registry.name] = registry.store()
+        return self._stores[registry.name]
+
+    def _end(self, registry: Registry, start: str, most: int | None) -> str:
+        """Return the id of the last change of the next batch of a registry; `start` = there is none."""
+        store = self._store(registry)
+        bounds = store.history_bounds()
+        why = loss(store, start, bounds)
+        if why is not None and not self._settings.mark:
+            raise lost_error(registry, start, why, bounds)
+        if why is not None and order(bounds.last_generated_id) < order(start):
+            return bounds.last_id
+        last = bounds.last_id
+        if self._targets is not None:
+            last = min(last, self._targets[registry.name], key=order)
+        if order(last) <= order(start):
+            return start
+        if most is None or bounds.entries <= most:
+            return last
+        return nth(store, Range(start, last), most, self._settings.page)

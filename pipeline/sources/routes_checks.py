@@ -1,0 +1,256 @@
+"""What a DataFrame must be like to be loaded: every row is checked before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from ...registry import InvalidInput, TopicConfig
+from ...registry.checks import check_broker_name, check_name
+from ...registry.codec import encode_config
+from ...registry.model import TOPIC_FIELDS
+from ..errors import BadRows
+from ..schemas import TOPIC_CONFIGS
+from .routes_rows import check_names
+
+__all__ = ["CHECKED", "DEFAULTS", "MAX_PROBLEMS", "Checked", "check_batch", "check_columns"]
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "read_queue_nums": 4,
+    "write_queue_nums": 4,
+    "perm": 6,
+    "topic_sys_flag": 0,
+    "order": False,
+    "topic_filter_type": "SINGLE_TAG",
+}
+"""What null stands for, and a column that is not there; attributes: none."""
+
+CHECKED: Final = pa.schema(
+    [("broker", pa.string()), ("cluster", pa.string()), ("topic", pa.string()), ("config", pa.binary())]
+)
+"""A checked row: `config` is the encoded configuration, `cluster` is empty for one that is not given."""
+
+MAX_PROBLEMS: Final = 10
+"""So many are told with their rows, the others are counted."""
+
+_NEEDED: Final = ("broker", "topic")
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType, NullType)
+_TEXT: Final = (StringType, NullType)
+_TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
+    "string": _TEXT,
+    "int": (*_WHOLE, StringType),  # a CSV file has nothing else
+    "boolean": (BooleanType, *_TEXT),
+    "map<string,string>": (MapType, *_TEXT),
+}
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_BOOLEANS: Final = ("true", "false")
+_WORDS: Final = {
+    "string": "a string",
+    "int": "a whole number",
+    "boolean": "a boolean",
+    "map<string,string>": "a map of strings, or a JSON object in a string",
+}
+
+
+def check_columns(schema: StructType) -> None:
+    """Raise BadRows unless a DataFrame with this schema can be loaded."""
+    known = {column.name: column.type for column in TOPIC_CONFIGS.columns}
+    names = [field.name.lower() for field in schema.fields]
+    unknown = sorted(set(names) - known.keys())
+    if unknown:
+        raise BadRows(
+            f"column {unknown[0]!r} is none of a topic's configuration: select only {', '.join(known)}"
+        )
+    missing = [name for name in _NEEDED if name not in names]
+    if missing:
+        raise BadRows(f"column {missing[0]!r} is missing: there is no default for it")
+    for name, field in zip(names, schema.fields, strict=True):
+        if names.count(name) > 1:
+            raise BadRows(f"column {name!r} stands twice")
+        if not isinstance(field.dataType, _TYPES[known[name]]) or _is_odd_map(field.dataType):
+            what = _WORDS[known[name]]
+            raise BadRows(f"column {name!r} is {field.dataType.simpleString()}, not {what}: cast it")
+
+
+def _is_odd_map(kind: DataType) -> bool:
+    return isinstance(kind, MapType) and not (
+        isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the check of some rows found."""
+
+    rows: pa.RecordBatch
+    """Those that can be loaded, as CHECKED."""
+
+    problems: Sequence[str] = ()
+    """What is wrong with the others, the first few, each with its row."""
+
+    bad_rows: int = 0
+
+
+def check_batch(batch: pa.RecordBatch) -> Checked:
+    """Check rows whose columns are in order."""
+    columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
+    columns = {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
+    for name in _NEEDED:
+        columns.setdefault(name, pa.nulls(len(batch), pa.string()))
+    problems: dict[int, str] = {}
+    for name in _NEEDED:
+        for at in pc.indices_nonzero(columns[name].is_null()).to_pylist():
+            problems.setdefault(at, f"{name}: must not be null")
+    brokers = _text(columns["broker"])
+    clusters = _text(columns.get("cluster", pa.nulls(len(batch), pa.string()))).fill_null("")
+    topics = _text(columns["topic"])
+    for at, problem in _bad_values("broker", brokers, check_broker_name):
+        problems.setdefault(at, problem)
+    for at, problem in check_names("topic", topics):
+        problems.setdefault(at, problem)
+    for at, problem in _bad_values("cluster", clusters, _check_cluster):
+        problems.setdefault(at, problem)
+    configs = _configs(columns, len(batch), problems)
+    rows = pa.RecordBatch.from_arrays([brokers, clusters, topics, configs], schema=CHECKED)
+    if not problems:
+        return Checked(rows)
+    told = [f"row {_shown(batch, at)}: {problems[at]}" for at in sorted(problems)[:MAX_PROBLEMS]]
+    good = pa.array([at for at in range(len(batch)) if at not in problems], pa.int64())
+    return Checked(rows.take(good), told, len(problems))
+
+
+def _text(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string())
+
+
+def _check_cluster(name: str) -> None:
+    if name:
+        check_name("cluster", name)
+
+
+def _bad_values(what: str, column: pa.Array, check: Any) -> Iterator[tuple[int, str]]:
+    """Yield the places of what a check refuses; each value, of which there are few, is checked once."""
+    encoded = column.dictionary_encode()
+    refused: dict[str | None, str] = {}
+    for value in [*encoded.dictionary.to_pylist(), *([None] if column.null_count else [])]:
+        try:
+            check(value)
+        except InvalidInput as error:
+            refused[value] = f"{what}: {str(error).partition(': ')[2]}"  # not RocketMQ's name of it
+    if refused:
+        for at, value in enumerate(column.to_pylist()):
+            if value in refused:
+                yield at, refused[value]
+
+
+def _configs(columns: Mapping[str, pa.Array], count: int, problems: dict[int, str]) -> pa.Array:
+    """Return the encoded configurations; note those that are none. Each that occurs is made once."""
+    parts: dict[str, pa.Array] = {}
+    for name, default in DEFAULTS.items():
+        column = columns.get(name)
+        if column is not None:
+            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            shown = str(default).lower() if isinstance(default, bool) else str(default)
+            parts[name] = column.fill_null(pa.scalar(shown if is_text else default, column.type))
+    if "attributes" in columns:
+        parts["attributes"] = _attribute_texts(columns["attributes"])
+    if not parts:
+        return pa.repeat(pa.scalar(encode_config(TopicConfig("any", **DEFAULTS)), pa.binary()), count)
+    codes = _codes(list(parts.values()))
+    first_of = pc.index_in(pc.unique(codes), codes)
+    examples = {name: column.take(first_of).to_pylist() for name, column in parts.items()}
+    made: list[bytes | None] = []
+    refused: dict[int, str] = {}
+    for number in range(len(first_of)):
+        try:
+            made.append(_encoded({name: values[number] for name, values in examples.items()}))
+        except InvalidInput as error:
+            made.append(None)
+            refused[number] = _by_column(str(error))
+    numbers = pc.index_in(codes, pc.unique(codes))
+    if refused:
+        for at, number in enumerate(numbers.to_pylist()):
+            if number in refused:
+                problems.setdefault(at, refused[number])
+    return pa.array(made, pa.binary()).take(numbers)
+
+
+def _codes(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return a number for each row: the same for rows that are the same in all columns."""
+    codes = pa.repeat(pa.scalar(0, pa.int64()), len(columns[0]))
+    for column in columns:
+        encoded = column.dictionary_encode()
+        codes = pc.add(pc.multiply(codes, len(encoded.dictionary)), encoded.indices.cast(pa.int64()))
+        codes = codes.dictionary_encode().indices.cast(pa.int64())
+    return codes
+
+
+def _attribute_texts(column: pa.Array) -> pa.Array:
+    """Return attributes as JSON: what a string says, or a map's; "" = none."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return _text(column).fill_null("")
+    if column.null_count == len(column) or not len(column.keys):
+        return pa.repeat(pa.scalar(""), len(column))
+    found = [
+        orjson.dumps(dict(value), option=orjson.OPT_SORT_KEYS).decode() if value else ""
+        for value in column.to_pylist()
+    ]
+    return pa.array(found, pa.string())
+
+
+def _encoded(values: Mapping[str, Any]) -> bytes:
+    fields = {**DEFAULTS, **{name: _parsed(name, value) for name, value in values.items()}}
+    text = fields.pop("attributes", "").strip()
+    try:
+        attributes = orjson.loads(text) if text else {}
+    except ValueError:
+        raise InvalidInput(f"attributes: {text[:80]!r} is no JSON object of strings") from None
+    return encode_config(TopicConfig("any", **fields, attributes=attributes))
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """Return a number or a boolean that is written as text; raise InvalidInput."""
+    default = DEFAULTS.get(name)
+    if not isinstance(value, str) or isinstance(default, str | None):
+        return value
+    text = value.strip().lower()
+    if not text:
+        return default
+    if isinstance(default, bool):
+        if text not in _BOOLEANS:
+            raise InvalidInput(f"{name}: {value[:80]!r} is neither true nor false")
+        return text == "true"
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInput(f"{name}: {value[:80]!r} is no whole number")
+    return int(text)
+
+
+def _by_column(problem: str) -> str:
+    """Return the words of a problem with the name of the column in place of RocketMQ's."""
+    what, colon, rest = problem.partition(":")
+    return f"{TOPIC_FIELDS.get(what, what)}{colon}{rest}".replace(" of topic 'any'", "")
+
+
+def _shown(batch: pa.RecordBatch, at: int) -> str:
+    """Return a row as JSON, but for what is null."""
+    row = batch.slice(at, 1).to_pylist()[0]
+    found = {name: value for name, value in row.items() if value is not None}
+    return orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS).decode(errors="replace")[:300]

@@ -1,0 +1,49 @@
+"""The one Spark session of the tests that need it, in tests/pipeline/spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sharedroutes.pipeline.errors import JavaMissing
+from sharedroutes.pipeline.java import check_java
+from sharedroutes.pipeline.session import SessionConfig, session
+
+__all__ = ["SESSION", "need_java"]
+
+SESSION = SessionConfig(
+    master="local[2]",
+    app_name="sharedroutes-tests",
+    driver_memory="1g",
+    shuffle_partitions=2,
+    log_level="OFF",
+    settings={
+        "spark.ui.showConsoleProgress": "false",
+        # Tests have many small queries and no long one: what makes long ones fast makes these slow.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    },
+)
+
+
+def need_java() -> None:
+    """Skip without a Java that Spark runs on, which fails where CI=true."""
+    try:
+        check_java(os.environ)
+    except JavaMissing as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return the session, with the pipeline's sources."""
+    need_java()
+    found = session(SESSION)
+    yield found
+    found.stop()

@@ -1,0 +1,54 @@
+"""An ingest in a process of its own, to be killed: it tells each batch in a line, and stops at end of input.
+
+python -m tests.pipeline.ingest_child URL OUT once|endless
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+
+from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest import IngestConfig, IngestProgress, ingest
+from sharedroutes.pipeline.session import session
+from tests.fix_spark import SESSION
+
+MOST_A_BATCH = 200
+MASTER = "local[2,4]"
+"""A task whose worker was killed is tried again, as on a cluster."""
+
+
+def main(url: str, out: str, mode: str) -> None:
+    """Ingest until standard input ends, or once; the last line says how it ended."""
+    stop = threading.Event()
+    threading.Thread(target=_await_end, args=(stop,), daemon=True).start()
+    config = IngestConfig(
+        out=out, url=url, once=mode == "once", trigger_s=0.0, max_changes_per_trigger=MOST_A_BATCH
+    )
+    spark = session(replace(SESSION, master=MASTER))
+    _tell("ready")
+    try:
+        summary = ingest(spark, config, stop=stop, on_progress=_tell_batch)
+        _tell(f"done {summary.rows}")
+    except PipelineError as error:
+        _tell(f"failed {type(error).__name__}: {error}")
+    spark.stop()
+
+
+def _await_end(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def _tell_batch(progress: IngestProgress) -> None:
+    _tell(f"batch {progress.batch} {progress.rows}")
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,65 @@
+"""Spark reads what a client's recorder wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sharedroutes.client.observing.events import AttemptEnded, ClockRead
+from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.pipeline.schemas import SAMPLES
+from sharedroutes.pipeline.sources.sample_rows import CORRUPT_SAMPLES
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with three attempts in two files, of which one ends in the middle of a line."""
+    folder = tmp_path_factory.mktemp("samples")
+    with SampleRecorder(folder, client="c", share=1.0, file_bytes=1) as recorder:
+        recorder.on_event(ClockRead(1_700_000_000.0, 0.0, 0.001))
+        for number in (1, 2):
+            recorder.on_event(AttemptEnded("t", "a", 0.25, "ok", number, "7-0"))
+        recorder.flush()
+        recorder.on_event(AttemptEnded("t", "a", 0.25, "failed", 3, isolated=True))
+    with (folder / "samples-c-000002.jsonl").open("wb") as torn:
+        torn.write(b'{"client":"c","at_ms":17')
+    return folder
+
+
+def test_the_source_reads_what_the_recorder_wrote(spark: SparkSession, folder: Path) -> None:
+    found = spark.read.format("send_samples").load(str(folder))
+    assert found.schema == SAMPLES.schema
+    rows = [row.asDict() for row in found.orderBy("attempt").collect()]
+    assert [row["attempt"] for row in rows] == [1, 2, 3]
+    assert rows[2].items() >= {
+        "client": "c", "topic": "t", "broker": "a", "latency_ms": 250.0, "outcome": "failed",
+        "isolated": True, "position": "", "share": 1.0,
+    }.items()  # fmt: skip
+
+
+def test_what_is_set_aside_is_shown_and_fatal_on_demand(spark: SparkSession, folder: Path) -> None:
+    source = spark.read.format("send_samples")
+    (row,) = source.option("table", "corrupt").load(str(folder)).collect()
+    assert tuple(row.asDict()) == CORRUPT_SAMPLES.names
+    assert (Path(row["file"]).name, row["place"]) == ("samples-c-000002.jsonl", 0)
+    with pytest.raises(PySparkException, match="it cannot be read"):
+        spark.read.format("send_samples").option("onCorrupt", "fail").load(str(folder)).collect()
+
+
+def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    here = tmp_path / "samples"
+    here.mkdir()
+    for number, file in enumerate(sorted(folder.glob("samples-c-*-*.jsonl")), start=1):
+        (here / file.name).write_bytes(file.read_bytes())
+        query = (
+            spark.readStream.format("send_samples")
+            .load(str(here))
+            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"), format="parquet")
+        )
+        query.awaitTermination()
+        assert spark.read.parquet(str(tmp_path / "out")).count() == (2, 3)[number - 1]

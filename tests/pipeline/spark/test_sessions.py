@@ -1,0 +1,273 @@
+"""Sessions of brokers, how each ended, and what they come to, worked out by hand."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sharedroutes.pipeline.answers.sessions import BROKER_SESSIONS, broker_sessions
+from sharedroutes.pipeline.answers.uptime import (
+    BROKER_AVAILABILITY,
+    BROKER_RELIABILITY,
+    CLUSTER_AVAILABILITY,
+    FLAPS,
+    broker_availability,
+    broker_reliability,
+    cluster_availability,
+    flaps,
+)
+from tests.pipeline.answering import Row, changes_of, down, forgotten, gap, kv, picked, topics, up
+
+SHORT = ("broker", "broker_id", "begin_ms", "end_ms", "ended", "away_until_ms", "returned")
+DAY_MS = 86_400_000
+
+
+def sessions_of(spark: SparkSession, rows: list[Row], until_ms: int | None = None) -> list[tuple[Any, ...]]:
+    return picked(broker_sessions(changes_of(spark, rows), until_ms), *SHORT)
+
+
+def test_every_way_to_end_has_its_name(spark: SparkSession) -> None:
+    rows = [
+        up(100, "clean"),
+        up(100, "expired"),
+        up(100, "fenced"),
+        up(100, "forgotten"),
+        up(100, "forgotten", broker_id=1, address="forgotten:2"),
+        up(100, "moved", broker_id=1),
+        up(100, "open"),
+        up(100, "replaced"),
+        down(200, "clean", "agent stopped"),
+        down(230, "expired", "expired", lease_ended_ms=220),
+        up(240, "fenced", epoch=2, address="other:1"),
+        forgotten(250, "forgotten"),
+        # One address is one replica: what it was ends in the same step in which it becomes another.
+        down(260, "moved", "has id 0 now", epoch=2, broker_id=1),
+        up(260, "moved", epoch=2),
+        up(270, "replaced", epoch=2),
+        kv(1_000, "x"),
+    ]
+    assert sessions_of(spark, rows) == [
+        ("clean", 0, 100, 200, "clean", 1_000, False),
+        ("expired", 0, 100, 220, "expired", 1_000, False),
+        ("fenced", 0, 100, 240, "fenced", 240, True),
+        ("fenced", 0, 240, 1_000, "open", 1_000, False),
+        ("forgotten", 0, 100, 250, "forgotten", 250, False),
+        ("forgotten", 1, 100, 250, "forgotten", 250, False),
+        ("moved", 0, 260, 1_000, "open", 1_000, False),
+        ("moved", 1, 100, 260, "moved", 1_000, False),
+        ("open", 0, 100, 1_000, "open", 1_000, False),
+        ("replaced", 0, 100, 270, "replaced", 270, True),
+        ("replaced", 0, 270, 1_000, "open", 1_000, False),
+    ]
+
+
+def test_a_session_tells_whose_it_was_and_which_records_bound_it(spark: SparkSession) -> None:
+    rows = [
+        up(100, "b", epoch=7, address="one:1"),
+        # The same owner again, with another address and another TTL: its session goes on.
+        up(150, "b", epoch=7, address="two:1", lease_ttl_ms=5_000),
+        up(200, "b", epoch=8, address="two:1"),
+        up(300, "b", epoch=9, address="three:1"),
+        down(425, "b", "expired", epoch=9, lease_ended_ms=410),
+    ]
+    found = broker_sessions(changes_of(spark, rows))
+    assert picked(found, "begin_id", "end_id", "epoch", "address", "ended", "successor", "cluster") == [
+        ("100-0", "200-0", 7, "one:1", "replaced", "two:1", "c"),
+        ("200-0", "300-0", 8, "two:1", "fenced", "three:1", "c"),
+        ("300-0", "425-0", 9, "three:1", "expired", None, "c"),
+    ]
+    assert picked(found, "begin_ms", "lease_ttl_ms", "lease_ended_ms", "told_ms", "end_ms", "alive_ms") == [
+        (100, 5_000, None, 200, 200, 100),
+        (200, 10_000, None, 300, 300, 100),
+        (300, 10_000, 410, 425, 410, 110),
+    ]
+    assert found.schema.names == list(BROKER_SESSIONS.names)
+
+
+def test_what_was_alive_before_the_stream_ends_a_session_that_nobody_saw_begin(spark: SparkSession) -> None:
+    rows = [kv(50, "x"), down(100, "b", "expired"), up(150, "b", epoch=2), down(160, "b"), kv(200, "x")]
+    assert sessions_of(spark, rows) == [
+        ("b", 0, 50, 100, "expired", 150, True),
+        ("b", 0, 150, 160, "clean", 200, False),
+    ]
+
+
+def test_a_gap_ends_what_is_known_and_nothing_is_made_up_across_it(spark: SparkSession) -> None:
+    rows = [
+        up(100, "a"),
+        up(100, "b"),
+        up(100, "c"),
+        down(150, "c"),
+        kv(300, "x"),
+        gap(300, after_ms=700),
+        kv(700, "x"),
+        down(800, "a"),
+        up(850, "c", epoch=2),
+        kv(900, "x"),
+    ]
+    assert sessions_of(spark, rows) == [
+        ("a", 0, 100, 300, "unknown", 300, False),
+        ("a", 0, 700, 800, "clean", 900, False),  # no up between 700 and 800: it was alive at 700
+        ("b", 0, 100, 300, "unknown", 300, False),  # and nothing more of it
+        ("c", 0, 100, 150, "clean", 300, False),
+        ("c", 0, 850, 900, "open", 900, False),
+    ]
+
+
+def test_an_observation_ends_where_it_is_told_to(spark: SparkSession) -> None:
+    rows = [up(100, "b"), down(200, "b"), up(300, "b", epoch=2)]
+    assert sessions_of(spark, rows, until_ms=150) == [("b", 0, 100, 150, "open", 150, False)]
+    assert sessions_of(spark, rows, until_ms=500)[1] == ("b", 0, 300, 500, "open", 500, False)
+
+
+def test_order_is_that_of_the_ids_and_registries_do_not_meet(spark: SparkSession) -> None:
+    rows = [up(100, "b"), down(100, "b"), up(100, "b", epoch=2), {**down(150, "b"), "registry": "other"}]
+    shuffled = changes_of(spark, rows).orderBy("epoch", "kind")
+    assert picked(broker_sessions(shuffled), "registry", "begin_ms", "ended", "epoch") == [
+        ("other", 150, "clean", 1),
+        ("r", 100, "clean", 1),
+        ("r", 100, "open", 2),
+    ]
+
+
+def test_a_session_is_split_at_midnight_and_counts_only_what_was_missed(spark: SparkSession) -> None:
+    hour_ms = DAY_MS // 24
+    rows = [
+        up(12 * hour_ms, "b"),
+        down(36 * hour_ms, "b"),
+        up(42 * hour_ms, "b", epoch=2),
+        up(12 * hour_ms, "s", broker_id=1),
+        down(18 * hour_ms, "s", "has id 2 now", broker_id=1),
+        kv(48 * hour_ms, "x"),
+    ]
+    days = broker_availability(broker_sessions(changes_of(spark, rows)))
+    assert days.schema.names == list(BROKER_AVAILABILITY.names)
+    # Day 1: 12 of 12 hours. Day 2: 12 hours, then 6 away, then 6. Nobody misses the slave: it has another id.
+    assert picked(days, "broker", "broker_id", "day", "alive_ms", "away_ms", "availability") == [
+        ("b", 0, "1970-01-01", 12 * hour_ms, 0, 1.0),
+        ("b", 0, "1970-01-02", 18 * hour_ms, 6 * hour_ms, 0.75),
+        ("s", 1, "1970-01-01", 6 * hour_ms, 0, 1.0),
+    ]
+    clusters = cluster_availability(days)
+    assert clusters.schema.names == list(CLUSTER_AVAILABILITY.names)
+    assert picked(clusters, "day", "replicas", "alive_ms", "availability", "master_availability") == [
+        ("1970-01-01", 2, 18 * hour_ms, 1.0, 1.0),
+        ("1970-01-02", 1, 18 * hour_ms, 0.75, 0.75),
+    ]
+
+
+def test_failures_are_what_nobody_asked_for(spark: SparkSession) -> None:
+    rows = [
+        up(0, "b"),
+        down(110_000, "b", "expired", lease_ended_ms=100_000),  # alive 100 s, away 50 s
+        up(150_000, "b", epoch=2),
+        down(250_000, "b", "broker gone"),  # alive 100 s, away 10 s
+        up(260_000, "b", epoch=3),
+        down(290_000, "b", "agent stopped"),  # alive 30 s, away 100 s
+        up(390_000, "b", epoch=4),
+        up(490_000, "b", epoch=5),  # alive 100 s, replaced
+        down(590_000, "b", "expired"),  # alive 100 s, away 10 s and not back
+        kv(600_000, "x"),
+    ]
+    sessions = broker_sessions(changes_of(spark, rows))
+    found = broker_reliability(sessions, short_s=60, return_s=20)
+    assert found.schema.names == list(BROKER_RELIABILITY.names)
+    (row,) = found.collect()
+    assert (row.sessions, row.failures, row.stops, row.restarts, row.takeovers) == (5, 3, 1, 1, 0)
+    assert (row.alive_ms, row.away_ms) == (430_000, 170_000)
+    assert row.mtbf_s == pytest.approx(430 / 3)
+    assert row.mttr_s == pytest.approx((50 + 10) / 2)
+    assert row.longest_away_s == 100
+    assert row.availability == pytest.approx(430 / 600)
+    assert row.flaps == 2
+    short = flaps(sessions, short_s=60, return_s=20)
+    assert short.schema.names == list(FLAPS.names)
+    assert picked(short, "begin_ms", "alive_ms", "away_ms", "too_short", "soon_back") == [
+        (150_000, 100_000, 10_000, False, True),
+        (260_000, 30_000, 100_000, True, False),
+    ]
+
+
+HOW = {"expired": "expired", "has id 9 now": "moved"}
+
+
+@dataclass
+class Replica:
+    """One replica, as a loop follows it."""
+
+    since_ms: int
+    owner: tuple[int, str] | None = None
+    begin_ms: int = 0
+    seen: bool = False
+    done: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def end(self, ms: int, how: str) -> None:
+        if self.owner:
+            self.done.append((self.begin_ms, ms, how))
+        self.owner = None
+
+    def down(self, row: Row) -> None:
+        if not self.seen:
+            self.owner, self.begin_ms = (0, ""), self.since_ms
+        self.end(row["ms"], HOW.get(row["reason"], "clean"))
+        self.seen = True
+
+    def up(self, row: Row) -> None:
+        owner = (row["epoch"], row["address"])
+        if self.owner and self.owner[0] != owner[0]:
+            self.end(row["ms"], "replaced" if self.owner[1] == owner[1] else "fenced")
+        if not self.owner:
+            self.begin_ms = row["ms"]
+        self.owner, self.seen = owner, True
+
+
+def followed(rows: list[Row]) -> set[tuple[Any, ...]]:
+    """Return broker, id, begin, end and how it ended of every session, by a loop over the records."""
+    replicas: dict[tuple[str, int], Replica] = {}
+    for row in rows:
+        if row.get("reason") == "forgotten":
+            for (broker, _), one in replicas.items():
+                if broker == row["broker"]:
+                    one.end(row["ms"], "forgotten")
+        elif row["kind"] in ("up", "down"):
+            one = replicas.setdefault((row["broker"], row["broker_id"]), Replica(rows[0]["ms"]))
+            one.up(row) if row["kind"] == "up" else one.down(row)
+    for one in replicas.values():
+        one.end(rows[-1]["ms"], "open")
+    return {(*key, *session) for key, one in replicas.items() for session in one.done}
+
+
+def random_history(seed: int, length: int) -> list[Row]:
+    rng = random.Random(seed)
+    rows, ms = [kv(1, "x")], 1
+    for _ in range(length):
+        ms += rng.choice((0, 1, 1, 5, 1_000))
+        broker, broker_id = rng.choice("abcdefgh"), rng.choice((0, 0, 1))
+        kind = rng.random()
+        if kind < 0.5:
+            epoch, port = rng.randrange(4), rng.randrange(2)
+            rows.append(up(ms, broker, epoch, broker_id=broker_id, address=f"h:{port}"))
+        elif kind < 0.9:
+            reason = rng.choice(("expired", "unregistered", "has id 9 now"))
+            rows.append(down(ms, broker, reason, broker_id=broker_id))
+        elif kind < 0.95:
+            rows.append(forgotten(ms, broker))
+        else:
+            rows.append(topics(ms, broker, added=["t"]))
+    return rows
+
+
+def test_random_histories_come_out_as_a_loop_follows_them(spark: SparkSession) -> None:
+    histories = {f"r{seed}": random_history(seed, 600) for seed in range(4)}
+    rows = [{**row, "registry": name} for name, history in histories.items() for row in history]
+    found = picked(
+        broker_sessions(changes_of(spark, rows)),
+        *("registry", "broker", "broker_id", "begin_ms", "end_ms", "ended"),
+    )
+    wanted = {(name, *one) for name, history in histories.items() for one in followed(history)}
+    # Several sessions in one ms look the same.
+    assert set(found) == wanted

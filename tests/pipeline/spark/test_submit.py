@@ -1,0 +1,69 @@
+"""The pipeline under spark-submit, from the wheel alone: neither driver nor workers have it installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+import pyarrow.dataset as ds
+
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+from tests.fix_spark import need_java
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+NOT_COPIED: Final = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "*.egg-info", "tests", "docs"
+)
+
+
+def zipped_wheel(folder: Path) -> Path:
+    """Build the wheel; Spark puts it on the path of its workers under the name of a zip only."""
+    checkout = folder / "checkout"
+    shutil.copytree(ROOT, checkout, symlinks=True, ignore=NOT_COPIED)
+    build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder)
+    subprocess.run(build, cwd=checkout, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel.rename(folder / "sharedroutes.zip")
+
+
+def bare_python(folder: Path) -> Path:
+    """Return an interpreter with what the package needs, without the package, which is installed in place."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    return python
+
+
+def test_an_ingest_runs_from_the_wheel_that_spark_submit_distributes(tmp_path: Path) -> None:
+    need_java()
+    wheel, python = zipped_wheel(tmp_path), bare_python(tmp_path)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+    }
+    importing = (python, "-c", "import sharedroutes")
+    absent = subprocess.run(importing, env=environment, capture_output=True, check=False)
+    assert b"No module named 'sharedroutes'" in absent.stderr
+    with EmbeddedServer() as server, RouteStore.from_url(server.url) as store:
+        broker = Broker("broker-a", "10.0.0.1:10911", 0, "c1")
+        store.register(broker, {"orders": TopicConfig("orders", 4, 4)})
+        submit = (Path(sysconfig.get_path("scripts"), "spark-submit"), "--master", "local[2]")
+        program = (ROOT / "examples" / "pipeline_submit.py", "ingest", "--once", "--redis", server.url)
+        done = subprocess.run(
+            (*submit, "--py-files", wheel, *program, "--out", tmp_path / "history"),
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = ds.dataset(tmp_path / "history" / "changes", partitioning="hive").to_table(columns=["kind"])
+    assert sorted(found["kind"].to_pylist()) == ["topics", "up"]

@@ -1,0 +1,142 @@
+"""Where an ingest begins, and which checkpoint and output do not belong together."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest.batches import Batches, Stopping
+from sharedroutes.pipeline.ingest.journal import Entry, entry_path
+from sharedroutes.pipeline.ingest.layout import BatchName
+from sharedroutes.pipeline.ingest.starting import Start, begin, positions_in, starting_position
+from tests.pipeline.ingest_disk import Disk
+
+NO_BATCH = cast("DataFrame", None)
+"""Nobody may look at it."""
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "out")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
+
+
+def published(out: str, generation: int, number: int, positions: Mapping[str, str]) -> None:
+    name = BatchName(generation, number)
+    entry = Entry(name=name, positions=positions, newest_ms=1)
+    Disk().write(entry_path(out, name), entry.to_json())
+
+
+def committed(checkpoint: str, number: int) -> None:
+    path = Path(checkpoint, "commits", str(number))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("v1")
+
+
+def test_the_first_run_begins_where_the_configuration_says(out: str, checkpoint: str) -> None:
+    start = begin(Disk(), out, checkpoint)
+    assert start == Start(1, {})
+    assert starting_position(start.positions, ["r"]) is None
+
+
+def test_the_next_run_is_of_the_same_generation(out: str, checkpoint: str) -> None:
+    begin(Disk(), out, checkpoint)
+    committed(checkpoint, 0)
+    published(out, 1, 0, {"r": "5-0"})
+    assert begin(Disk(), out, checkpoint) == Start(1, {})
+
+
+def test_a_checkpoint_that_is_gone_is_begun_anew_after_what_is_published(out: str, checkpoint: str) -> None:
+    published(out, 1, 7, {"r": "5-0"})
+    start = begin(Disk(), out, checkpoint)
+    assert start == Start(2, {"r": "5-0"})
+    assert starting_position(start.positions, ["r", "new"]) == '{"r":"5-0"}'
+    assert starting_position(start.positions, ["new"]) is None
+    # As long as nothing is published, and then: it stays the same one.
+    assert begin(Disk(), out, checkpoint) == start
+    committed(checkpoint, 0)
+    published(out, 2, 0, {"r": "9-0"})
+    assert begin(Disk(), out, checkpoint) == start
+
+
+def test_an_older_checkpoint_that_was_put_back_is_refused(out: str, checkpoint: str) -> None:
+    begin(Disk(), out, checkpoint)
+    published(out, 2, 0, {"r": "9-0"})
+    with pytest.raises(PipelineError, match="is older than what is published: delete it"):
+        begin(Disk(), out, checkpoint)
+
+
+def test_a_checkpoint_without_its_output_is_refused(out: str, checkpoint: str) -> None:
+    begin(Disk(), out, checkpoint)
+    committed(checkpoint, 0)
+    with pytest.raises(PipelineError, match="whose output is gone, or is another one"):
+        begin(Disk(), out, checkpoint)
+
+
+def test_a_folder_of_something_else_is_no_checkpoint(out: str, checkpoint: str) -> None:
+    committed(checkpoint, 0)
+    with pytest.raises(PipelineError, match="something else than a checkpoint of an ingest"):
+        begin(Disk(), out, checkpoint)
+
+
+def test_an_output_whose_journal_is_gone_is_refused(out: str, checkpoint: str) -> None:
+    Path(out, "changes", "day=2026-11-21").mkdir(parents=True)
+    with pytest.raises(PipelineError, match="which says how far they go, is gone"):
+        begin(Disk(), out, checkpoint)
+
+
+def test_a_mark_that_makes_no_sense_is_named(out: str, checkpoint: str) -> None:
+    begin(Disk(), out, checkpoint)
+    Path(checkpoint, "_sharedroutes.json").write_text("[]")
+    with pytest.raises(PipelineError, match="is no mark of an ingest"):
+        begin(Disk(), out, checkpoint)
+
+
+def test_a_start_that_was_killed_before_its_mark_is_no_start(out: str, checkpoint: str) -> None:
+    with pytest.raises(BaseException):  # noqa: B017, PT011 - the process is gone
+        begin(Disk(2), out, checkpoint)
+    shutil.rmtree(checkpoint)
+    assert begin(Disk(), out, checkpoint).generation == 1
+
+
+def test_what_spark_notes_of_a_batch_tells_the_positions() -> None:
+    text = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"north":"5-0","south":"7-1"}'
+    assert positions_in(text) == {"north": "5-0", "south": "7-1"}
+    with pytest.raises(PipelineError, match="which is none"):
+        positions_in("v1\n{}\n-")
+
+
+class TestBatches:
+    def batches(self, out: str, positions: Mapping[str, str]) -> tuple[Batches, list[Any]]:
+        done: list[Any] = []
+        return Batches(Disk(), out, 1, lambda _: positions, done.append), done
+
+    def test_a_batch_that_was_published_is_not_written_again(self, out: str) -> None:
+        published(out, 1, 3, {"r": "5-0"})
+        batches, done = self.batches(out, {"r": "5-0"})
+        batches(NO_BATCH, 3)
+        assert done == []
+
+    @pytest.mark.parametrize("number", [2, 3])
+    def test_another_batch_with_the_name_of_a_published_one_is_refused(self, out: str, number: int) -> None:
+        published(out, 1, 3, {"r": "5-0"})
+        batches, _ = self.batches(out, {"r": "6-0"})
+        with pytest.raises(PipelineError, match="an older checkpoint was put back"):
+            batches(NO_BATCH, number)
+
+    def test_who_is_to_stop_takes_no_more_batches(self, out: str) -> None:
+        batches, done = self.batches(out, {"r": "5-0"})
+        batches.stop(1)
+        with pytest.raises(Stopping):
+            batches(NO_BATCH, 0)
+        assert done == []

@@ -1,0 +1,245 @@
+"""docs/pipeline.md says what the pipeline has: schemas, answers, options and settings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+import re
+from dataclasses import MISSING, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+
+from sharedroutes import pipeline as package
+from sharedroutes.cli.pipeline.group import pipeline
+from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.pipeline import PipelineError, SessionConfig, answers, errors
+from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig
+from sharedroutes.pipeline.load import Form
+from sharedroutes.pipeline.report import ANSWERS
+from sharedroutes.pipeline.simulate import (
+    SYSTEMS,
+    ClientFaults,
+    FaultModel,
+    FleetConfig,
+    Happening,
+    NameServers,
+    SharedRoutes,
+    Traffic,
+)
+from sharedroutes.pipeline.sources import registries, samples
+from sharedroutes.pipeline.sources.changes_settings import MEANINGS
+from sharedroutes.pipeline.sources.routes import READ_OPTIONS, WRITE_OPTIONS
+from sharedroutes.pipeline.tables import Table
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+CLIENT: Final = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+SPARK: Final = ("--conf", "--driver-memory", "--master")
+PAGE_STEP: Final = 1
+"""What a report tells of besides answers."""
+
+
+def modules(of: Any) -> list[Any]:
+    found = pkgutil.walk_packages(of.__path__, f"{of.__name__}.")
+    return [import_module(module.name) for module in found]
+
+
+def tables_of(of: Any) -> dict[str, Table]:
+    found = [value for module in modules(of) for value in vars(module).values() if isinstance(value, Table)]
+    return {table.name: table for table in found}
+
+
+TABLES: Final = tables_of(package)
+ANSWERED: Final = tables_of(answers)
+FUNCTIONS: Final = {
+    f"answers.{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in modules(answers)
+    for name in getattr(module, "__all__", ())
+    if inspect.isfunction(value := getattr(module, name)) and value.__module__ == module.__name__
+}
+INNER: Final = {"ends", "frames", "holdings", "intervals", "replay"}
+"""Modules that the answers share, and that nobody else needs."""
+
+OF_LADDERS: Final = {
+    f"answers.ladder.{name}" for name in ("decisions", "isolations", "recommend", "scores", "steps")
+}
+"""The parts of ladder_answer."""
+
+
+def section(heading: str, page: str = PAGE) -> str:
+    _, found, after = page.partition(f"# {heading}\n")
+    assert found, f"there is no heading {heading!r}"
+    return re.split(r"^#+ ", after, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(text: str, head: str) -> list[list[str]]:
+    """Return the cells of the only table with that head."""
+    (table,) = re.findall(rf"^{re.escape(head)}\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in table.splitlines()]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def options_in(heading: str, head: str = "| option | default | meaning |") -> dict[str, str]:
+    """Return the options under a heading, with their defaults."""
+    found = rows(section(heading), head)
+    assert all(row[-1] for row in found)
+    return {name: row[-2].strip("`") for row in found for name in names(row[0])}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_schema_is_in_the_page_as_it_is_in_the_code(name: str) -> None:
+    pattern = rf"^`{name}`(?: \([^)]*\))?: (.*)\.\n\n((?:\|.*\n)+)"
+    ((meaning, text),) = re.findall(pattern, PAGE, re.MULTILINE)
+    assert meaning == TABLES[name].meaning
+    written = rows(text, "| column | type | meaning |")
+    expected = [[f"`{one.name}`", f"`{one.type}`", one.meaning] for one in TABLES[name].columns]
+    assert written == expected
+
+
+def test_the_tables_of_a_report_are_those_of_the_answers() -> None:
+    written = {names(row[0])[0]: row[2] for row in rows(PAGE, "| table | needs | what a row is |")}
+    assert written == {name: table.meaning for name, table in ANSWERED.items()}
+    assert len(written) + PAGE_STEP == ANSWERS
+
+
+def test_every_answer_is_in_the_page_with_its_arguments() -> None:
+    written = {
+        name: re.sub(r"=(?:\([^)]*\)|\w+\(\)|[\w.]+)", "", arguments)
+        for name, arguments in re.findall(r"`(answers\.\w+\.\w+)\(((?:[^()`]|\([^()]*\))*)\)`", PAGE)
+    }
+    wanted = {name for name in FUNCTIONS if name.split(".")[1] not in INNER} - OF_LADDERS
+    assert set(written) >= wanted
+    for name, arguments in written.items():
+        parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+        first = next((one.name for one in parameters if one.kind is one.KEYWORD_ONLY), None)
+        expected = [text for one in parameters for text in (*["*"] * (one.name == first), one.name)]
+        assert arguments.split(", ") == expected, name
+
+
+@pytest.mark.parametrize("name", sorted(pipeline.commands))
+def test_every_option_of_a_command_is_in_its_table(name: str) -> None:
+    options = [one for one in pipeline.commands[name].params if isinstance(one, click.Option)]
+    written = options_in(f"`pipeline {name}`")
+    assert set(written) | {*SPARK} == {flag for one in options for flag in one.opts}
+    for option in options:
+        if option.opts[0] not in SPARK:
+            default = option.default if isinstance(option.default, str | int | float) else ""
+            expected = "required" if option.required else "" if option.is_flag else str(default)
+            assert written[option.opts[0]] == expected, option.opts[0]
+
+
+def test_every_command_has_the_options_of_spark() -> None:
+    written = options_in("Where Spark runs")
+    assert sorted(written) == [*SPARK]
+    for name, command in pipeline.commands.items():
+        of_spark = [one for one in command.params if one.opts[0] in SPARK]
+        assert sorted(one.opts[0] for one in of_spark) == [*SPARK], name
+
+
+@pytest.mark.parametrize(
+    ("heading", "head", "expected"),
+    [
+        ("Which registries", "| option | default | meaning |", registries.OPTIONS),
+        ("`route_changes`: the change stream", "| option | default | meaning |", MEANINGS),
+        ("`routes`: the table as it is now", "| option | default | meaning |", READ_OPTIONS),
+        ("`routes` as a sink, and `load`", "| option | `Rules` | default | meaning |", WRITE_OPTIONS),
+        ("`send_samples`: what clients recorded", "| option | default | meaning |", samples.OPTIONS),
+    ],
+)
+def test_every_option_of_a_source_is_in_its_table(heading: str, head: str, expected: Any) -> None:
+    common = () if heading == "Which registries" else registries.OPTIONS
+    assert list(options_in(heading, head)) == [name for name in expected if name not in common]
+
+
+def test_every_form_of_a_load_is_in_its_table() -> None:
+    found = rows(section("Forms that `read_configs` reads"), "| form | by suffix | what it is |")
+    assert [names(row[0])[0] for row in found] == [*Form]
+
+
+def test_every_error_of_the_pipeline_is_named() -> None:
+    told = section("Bad input and faults")
+    known = {one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, PipelineError)}
+    assert {kind.__name__ for kind in known} <= set(names(told))
+
+
+def default_of(kind: Any, name: str) -> Any:
+    (found,) = [one for one in fields(kind) if one.name == name]
+    if found.default is not MISSING:
+        return found.default
+    return None if found.default_factory is MISSING else found.default_factory()
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [("On a cluster", SessionConfig), ("Options of the ingest", IngestConfig), ("Compaction", CompactConfig)],
+)
+def test_every_setting_of_a_job_is_in_its_table(heading: str, kind: Any) -> None:
+    found = rows(section(heading), f"| `{kind.__name__}` | default | meaning |")
+    assert [name for row in found for name in names(row[0])] == [one.name for one in fields(kind)]
+    assert all(row[2] for row in found)
+
+
+@pytest.mark.parametrize(
+    "kind", [FleetConfig, Traffic, FaultModel, Happening, NameServers, SharedRoutes, ClientFaults]
+)
+def test_every_setting_of_the_simulator_is_in_its_table(kind: Any) -> None:
+    _, _, text = section("Settings").partition(f"\n`{kind.__name__}`: ")
+    found = rows(text.partition("\n\n`")[0] + "\n", "| setting | default | meaning |")
+    assert [names(row[0])[0] for row in found] == [one.name for one in fields(kind)]
+    for setting, default, meaning in found:
+        assert meaning
+        (name,) = names(setting)
+        value = default_of(kind, name)
+        if isinstance(value, bool):
+            assert names(default) == [str(value).lower()]
+        elif isinstance(value, int | float | str):
+            assert ast.literal_eval(names(default)[0]) == value, name
+
+
+def test_every_system_that_is_compared_is_in_its_table() -> None:
+    assert [row[0] for row in rows(section("Settings"), "| name | what it is |")] == [
+        system.name for system in SYSTEMS
+    ]
+
+
+def test_every_setting_of_the_recorder_is_in_the_page_of_the_client() -> None:
+    found = rows(section("Samples of attempts", CLIENT), "| setting | default | meaning |")
+    assert [names(row[0])[0] for row in found] == list(inspect.signature(SampleRecorder).parameters)
+
+
+SNIPPETS: Final = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_what_a_snippet_imports_is_there(snippet: str) -> None:
+    for node in ast.walk(ast.parse(snippet)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            module = import_module(node.module)
+            assert [one.name for one in node.names if not hasattr(module, one.name)] == []
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in headings}
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        path, _, anchor = target.partition("#")
+        page = ROOT / "docs" / (path or "pipeline.md")
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), target
+
+
+def test_no_two_headings_have_the_same_anchor() -> None:
+    outside = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
+    assert len(re.findall(r"^#+ ", outside, re.MULTILINE)) == len(anchors(ROOT / "docs" / "pipeline.md"))
