@@ -22,6 +22,7 @@ from ..registry import (
     TopicKind,
     TopicRoute,
 )
+from .registry_options import registry_options
 
 __all__ = ["brokers", "print_json", "print_table", "routes", "topics", "with_store"]
 
@@ -34,24 +35,7 @@ _PIPE_COLUMNS: Final = 1_000
 def with_store(command: Callable[Concatenate[RouteStore, str, P], None]) -> Callable[..., None]:
     """Give a command the options that say which registry to read and how to print it."""
 
-    @click.option(
-        "--redis",
-        "redis_url",
-        metavar="URL",
-        default="redis://127.0.0.1:6379/0",
-        envvar="SHAREDROUTES_REDIS_URL",
-        show_envvar=True,
-        show_default=True,
-        help="The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://.",
-    )
-    @click.option(
-        "--namespace",
-        default="sharedroutes",
-        envvar="SHAREDROUTES_NAMESPACE",
-        show_envvar=True,
-        show_default=True,
-        help="The registry in the store.",
-    )
+    @registry_options
     @click.option(
         "--output",
         type=click.Choice(["table", "json"]),

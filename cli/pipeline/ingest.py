@@ -9,7 +9,8 @@ from ...pipeline.ingest import CompactConfig, DayCompacted, IngestConfig, Ingest
 from ...pipeline.ingest import compact as compact_days
 from ...pipeline.ingest import ingest as ingest_changes
 from ...registry import RegistryConfig
-from .spark import registry_options, say, stopping, with_spark
+from ..registry_options import registry_options
+from .spark import say, stopping, with_spark
 
 __all__ = ["compact", "ingest"]
 

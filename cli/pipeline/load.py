@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from ...pipeline.load import Form, LoadSummary, Rules, Source, Target, read_configs
 from ...pipeline.load import load as load_configs
-from .spark import registry_options, say, with_spark
+from ..registry_options import registry_options
+from .spark import say, with_spark
 
 __all__ = ["load"]
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Concatenate, Final, ParamSpec
 
 import click
 from pyspark.errors import PySparkException
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from ...pipeline import PipelineError, SessionConfig, session
 from ...pipeline.errors import BadOption
 
-__all__ = ["registry_options", "say", "stopping", "with_spark"]
+__all__ = ["say", "stopping", "with_spark"]
 
 P = ParamSpec("P")
 
@@ -88,32 +88,6 @@ def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--conf")
         found[name] = value
     return found
-
-
-def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which registry it is about."""
-    for option in (
-        click.option(
-            "--namespace",
-            default="sharedroutes",
-            envvar="SHAREDROUTES_NAMESPACE",
-            show_envvar=True,
-            show_default=True,
-            help="The registry in the store.",
-        ),
-        click.option(
-            "--redis",
-            "redis_url",
-            metavar="URL",
-            default="redis://127.0.0.1:6379/0",
-            envvar="SHAREDROUTES_REDIS_URL",
-            show_envvar=True,
-            show_default=True,
-            help="The shared store.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def say(text: str) -> None:

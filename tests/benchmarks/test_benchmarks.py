@@ -22,6 +22,7 @@ from benchmarks import (
     refresh,
     register,
     rejoin,
+    samples,
     scale,
     select,
     storm,
@@ -96,6 +97,7 @@ CASES = (
         ),
         6,
     ),
+    Case("samples", lambda: samples.run(samples.Size(rounds=1, attempts=200, brokers=2)), 1),
     Case(
         "refresh",
         lambda: refresh.run(
