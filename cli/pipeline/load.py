@@ -17,7 +17,11 @@ _SHOWN = 50
 
 @click.command()
 @click.argument("path")
-@click.option("--form", type=click.Choice([*Form]), help="What PATH holds.  [default: by its suffix]")
+@click.option(
+    "--form",
+    type=click.Choice([form.value for form in Form]),
+    help="What PATH holds.  [default: by its suffix]",
+)
 @click.option("--broker", default="", help="With topics-json: the broker of all files.")
 @click.option("--topic", default="", help="With topic-route: the topic of all files.")
 @click.option("--cluster", default="", help="Of brokers for which nothing else says it.")

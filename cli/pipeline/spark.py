@@ -12,11 +12,14 @@ from types import FrameType
 from typing import Concatenate, Final, ParamSpec
 
 import click
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...pipeline import PipelineError, SessionConfig, session
 from ...pipeline.errors import BadOption
+from ...pipeline.ingest.failing import failure
+from ...registry import RegistryError
 
 __all__ = ["say", "stopping", "with_spark"]
 
@@ -76,8 +79,10 @@ def _spark(config: SessionConfig) -> Iterator[SparkSession]:
         raise click.UsageError(str(error)) from error
     except PipelineError as error:
         raise click.ClickException(str(error)) from error
-    except PySparkException as error:
-        raise click.ClickException(f"Spark: {str(error).splitlines()[0]}") from error
+    except (PySparkException, Py4JError) as error:
+        raise click.ClickException(str(failure(error, "Spark"))) from error
+    except (RegistryError, OSError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _parsed(settings: tuple[str, ...]) -> dict[str, str]:

@@ -147,7 +147,7 @@ def detection(
     is_record = F.col("fault_ms").isNull() & F.col("heartbeat_to_ms").isNull()
     found = unwanted_ends(sessions, faults).withColumns(
         {
-            "lease_after_ms": F.col("lease_ended_ms") - since,
+            "lease_after_ms": F.when(~is_record, F.col("lease_ended_ms") - since),
             "told_after_ms": F.when(~is_record, F.col("told_ms") - since),
             "told_late_ms": F.col("told_ms") - F.col("lease_ended_ms"),
             **_of_rocketmq(name_server),

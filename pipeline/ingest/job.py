@@ -179,7 +179,7 @@ class _Job:
         if now_s - self._looked_s >= every_s:
             self._looked_s = now_s
             self._headroom = self._watch.look(self.summary.positions)
-            if self._headroom:
+            if len(self._headroom) == len(self._config.sources()):  # one that is away holds up all of them
                 self._away_since_s = None
 
     def _reported(self, wait_s: float = 0.001) -> bool:

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..answers.frames import covered
 from ..schemas import GAP
-from ..tables import Table
 from .facts import Overview, facts, warnings
+from .found import Found
 from .gathering import History, answers
 from .page import Page, render, time_text
 from .sections import sections
 from .writing import write_table
 
-__all__ = ["ANSWERS", "Found", "write_report"]
+__all__ = ["ANSWERS", "write_report"]
 
 PAGE: Final = "report.html"
 TABLES: Final = "tables"
 ANSWERS: Final = 24
 """So many steps there are with samples and routes: an answer each, and the page."""
 
-_KEPT_ROWS: Final = 5_000
-"""Of each answer, for plots and for the first lines of tables."""
+_MOST: Final = 1_000
+"""So many gaps and faults are shown."""
 
 OnAnswer = Callable[[str], object]
 """Is told the name of each answer before it is worked out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The first rows of an answer, and how many there are."""
-
-    table: Table
-    rows: Sequence[Mapping[str, Any]] = field(repr=False)
-    total: int
 
 
 def write_report(
@@ -56,7 +45,7 @@ def write_report(
         on_answer(table.name)
         content = frame.toArrow()
         write_table(content, out / TABLES, table.name)
-        found[table.name] = _first(table, content)
+        found[table.name] = Found(content)
     on_answer("page")
     overview = _overview(history)
     page = Page(
@@ -72,10 +61,6 @@ def write_report(
     return partly.replace(path)
 
 
-def _first(table: Table, content: pa.Table) -> Found:
-    return Found(table, content.slice(0, _KEPT_ROWS).to_pylist(), content.num_rows)
-
-
 def _overview(history: History) -> Overview:
     spans = covered(history.changes, history.until_ms).agg(
         F.min("since_ms").alias("begin_ms"),
@@ -83,18 +68,28 @@ def _overview(history: History) -> Overview:
         F.sort_array(F.collect_set("registry")).alias("registries"),
     )
     span = spans.first()
-    gaps = history.changes.where(F.col("kind") == GAP).orderBy("registry", "ms", "seq").limit(_KEPT_ROWS)
+    until_ms = (span and span["end_ms"]) or 0
+    gaps = history.changes.where((F.col("kind") == GAP) & (F.col("ms") <= until_ms))
     return Overview(
         begin_ms=(span and span["begin_ms"]) or 0,
-        end_ms=(span and span["end_ms"]) or 0,
+        end_ms=until_ms,
         registries=tuple((span and span["registries"]) or ()),
-        gaps=tuple((row["registry"], row["ms"], row["reason"]) for row in gaps.collect()),
-        quarantined=history.quarantine.count() if history.quarantine is not None else 0,
-        marks=tuple(_marks(history.faults)),
+        gaps=tuple(
+            (row["registry"], row["ms"], row["reason"])
+            for row in gaps.orderBy("registry", "ms", "seq").limit(_MOST).collect()
+        ),
+        quarantined=_until(history.quarantine, "ms", until_ms).count()
+        if history.quarantine is not None
+        else 0,
+        marks=tuple(_marks(history.faults, until_ms)),
     )
 
 
-def _marks(faults: DataFrame | None) -> Iterator[tuple[str, int, str]]:
+def _marks(faults: DataFrame | None, until_ms: int) -> Iterator[tuple[str, str, int, str]]:
     if faults is not None:
-        for row in faults.orderBy("at_ms").limit(_KEPT_ROWS).collect():
-            yield row["broker"] or "", row["at_ms"], row["what"]
+        for row in _until(faults, "at_ms", until_ms).orderBy("at_ms").limit(_MOST).collect():
+            yield row["registry"] or "", row["broker"] or "", row["at_ms"], row["what"]
+
+
+def _until(rows: DataFrame, column: str, until_ms: int) -> DataFrame:
+    return rows.where(F.col(column) <= until_ms)

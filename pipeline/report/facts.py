@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from ..answers.churn import CHURN
 from ..answers.detection import DETECTION_SUMMARY
 from ..answers.uptime import BROKER_RELIABILITY
+from .found import Found
 from .page import Fact, time_text
 
-__all__ = ["Answered", "Overview", "facts", "warnings"]
-
-
-class Answered(Protocol):
-    """The first rows of an answer, and how many there are."""
-
-    @property
-    def rows(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102
-    @property
-    def total(self) -> int: ...  # noqa: D102
+__all__ = ["Overview", "facts", "warnings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +27,13 @@ class Overview:
     quarantined: int = 0
     """Records that could not be read."""
 
-    marks: tuple[tuple[str, int, str], ...] = ()
-    """Broker ('' = the store), when, and what somebody did to it on purpose."""
+    marks: tuple[tuple[str, str, int, str], ...] = ()
+    """Registry, broker ('' = the store), when, and what somebody did to it on purpose."""
+
+    @property
+    def several(self) -> bool:
+        """Whether rows have to say which registry they are about."""
+        return len(self.registries) > 1
 
 
 def warnings(overview: Overview) -> list[str]:
@@ -51,28 +47,28 @@ def warnings(overview: Overview) -> list[str]:
     return found
 
 
-def facts(overview: Overview, found: Mapping[str, Answered]) -> list[Fact]:
+def facts(overview: Overview, found: Mapping[str, Found]) -> list[Fact]:
     """Return the facts, of those answers that there are."""
     return [
         Fact("registries", ", ".join(overview.registries) or "none"),
-        Fact("changes", f"{sum(row['changes'] for row in found[CHURN.name].rows):,}"),
-        *_of_brokers(found[BROKER_RELIABILITY.name].rows),
-        *_of_detection(found[DETECTION_SUMMARY.name].rows),
+        Fact("changes", f"{found[CHURN.name].sum('changes'):,}"),
+        *_of_brokers(found[BROKER_RELIABILITY.name]),
+        *_of_detection(found[DETECTION_SUMMARY.name], several=overview.several),
     ]
 
 
-def _of_brokers(reliability: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
-    alive_ms = sum(row["alive_ms"] for row in reliability)
-    all_ms = alive_ms + sum(row["away_ms"] for row in reliability)
-    yield Fact("replicas of brokers", f"{len(reliability):,}")
-    yield Fact("failures", f"{sum(row['failures'] for row in reliability):,}")
+def _of_brokers(reliability: Found) -> Iterator[Fact]:
+    alive_ms = reliability.sum("alive_ms")
+    all_ms = alive_ms + reliability.sum("away_ms")
+    yield Fact("replicas of brokers", f"{reliability.total:,}")
+    yield Fact("failures", f"{reliability.sum('failures'):,}")
     yield Fact("alive", f"{100 * alive_ms / all_ms:.3f} % of the time" if all_ms else "unknown")
 
 
-def _of_detection(summary: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
+def _of_detection(summary: Found, *, several: bool) -> Iterator[Fact]:
     """Yield how long it took until an end was told, and what RocketMQ would have taken."""
     names = {"told": "end told, p50", "rocketmq told": "by RocketMQ's name server, p50 (computed)"}
-    for row in summary:
+    for row in summary.rows:
         name = names.get(row["stage"])
         if name is not None and row["p50_ms"] is not None:
-            yield Fact(name, f"{row['p50_ms'] / 1000:.2f} s")
+            yield Fact(f"{row['registry']}: {name}" if several else name, f"{row['p50_ms'] / 1000:.2f} s")

@@ -111,7 +111,7 @@ def _text(value: Any) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+            return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
         case list():
             more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
             return ", ".join(map(str, value[:_LISTED])) + more

@@ -7,12 +7,14 @@ from typing import Any, Final, NamedTuple
 
 from ..answers import availability, churn, detection, ladder, latency, placement, sessions, uptime
 from ..tables import Table
-from .facts import Answered, Overview
+from .facts import Overview
 from .figures import Alive, Mark, Span, availability_map, broker_timeline, detection_curves, ladders
+from .found import Found
 from .page import Grid, Plot, Section, grid
 
 __all__ = ["sections"]
 
+_REPLICA: Final = ("registry", "broker", "broker_id")
 _BROKERS: Final = 40
 """So many replicas are drawn, those that were away longest first."""
 
@@ -120,13 +122,15 @@ _PARTS: Final = (
 )
 
 
-def sections(overview: Overview, found: Mapping[str, Answered]) -> list[Section]:
+def sections(overview: Overview, found: Mapping[str, Found]) -> list[Section]:
     """Return the parts of the page whose answers are there."""
     plots = {"brokers": _of_brokers, "detection": _of_detection, "sends": _of_ladders}
     made = []
     for part in _PARTS:
         grids = [
-            _shown(found[table.name], table, names) for table, names in part.grids if table.name in found
+            _shown(found[table.name], table, names, several=overview.several)
+            for table, names in part.grids
+            if table.name in found
         ]
         if grids:
             draw = plots.get(part.anchor)
@@ -135,25 +139,31 @@ def sections(overview: Overview, found: Mapping[str, Answered]) -> list[Section]
     return made
 
 
-def _shown(answer: Answered, table: Table, names: Sequence[str]) -> Grid:
-    columns = tuple(column for column in table.columns if column.name in names)
+def _shown(answer: Found, table: Table, names: Sequence[str], *, several: bool) -> Grid:
+    shown = {*names, "registry"} if several else {*names}
+    columns = tuple(column for column in table.columns if column.name in shown)
     rows = [[row[column.name] for column in columns] for row in answer.rows]
     return grid(Table(table.name, table.meaning, columns), rows, answer.total)
 
 
-def _of_brokers(overview: Overview, found: Mapping[str, Answered]) -> Iterator[Plot]:
-    longest_away = sorted(found[uptime.BROKER_RELIABILITY.name].rows, key=lambda row: -row["away_ms"])
-    drawn = {(row["registry"], row["broker"], row["broker_id"]) for row in longest_away[:_BROKERS]}
-    several = len(overview.registries) > 1
+def _of_brokers(overview: Overview, found: Mapping[str, Found]) -> Iterator[Plot]:
+    reliability, several = found[uptime.BROKER_RELIABILITY.name], overview.several
+    keys = [tuple(row[name] for name in _REPLICA) for row in reliability.most("away_ms", _BROKERS)]
     alive = [
         Alive(_name(row, several=several), row["begin_ms"], row["end_ms"], row["ended"])
-        for row in found[sessions.BROKER_SESSIONS.name].rows
-        if (row["registry"], row["broker"], row["broker_id"]) in drawn
+        for row in found[sessions.BROKER_SESSIONS.name].of(_REPLICA, keys)
     ]
     span = Span(overview.begin_ms, overview.end_ms)
-    marks = [Mark(f"{broker}:0" if broker else "", at_ms, what) for broker, at_ms, what in overview.marks]
+    marks = [
+        Mark(
+            _name(dict(zip(_REPLICA, (registry, broker, 0), strict=True)), several=several) if broker else "",
+            at,
+            what,
+        )
+        for registry, broker, at, what in overview.marks
+    ]
     which = (
-        "" if len(longest_away) <= _BROKERS else f" ({_BROKERS} of {len(longest_away)}: those away longest)"
+        f" ({_BROKERS} of {reliability.total}: those away longest)" if reliability.total > _BROKERS else ""
     )
     yield Plot(broker_timeline(alive, marks, span), f"Replicas of brokers and when they were alive{which}")
     yield Plot(availability_map(alive, span), f"Share of the time in which they were alive{which}")
@@ -173,7 +183,7 @@ _CURVES: Final = {
 }
 
 
-def _of_detection(_: Overview, found: Mapping[str, Answered]) -> Iterator[Plot]:
+def _of_detection(_: Overview, found: Mapping[str, Found]) -> Iterator[Plot]:
     rows = found[detection.DETECTION.name].rows
     delays_s = {
         name: [row[column] / 1000 for row in rows if row[column] is not None]
@@ -185,7 +195,7 @@ def _of_detection(_: Overview, found: Mapping[str, Answered]) -> Iterator[Plot]:
         )
 
 
-def _of_ladders(_: Overview, found: Mapping[str, Answered]) -> Iterator[Plot]:
+def _of_ladders(_: Overview, found: Mapping[str, Found]) -> Iterator[Plot]:
     steps: dict[str, list[tuple[float, float]]] = {}
     for row in found[ladder.LADDER_STEPS.name].rows:
         steps.setdefault(row["ladder"], []).append((row["latency_ms"], row["isolation_ms"]))

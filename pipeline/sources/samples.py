@@ -75,8 +75,9 @@ class Settings:
         path = Path(self.path)
         if path.is_file():
             return [path]
-        # A pattern can be an absolute one, which Path.glob does not take.
-        found = path.rglob("*") if path.is_dir() else map(Path, glob.iglob(self.path, recursive=True))  # noqa: PTH207
+        # A pattern can be an absolute one, which Path.glob does not take; it can match folders, too.
+        matches = [path] if path.is_dir() else [*map(Path, glob.iglob(self.path, recursive=True))]  # noqa: PTH207
+        found = {file for match in matches for file in (match.rglob("*") if match.is_dir() else (match,))}
         return sorted(
             file
             for file in found
