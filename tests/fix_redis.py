@@ -171,7 +171,7 @@ def _pattern(key: str) -> re.Pattern[str]:
     text = re.escape(key)
     for placeholder, pattern in _PLACEHOLDERS.items():
         text = text.replace(re.escape(placeholder), pattern)
-    return re.compile(text)
+    return re.compile(text, re.DOTALL)  # a name may hold line feeds
 
 
 KINDS: Final = _key_kinds()

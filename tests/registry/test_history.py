@@ -103,12 +103,13 @@ async def test_a_stream_that_is_not_there_has_no_bounds(store: Store) -> None:
 async def test_the_bounds_tell_what_is_there_and_what_was(
     store: Store, stream: list[str], admin: redis.Redis
 ) -> None:
+    written = None if str(admin.info("server")["redis_version"]).startswith("6.") else 10
     admin.xtrim(KEY, maxlen=6, approximate=False)
     found = await store.history_bounds()
     assert (found.first_id, found.last_id, found.last_generated_id) == ("5-0", "10-0", "10-0")
-    assert (found.entries, found.written) == (6, 10)
+    assert (found.entries, found.written) == (6, written)
     admin.xtrim(KEY, maxlen=0, approximate=False)
-    assert await store.history_bounds() == HistoryBounds(last_generated_id="10-0", entries=0, written=10)
+    assert await store.history_bounds() == HistoryBounds(last_generated_id="10-0", entries=0, written=written)
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

@@ -51,3 +51,8 @@ def test_a_key_of_no_known_kind_type_or_lifetime_is_an_offence(
     assert sentence.startswith(f"{key}: ")
     foreign_keys.append(key)
     assert offences(admin, foreign_keys) == []
+
+
+def test_a_name_may_hold_a_line_feed(admin: redis.Redis) -> None:
+    admin.hset("{sharedroutes}:kv:\nnamespace", "key", "value")
+    assert offences(admin) == []
