@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ class Found:
         """How many rows there are."""
         return int(self._content.num_rows)
 
-    @property
+    @cached_property
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """The first 5,000 rows."""
         return _rows(self._content)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ...registry import MASTER_ID
 from ..answers import availability, churn, detection, ladder, latency, placement, sessions, uptime
 from ..tables import Table
 from .facts import Overview
@@ -150,17 +151,18 @@ def _of_brokers(overview: Overview, found: Mapping[str, Found]) -> Iterator[Plot
     reliability, several = found[uptime.BROKER_RELIABILITY.name], overview.several
     keys = [tuple(row[name] for name in _REPLICA) for row in reliability.most("away_ms", _BROKERS)]
     alive = [
-        Alive(_name(row, several=several), row["begin_ms"], row["end_ms"], row["ended"])
+        Alive(
+            _name(*(row[name] for name in _REPLICA), several=several),
+            row["begin_ms"],
+            row["end_ms"],
+            row["ended"],
+        )
         for row in found[sessions.BROKER_SESSIONS.name].of(_REPLICA, keys)
     ]
     span = Span(overview.begin_ms, overview.end_ms)
     marks = [
-        Mark(
-            _name(dict(zip(_REPLICA, (registry, broker, 0), strict=True)), several=several) if broker else "",
-            at,
-            what,
-        )
-        for registry, broker, at, what in overview.marks
+        Mark(_name(registry, broker, MASTER_ID, several=several) if broker else "", at_ms, what)
+        for registry, broker, at_ms, what in overview.marks
     ]
     which = (
         f" ({_BROKERS} of {reliability.total}: those away longest)" if reliability.total > _BROKERS else ""
@@ -169,9 +171,8 @@ def _of_brokers(overview: Overview, found: Mapping[str, Found]) -> Iterator[Plot
     yield Plot(availability_map(alive, span), f"Share of the time in which they were alive{which}")
 
 
-def _name(row: Mapping[str, Any], *, several: bool) -> str:
-    name = f"{row['broker']}:{row['broker_id']}"
-    return f"{row['registry']} {name}" if several else name
+def _name(registry: str, broker: str, broker_id: int, *, several: bool) -> str:
+    return f"{registry} {broker}:{broker_id}" if several else f"{broker}:{broker_id}"
 
 
 _CURVES: Final = {

@@ -48,8 +48,7 @@ def test_an_agent_with_10_000_topics_stays_small(tmp_path: Path, own_server: Emb
         assert _at_rest_mb(first, settings) < MOST_MB
         first.kill()
         second = host.start_agent()  # finds the table in the store
-        while not second.times_said("registered: "):
-            time.sleep(_POLL_S)
+        wait_until(lambda: second.times_said("registered: "), timeout_s=60, description="registered again")
         assert _at_rest_mb(second, settings) < MOST_MB
 
 
