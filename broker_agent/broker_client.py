@@ -111,16 +111,16 @@ class BrokerClient:
         Raises BrokerTimeout without an answer within `deadline_s` seconds, BrokerUnreachable when the
         connection has ended, and FrameError for a request that no frame can carry.
         """
-        self._opaque = self._opaque + 1 & _MAX_OPAQUE
+        self._opaque = opaque = self._opaque + 1 & _MAX_OPAQUE
         name = _name(command.code)
-        answer = self._link.ask(replace(command, opaque=self._opaque), name)
+        answer = self._link.ask(replace(command, opaque=opaque), name)
         try:
             async with asyncio.timeout(deadline_s):
                 return await answer
         except TimeoutError:
             raise BrokerTimeout(f"{self.address}: no answer to {name} within {deadline_s} s") from None
         finally:
-            self._link.forget(self._opaque, answer)
+            self._link.forget(opaque, answer)
 
     async def call(self, command: RemotingCommand, *, deadline_s: float) -> RemotingCommand:
         """Return the answer as `invoke` does; raises BrokerRefused too, for another code than SUCCESS."""

@@ -92,6 +92,17 @@ async def test_answers_out_of_order_reach_those_who_asked() -> None:
         assert [(await answer).code for answer in answers] == [101, 102, 103]
 
 
+async def test_an_answer_leaves_those_who_asked_later_waiting_for_theirs() -> None:
+    async with facing() as (client, peer):
+        first, later = ask(client, 11, 12)
+        whole = sum(len(encode(request(code, opaque=1))) for code in (11, 12))
+        await await_until(lambda: len(peer.received) == whole, description="two requests")
+        peer.answer(encode(response_to(request(0, opaque=1), 101)))
+        assert (await first).code == 101
+        peer.answer(encode(response_to(request(0, opaque=2), 102)))
+        assert (await later).code == 102
+
+
 async def test_what_nobody_asked_for_is_ignored() -> None:
     async with facing() as (client, peer):
         peer.answer(encode(response_to(request(0, opaque=77), 5)), encode(request(40, opaque=1)))
