@@ -22,9 +22,13 @@ class Child(NamedTuple):
 
     def tell(self, command: str) -> None:
         """Give it a command, and wait until it has answered that it takes it."""
+        self.send(command)
+        self.answer()
+
+    def send(self, command: str) -> None:
+        """Give it a command."""
         self.commands.write(f"{command}\n")
         self.commands.flush()
-        self.answer()
 
     def answer(self) -> str:
         """Return its next line; raises RuntimeError when it has ended."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,16 +24,41 @@ __all__ = ["Agent", "AgentSettings", "Chooser", "Host", "choosing", "topics_json
 
 _LOOPBACK: Final = "127.0.0.1"
 _END_S: Final = 10.0
+_POLL_S: Final = 0.005
+_DRAINED: Final = "is out of the registry: drained"
 _FIRST_VERSION_MS: Final = 1_795_202_976_261
 
 _BROKER: Final = """
-import socket, sys
-with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+import json, selectors, socket, struct, sys
+
+def answers(data):
+    while len(data) >= 8 and len(data) >= 4 + struct.unpack_from(">i", data)[0]:
+        length, word = struct.unpack_from(">iI", data)
+        asked = json.loads(data[8 : 8 + (word & 0xFFFFFF)])
+        header = json.dumps({"code": 0, "flag": 1, "opaque": asked["opaque"]}).encode()
+        yield struct.pack(">iI", 4 + len(header), len(header)) + header
+        del data[: 4 + length]
+
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server, selectors.DefaultSelector() as ready:
+    ready.register(server, selectors.EVENT_READ)
     print("ready", flush=True)
-    clients = []
     while True:
-        clients.append(server.accept()[0])
+        for key, _ in ready.select():
+            if key.fileobj is server:
+                ready.register(server.accept()[0], selectors.EVENT_READ, bytearray())
+                continue
+            try:
+                received = key.fileobj.recv(65536)
+                key.data.extend(received)
+                for answer in answers(key.data):
+                    key.fileobj.sendall(answer)
+            except OSError:
+                received = b""
+            if not received:
+                ready.unregister(key.fileobj)
+                key.fileobj.close()
 """
+"""Answers every request with SUCCESS, as a broker does that is asked whether it works."""
 
 _CONF: Final = """\
 brokerClusterName=DefaultCluster
@@ -95,6 +121,8 @@ class AgentSettings:
     heartbeat_s: float
     lease_ttl_s: float
     interpreter: Interpreter = HERE
+    flags: Sequence[str] = ()
+    """Of its command line, besides these."""
 
 
 class Agent:
@@ -107,7 +135,7 @@ class Agent:
         command = (python, "-m", "sharedroutes.broker_agent", "--broker-conf", str(conf))
         with log.open("wb") as said:
             self._process = subprocess.Popen(
-                (*command, "--redis", settings.url, *times),
+                (*command, "--redis", settings.url, *times, *settings.flags),
                 stderr=said,
                 env={**environment, "SHAREDROUTES_HTTP": "off"},
             )
@@ -148,6 +176,7 @@ class Host:
         self._broker: subprocess.Popen[str] | None = None
         self._agents: list[Agent] = []
         self._started = 0
+        self._drains = 0
         # Bound and not listening: nobody else is given the port while the broker is dead.
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -206,6 +235,44 @@ class Host:
     def thaw(self) -> None:
         """Let them go on."""
         self._signal(signal.SIGCONT)
+
+    def hang(self) -> None:
+        """Stop the broker alone in its tracks: its port stays open, its agents run."""
+        if self._broker is not None:
+            self._broker.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let the broker go on."""
+        if self._broker is not None:
+            self._broker.send_signal(signal.SIGCONT)
+
+    def drain(self) -> None:
+        """Let the agents drain the broker."""
+        self._drains += 1
+        for agent in self._agents:
+            agent.send(signal.SIGUSR1)
+
+    def resume(self) -> None:
+        """Let a drained broker come back."""
+        for agent in self._agents:
+            agent.send(signal.SIGUSR2)
+
+    def await_drained(self) -> None:
+        """Wait until the agents' last drain is over; raises TimeoutError."""
+        deadline_s = time.monotonic() + _END_S
+        while not all(agent.times_said(_DRAINED) >= self._drains for agent in self._agents):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{self.name}: it was not drained within {_END_S} s")
+            time.sleep(_POLL_S)
+
+    def end(self) -> None:
+        """Ask agents and broker to end, all at once, as a supervisor does; returns when they have ended."""
+        self._signal(signal.SIGTERM)
+        for agent in [*self._agents]:
+            self.await_end(agent)
+        if self._broker is not None:
+            self._broker.communicate()
+            self._broker = None
 
     def create_topic(self, name: str) -> None:
         """Let the broker have one more topic, and write its file anew."""

@@ -1,16 +1,18 @@
-"""Clients that send at random: `python -m benchmarks.senders URL TOPIC CLIENTS SENDS_PER_S FAILS_AFTER_S`.
+"""Clients that send at random: `python -m benchmarks.senders '{"url": ..., ...}'` (see Setting).
 
-CLIENTS route clients in one process, each with its own connections, cache and fault memory. They choose
-queues of TOPIC at random moments, SENDS_PER_S each, and record how it went: well, or, for sends to the broker
-that is dead at the time, badly after FAILS_AFTER_S. No message is sent. Each line on standard input is a
-broker that is about to die. The answers are `ready`, and when no client has it in its routes any more, for
-each client in turn: the monotonic clock (ns) from when on its routes lacked the broker, that of when it knew
-of its first failed send (0 = there was none), and how many sends went to the broker.
+Route clients in one process, each with its own connections, cache and fault memory. They choose queues of a
+topic at random moments and record how it went: well, or, for sends to the broker that is dead at the time,
+badly after a while. No message is sent. At the start they say `up`. A line on standard input is a broker that
+is about to die; the answers are `ready`, and `avoided` when no client writes there any more by its routes.
+After the line `over` the answer is a JSON list: for each client in turn the monotonic clock (ns) from when on
+its routes lacked the broker (0 = they never did), that of when it knew of its first failed send (0 = none was
+known), and the list of when it chose the broker.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 import queue
 import random
 import sys
@@ -25,7 +27,9 @@ from sharedroutes.client import ClientConfig, FaultConfig, Ladder, NoRoute, Rout
 from sharedroutes.client.selection import Candidates
 from sharedroutes.registry import MessageQueue
 
-__all__ = ["ISOLATION_S", "SLOW_START_S", "RandomTurns", "main"]
+__all__ = ["ISOLATION_S", "OVER", "SLOW_START_S", "RandomTurns", "Setting", "main"]
+
+OVER: Final = "over"
 
 ISOLATION_S: Final = 0.5
 SLOW_START_S: Final = 0.5
@@ -39,8 +43,26 @@ _FAULTS: Final = FaultConfig(
 
 _TURNS: Final = 4_096
 _LATENCY_S: Final = 0.001
+_WRITE: Final = 2
 _NAP_S: Final = 200e-6
 _DEADLINE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the clients are told."""
+
+    url: str
+    topic: str
+    clients: int
+    sends_per_s: float
+    """Of each client, to all brokers together."""
+
+    fails_after_s: float
+    """From a send to a dead broker to its failure."""
+
+    reconnect_s: float
+    guard_hold_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +86,12 @@ class _Sender:
     failing: list[tuple[float, str]] = field(default_factory=list)
     avoided_ns: int = 0
     known_ns: int = 0
-    misdirected: int = 0
+    sent_ns: list[int] = field(default_factory=list)
 
     def begin(self) -> None:
         """Forget what came of the broker before."""
-        self.avoided_ns = self.known_ns = self.misdirected = 0
+        self.avoided_ns = self.known_ns = 0
+        self.sent_ns = []
 
     def look(self, topic: str, dead: str) -> None:
         """Note since when its routes lack the broker."""
@@ -82,46 +105,52 @@ class _Sender:
             self.client.record(name, _LATENCY_S, failed=True)
             self.known_ns = self.known_ns or time.monotonic_ns()
 
-    def send(self, topic: str, dead: str, now_s: float, fails_after_s: float, sends_per_s: float) -> None:
+    def send(self, setting: Setting, dead: str, now_s: float) -> None:
         """Send, if it is time to."""
         if now_s < self.next_s:
             return
-        self.next_s = now_s + self.rng.expovariate(sends_per_s)
-        name = self.client.select_queue(topic).broker_name
+        self.next_s = now_s + self.rng.expovariate(setting.sends_per_s)
+        try:
+            name = self.client.select_queue(setting.topic).broker_name
+        except NoRoute:  # after an outage, when no agent is back within the hold of the guard
+            return
         if name == dead:
-            self.misdirected += not self.avoided_ns
-            heapq.heappush(self.failing, (now_s + fails_after_s, name))
+            self.sent_ns.append(time.monotonic_ns())
+            heapq.heappush(self.failing, (now_s + setting.fails_after_s, name))
         else:
             self.client.record(name, _LATENCY_S)
 
 
-def main(
-    url: str, topic: str, clients: int, sends_per_s: float, fails_after_s: float, commands: Iterable[str]
-) -> None:
-    """Send until there are no more commands; raises TimeoutError for a broker that stays."""
+def main(setting: Setting, commands: Iterable[str]) -> None:
+    """Send until there are no more commands; raises TimeoutError for a broker that does not come back."""
     asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(commands, asked), daemon=True).start()
     with ExitStack() as stack:
-        senders = [_sender(stack, url, number) for number in range(clients)]
-        dead, until_s = "", 0.0
+        senders = [_sender(stack, setting, number) for number in range(setting.clients)]
+        for sender in senders:
+            sender.client.select_queue(setting.topic)  # else the first outage could come before the routes
+        _say("up")
+        dead, told = "", False
         while True:
             now_s = time.monotonic()
             for sender in senders:
                 sender.settle(now_s)
-                sender.send(topic, dead if not sender.avoided_ns else "", now_s, fails_after_s, sends_per_s)
+                sender.send(setting, dead, now_s)
                 if dead:
-                    sender.look(topic, dead)
-            if dead and all(sender.avoided_ns for sender in senders):
-                dead = ""
-                _say(" ".join(f"{one.avoided_ns} {one.known_ns} {one.misdirected}" for one in senders))
-            elif dead and now_s > until_s:
-                raise TimeoutError(f"{dead} stayed for {_DEADLINE_S} s")
-            elif not dead and not asked.empty():
+                    sender.look(setting.topic, dead)
+            if dead and not told and all(sender.avoided_ns for sender in senders):
+                told = True
+                _say("avoided")
+            if not asked.empty():
                 command = asked.get()
                 if command is None:
                     return
-                dead, until_s = command, now_s + _DEADLINE_S
-                _begin(senders, topic, dead, until_s)
+                if command == OVER:
+                    dead = ""
+                    _say(json.dumps([[one.avoided_ns, one.known_ns, one.sent_ns] for one in senders]))
+                else:
+                    dead, told = command, False
+                    _begin(senders, setting.topic, dead, now_s + _DEADLINE_S)
             time.sleep(_NAP_S)
 
 
@@ -136,17 +165,24 @@ def _begin(senders: Iterable[_Sender], topic: str, dead: str, until_s: float) ->
     _say("ready")
 
 
-def _sender(stack: ExitStack, url: str, number: int) -> _Sender:
-    config = ClientConfig(strategy=RandomTurns(number), faults=_FAULTS)
-    client = stack.enter_context(RouteClient.from_url(url, config))
+def _sender(stack: ExitStack, setting: Setting, number: int) -> _Sender:
+    config = ClientConfig(
+        strategy=RandomTurns(number),
+        faults=_FAULTS,
+        reconnect_s=setting.reconnect_s,
+        guard_hold_s=setting.guard_hold_s,
+    )
+    client = stack.enter_context(RouteClient.from_url(setting.url, config))
     return _Sender(client, random.Random(number), time.monotonic())
 
 
 def _brokers(client: RouteClient, topic: str) -> set[str]:
+    """Return the brokers that a client may write to."""
     try:
-        return {data.broker_name for data in client.route(topic).broker_datas}
+        queues = client.route(topic).queue_datas
     except NoRoute:
         return set()
+    return {data.broker_name for data in queues if data.perm & _WRITE}
 
 
 def _read(commands: Iterable[str], asked: queue.SimpleQueue[str | None]) -> None:
@@ -161,5 +197,4 @@ def _say(word: str) -> None:
 
 
 if __name__ == "__main__":
-    _, where, of, *numbers = sys.argv
-    main(where, of, int(numbers[0]), float(numbers[1]), float(numbers[2]), sys.stdin)
+    main(Setting(**json.loads(sys.argv[1])), sys.stdin)

@@ -7,7 +7,7 @@ from typing import Final
 from sharedroutes.pipeline import PipelineError
 from sharedroutes.registry import RegistryError
 
-from . import answers, fleet, history, ingest, simulate, snapshot
+from . import answers, fleet, history, ingest, nameserver, simulate, snapshot
 from .command import command
 from .harness import Benchmark
 
@@ -20,6 +20,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "answers": answers.BENCHMARK,
     "simulate": simulate.BENCHMARK,
     "fleet": fleet.BENCHMARK,
+    "nameserver": nameserver.BENCHMARK,
 }
 
 main: Final = command(BENCHMARKS, problems=(RegistryError, PipelineError))

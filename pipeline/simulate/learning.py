@@ -18,6 +18,7 @@ from .clients import Met
 from .config import KINDS, FleetConfig
 from .draws import Floats, Ints, Purpose, exponential, uniform
 from .faults import Faults, Outages
+from .returning import agents_back_s, client_back_s, most_back_s
 from .systems import NameServers, SharedRoutes, System
 
 __all__ = ["World", "avoid_s"]
@@ -25,6 +26,9 @@ __all__ = ["World", "avoid_s"]
 _HANG: Final = KINDS.index("hang")
 _LOST: Final = KINDS.index("lost")
 _RESTART: Final = KINDS.index("restart")
+_STEPS: Final = 1 << 20
+"""More than anybody's tries in an outage."""
+
 
 Flags: TypeAlias = NDArray[np.bool_]
 Again: TypeAlias = Callable[[Floats, Ints, Ints], Floats]
@@ -140,7 +144,7 @@ class _BySharedRoutes(_Learning):
         self._rung_s = rng.standard_exponential(len(met)) * system.doorbell_s
         self._looked_s = rng.random(len(met)) * system.tail_s
         self._is_deaf = rng.random(len(met)) < system.doorbell_lost_share
-        self._back_s = rng.random(len(met)) * system.reconnect_s
+        self._rng = rng
 
     def avoid_s(self) -> Floats:
         """Return the delays."""
@@ -190,19 +194,46 @@ class _BySharedRoutes(_Learning):
         return np.asarray((self.met.slots == traffic.topics_per_client) & (traffic.brokers_per_topic == 1))
 
     def _again(self, delay_s: Floats, pairs: Ints, place: Ints) -> Floats:
-        """Return when both agent and client are back; where all leases have ended, the client waits longer.
+        """Return when the client is back and hears of what the store knows by then.
 
-        The end of a lease needs no agent's word: the client reads the leases when it is back.
+        The end of a lease needs no agent's word: the client reads the leases when it is back. If most of them
+        have ended, it does not believe that until its guard lets go, and looks again.
         """
         system = self._system
         began_s, ended_s = self.outages.began_s[place], self.outages.ended_s[place]
         over_s = ended_s - self.told_s[pairs]
-        client_s = over_s + self._back_s[pairs]
-        drawn = uniform(self.config.seed, Purpose.REJOIN, self.fault[pairs], place)
-        agent_s = np.where(self.kind[pairs] == _LOST, 0.0, over_s + drawn * system.rejoin_s)
-        held_s = np.where(ended_s - began_s >= system.lease_ttl_s, system.guard_hold_s, 0.0)
-        within = delay_s < over_s
-        return np.where(within, np.maximum(client_s, agent_s) + held_s, np.maximum(delay_s, client_s))
+        client_s = over_s + client_back_s(self._rng, ended_s - began_s, system.reconnect_s)
+        word_s = np.maximum(over_s, np.minimum(self._word_s(pairs, place), self._lapsed_s(pairs, place)))
+        all_ended = ended_s - began_s >= system.lease_ttl_s
+        many_s = over_s + most_back_s(self._rng, self._others(), system.rejoin_s, len(pairs))
+        # Without a hold there is nothing to look at again.
+        looked_s = self._rng.random(len(pairs)) * (system.tail_s if system.guard_hold_s else 0.0)
+        held_s = np.where(all_ended & (client_s < many_s), system.guard_hold_s + looked_s, 0.0)
+        learnt_s = np.maximum(client_s + held_s, word_s)
+        return np.where(delay_s < over_s, learnt_s, np.maximum(delay_s, client_s))
+
+    def _word_s(self, pairs: Ints, place: Ints) -> Floats:
+        """Return when the broker's own agent has told the store; inf = it is lost with its host."""
+        outages, told_s = self.outages, self.told_s[pairs]
+
+        def draw(step: int) -> Floats:
+            return uniform(self.config.seed, Purpose.REJOIN, self.fault[pairs], place * _STEPS + step)
+
+        lasted_s = outages.ended_s[place] - outages.began_s[place]
+        fails_s = told_s - outages.began_s[place]
+        back_s = agents_back_s(draw, lasted_s, fails_s, self._system.heartbeat_s, self._system.rejoin_s)
+        return np.where(self.kind[pairs] == _LOST, np.inf, outages.ended_s[place] - told_s + back_s)
+
+    def _lapsed_s(self, pairs: Ints, place: Ints) -> Floats:
+        """Return when the broker's lease ends, which was last renewed before the outage."""
+        began_s = np.minimum(0.0, self.outages.began_s[place] - self.told_s[pairs])
+        return began_s + self._lease_s()[pairs]
+
+    def _others(self) -> int:
+        """Return how many brokers a client uses besides the one that is gone, none of them twice."""
+        traffic = self.config.traffic
+        used = min(traffic.topics_per_client * traffic.brokers_per_topic, self.config.brokers)
+        return used - 1
 
 
 def _next(phase_s: Floats, every_s: float, from_s: Floats) -> Floats:

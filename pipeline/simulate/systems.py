@@ -172,10 +172,10 @@ class SharedRoutes:
     """ClientConfig.guard_hold_s, where a client loses its only broker, or all leases end in an outage."""
 
     reconnect_s: float = 6.0
-    """ClientConfig.reconnect_s: after an outage a client is back within this time, evenly spread."""
+    """ClientConfig.reconnect_s: in an outage a client tries again after pauses of 0.5 s to this time."""
 
     rejoin_s: float = 5.0
-    """The same for an agent, whose pauses grow up to `heartbeat_s`."""
+    """The longest pause of an agent, whose pauses double from 0.1 s on: its `heartbeat_s`."""
 
     drain_s: float = 0.0
     """AgentConfig.drain_wait_s before each clean restart; 0 = the broker just ends."""
