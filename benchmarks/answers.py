@@ -204,6 +204,7 @@ def _samples(spark: SparkSession, size: Size) -> DataFrame:
     ms = _START_MS + number * (size.changes * _STEP_MS // size.samples)
     failed = _hash("failed", number) % 10 == 0
     values = {
+        "registry": F.lit(None),
         "client": F.concat(F.lit("client-"), _hash("client", number) % size.clients),
         "at_ms": ms,
         "error_ms": F.lit(1.0),

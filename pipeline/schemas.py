@@ -143,6 +143,7 @@ SAMPLES: Final = Table(
     "send_samples",
     "an attempt of a client to send, one in `1 / share` of them",
     (
+        Column("registry", "string", "which registry: a name as in CHANGES; null = not told, matches any"),
         Column("client", "string", "which client process: a name, or a random id"),
         Column(
             "at_ms",

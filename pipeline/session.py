@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from .errors import BadOption
 from .java import check_java
 from .sources import register
 
-__all__ = ["LOCAL", "SessionConfig", "session"]
+__all__ = ["LOCAL", "SessionConfig", "running", "session"]
 
 LOCAL: Final = "local[*,4]"
 """All cores; a task that fails is tried again, as on a cluster."""
@@ -24,7 +26,12 @@ _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_FROM_THE_START: Final = {
+    # Else each operation on a column looks up who called it: half of the time that it takes to make a plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+# Workers of a cluster import the zip of --py-files by a relative path.
+_LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Spark's launcher sets it for programs that it starts."""
 
@@ -59,7 +66,7 @@ class SessionConfig:
 
     def spark_settings(self, *, submitted: bool = False) -> dict[str, str]:
         """Return all settings by Spark's names; `submitted`: spark-submit has started this process."""
-        found = dict(_ALWAYS)
+        found = _ALWAYS | _FROM_THE_START
         master = self.master or ("" if submitted else LOCAL)
         if master:
             found["spark.master"] = master
@@ -87,6 +94,46 @@ def session(config: SessionConfig | None = None) -> SparkSession:
     _pass_on_zips(spark)
     register(spark)
     return spark
+
+
+@contextmanager
+def running(config: SessionConfig | None = None) -> Iterator[SparkSession]:
+    """Give a session; Spark is stopped afterwards if it was started here, and else left as it was.
+
+    Raises JavaMissing, and BadOption where Spark runs in this process already, on another master.
+    """
+    config = config or SessionConfig()
+    there = SparkSession.getActiveSession()
+    if there is None:
+        spark = session(config)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+        return
+    master = there.sparkContext.master
+    if config.master not in ("", master):
+        what = f"Spark runs in this process already, on {master}: name that one, or none"
+        raise BadOption.of("session", "master", what)
+    register(there)
+    with _set(there, _ALWAYS | dict(config.settings)):
+        yield there
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have some settings for as long as the block lasts."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def _pass_on_zips(spark: SparkSession) -> None:

@@ -25,6 +25,8 @@ SESSION = SessionConfig(
         # Tests have many small queries and no long one: what makes long ones fast makes these slow.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.lightweightPlanChangeValidation": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     },
 )

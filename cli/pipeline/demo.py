@@ -20,7 +20,7 @@ from ..demo.patience import DemoFailed, Interrupted, Patience
 from ..demo.scenario import SETTINGS
 from ..extras import lacking
 from .drill import Drill, Fault, Places
-from .spark import say, with_spark
+from .spark import Start, say, with_spark
 
 __all__ = ["demo", "findings"]
 
@@ -36,7 +36,7 @@ _LATE_S: Final = 2.0
     help="Where everything is left.  [default: a new folder for temporary files]",
 )
 @with_spark
-def demo(spark: SparkSession, /, *, out: Path | None) -> None:
+def demo(start: Start, /, *, out: Path | None) -> None:
     """Kill a broker and lose a host while an ingest looks on, and check that the report tells when.
 
     Runs a server, three stand-in brokers and three real agents on this machine, for about a minute.
@@ -48,6 +48,7 @@ def demo(spark: SparkSession, /, *, out: Path | None) -> None:
         raise click.UsageError(missing)
     places = Places(out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-")))
     places.out.mkdir(parents=True, exist_ok=True)
+    spark = start()
     patience = Patience()
     try:
         with patience.signals(), tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import click
-from pyspark.sql import SparkSession
+from click.core import ParameterSource
 
 from ...pipeline.ingest import CompactConfig, DayCompacted, IngestConfig, IngestProgress
 from ...pipeline.ingest import compact as compact_days
 from ...pipeline.ingest import ingest as ingest_changes
 from ...registry import RegistryConfig
 from ..registry_options import registry_options
-from .spark import say, stopping, with_spark
+from .spark import Start, WrongOption, say, stopping, with_spark
 
 __all__ = ["compact", "ingest"]
 
@@ -34,7 +37,11 @@ _REGISTRY = RegistryConfig()
     "--trigger", "trigger_s", default=1.0, show_default=True, metavar="S", help="Seconds between batches."
 )
 @click.option(
-    "--max-changes", default=0, metavar="N", help="Most changes of a batch.  [default: the source's]"
+    "--max-changes",
+    "max_changes_per_trigger",
+    default=0,
+    metavar="N",
+    help="Most changes of a batch.  [default: the source's]",
 )
 @click.option("--checkpoint", default="", metavar="FOLDER", help="Of Spark.  [default: FOLDER/_checkpoint]")
 @click.option(
@@ -66,27 +73,26 @@ _REGISTRY = RegistryConfig()
     help="Entries that the registry keeps, by its agents' setting: warns before they are trimmed.",
 )
 @with_spark
-def ingest(
-    spark: SparkSession,
-    /,
-    *,
-    redis_url: str,
-    namespace: str,
-    registries: str,
-    max_changes: int,
-    **settings: object,
-) -> None:
+def ingest(start: Start, /, *, redis_url: str, namespace: str, registries: str, **settings: object) -> None:
     """Keep every change of the registry as Parquet, each once, until stopped.
 
     FOLDER/changes has a folder a day; what cannot be read is in FOLDER/quarantine. A run goes on where the
     last one ended, however that was. SIGTERM ends it after the batch that is being written.
     """
+    if registries and any(map(_is_said, ("redis_url", "namespace"))):
+        raise WrongOption("--registries: stands instead of --redis and --namespace: leave those out")
     where = {"registries": registries} if registries else {"url": redis_url, "namespace": namespace}
-    config = IngestConfig(**where, max_changes_per_trigger=max_changes, **settings)  # type: ignore[arg-type]
+    config = IngestConfig(**where, **settings)  # type: ignore[arg-type]
+    spark = start()
     say(f"ingesting into {config.out}")
     with stopping() as stop:
         summary = ingest_changes(spark, config, stop=stop, on_progress=_show)
     click.echo(f"{summary.rows:,} changes in {summary.batches:,} batches, {summary.quarantined:,} set aside")
+
+
+def _is_said(name: str) -> bool:
+    """Whether an option stands on the command line, and not only in the environment."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _show(progress: IngestProgress) -> None:
@@ -109,12 +115,21 @@ def _show(progress: IngestProgress) -> None:
     "--keep-days", default=0, metavar="N", help="Drop older days, counted from the newest change's."
 )
 @with_spark
-def compact(spark: SparkSession, /, **settings: object) -> None:
+def compact(start: Start, /, **settings: object) -> None:
     """Make one folder of the many small ones of each day that is over; an ingest may run meanwhile."""
-    summary = compact_days(spark, CompactConfig(**settings), on_day=_show_day)  # type: ignore[arg-type]
+    config = CompactConfig(**settings)  # type: ignore[arg-type]
+    summary = compact_days(start(), config, on_day=_show_day)
     for day in summary.dropped:
         say(f"dropped {day}")
-    click.echo(f"{len(summary.compacted)} days compacted, {len(summary.dropped)} dropped")
+    compacted = _days(day.table for day in summary.compacted)
+    dropped = _days(day.partition("/")[0] for day in summary.dropped)
+    click.echo(f"compacted: {compacted}; dropped: {dropped}")
+
+
+def _days(tables: Iterable[str]) -> str:
+    """Return how many days of each table there are, given the table of each."""
+    found = [f"{days} {'day' if days == 1 else 'days'} of {name}" for name, days in Counter(tables).items()]
+    return ", ".join(found) or "nothing"
 
 
 def _show_day(done: DayCompacted) -> None:

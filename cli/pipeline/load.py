@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 from pyspark.sql import SparkSession
 
-from ...pipeline.load import Form, LoadSummary, Rules, Source, Target, read_configs
+from ...pipeline.load import Form, LoadedInPart, LoadSummary, Rules, Source, Target, read_configs
 from ...pipeline.load import load as load_configs
 from ..registry_options import registry_options
-from .spark import say, with_spark
+from .spark import Start, say, with_spark
 
 __all__ = ["load"]
 
@@ -33,11 +33,15 @@ _SHOWN = 50
     "--remove-others", is_flag=True, help="Remove the topics of these brokers that are not in PATH."
 )
 @click.option(
-    "--max-per-second", default=0, metavar="N", help="Most entries written in a second.  [default: no limit]"
+    "--max-per-second",
+    "max_entries_per_second",
+    default=0,
+    metavar="N",
+    help="Most entries written in a second.  [default: no limit]",
 )
 @with_spark
 def load(
-    spark: SparkSession,
+    start: Start,
     /,
     *,
     path: str,
@@ -51,11 +55,12 @@ def load(
     dry_run: bool,
     touch_live: bool,
     remove_others: bool,
-    max_per_second: int,
+    max_entries_per_second: int,
 ) -> None:
     """Load the topic configurations in PATH: Parquet, CSV, JSON, topics.json files, or mqadmin's topicRoute.
 
     Everything is checked before anything is written. What is as wanted already is not written again.
+    A dry run ends as the load itself would: with 1 if a broker would be refused.
     """
     source = Source(
         path=path,
@@ -65,16 +70,29 @@ def load(
         cluster=cluster,
         strict=strict,
     )
-    configs = read_configs(spark, source)
-    for row in configs.set_aside.limit(_SHOWN).collect():
-        say(f"set aside: {row['file']}: {row['reason']}")
     rules = Rules(
         touch_live=touch_live,
         remove_others=remove_others,
-        max_entries_per_second=max_per_second,
+        max_entries_per_second=max_entries_per_second,
         dry_run=dry_run,
     )
-    _show(load_configs(spark, configs.rows, Target(url=redis_url, namespace=namespace), rules))
+    target = Target(url=redis_url, namespace=namespace)
+    _load(start(), source, target, rules)
+
+
+def _load(spark: SparkSession, source: Source, target: Target, rules: Rules) -> None:
+    """Load, and tell of it; raises TargetRefused for what was refused, and in a dry run for what would be."""
+    configs = read_configs(spark, source)
+    for row in configs.set_aside.limit(_SHOWN).collect():
+        say(f"set aside: {row['file']}: {row['reason']}")
+    try:
+        summary = load_configs(spark, configs.rows, target, rules)
+    except LoadedInPart as error:
+        _show(error.summary)
+        raise
+    _show(summary)
+    if rules.dry_run and summary.would_refuse is not None:
+        raise summary.would_refuse
 
 
 def _show(summary: LoadSummary) -> None:
@@ -82,10 +100,18 @@ def _show(summary: LoadSummary) -> None:
         for row in summary.changes.limit(_SHOWN).collect():
             what = f"{row['broker']} {row['topic']}" if row["topic"] else row["broker"]
             say(f"{row['action']}: {what}: {row['before'] or '-'} -> {row['after'] or '-'}")
-    for name, why in summary.refused.items():
-        say(f"refused: {name}: {why}")
     click.echo(
-        f"{'would load' if summary.dry_run else 'loaded'} {len(summary.brokers):,} brokers: topics: "
-        f"{summary.added:,} added, {summary.changed:,} changed, {summary.removed:,} removed, "
-        f"{summary.unchanged:,} as they were"
+        f"{_what(summary)}: topics: {summary.added:,} added, {summary.changed:,} changed, "
+        f"{summary.removed:,} removed, {summary.unchanged:,} as they were"
     )
+
+
+def _what(summary: LoadSummary) -> str:
+    """Return what is told of brokers, before the numbers of topics."""
+    total, refused = len(summary.brokers), len(summary.refused)
+    brokers = f"{total - refused:,} of {total:,} brokers" if refused else f"{total:,} brokers"
+    if not summary.dry_run:
+        return f"loaded {brokers}"
+    if any(broker.stops_all for broker in summary.brokers):
+        return f"would load nothing ({refused:,} of {total:,} brokers refused); what differs"
+    return f"would load {brokers}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ...pipeline.ingest import quarantined, stored_changes
-from ...pipeline.report import ANSWERS, History, write_report
-from ...pipeline.schemas import FAULTS
-from .spark import say, with_spark
+from ...pipeline.report import ANSWERS, History, check_report_folder, check_until, write_report
+from ...pipeline.report.inputs import check_routes, check_samples, read_faults, read_routes, read_samples
+from .spark import Start, about, say, with_spark
 
 __all__ = ["report"]
 
@@ -41,7 +41,7 @@ __all__ = ["report"]
 )
 @with_spark
 def report(
-    spark: SparkSession,
+    start: Start,
     /,
     *,
     history: str,
@@ -54,14 +54,16 @@ def report(
     out: Path,
 ) -> None:
     """Write every answer as Parquet and CSV, and a page that needs nothing but itself; prints its path."""
-    found = History(
-        changes=stored_changes(spark, history),
-        quarantine=quarantined(spark, history),
-        samples=spark.read.format("send_samples").load(samples) if samples else None,
-        routes=_routes(spark, routes, namespace) if routes else None,
-        faults=spark.read.schema(FAULTS.schema).json(faults) if faults else None,
-        until_ms=until_ms,
-    )
+    if samples:
+        with about("--samples"):
+            check_samples(samples)
+    if routes:
+        with about("--routes"):
+            check_routes(routes, namespace)
+    if until_ms is not None:
+        check_until(until_ms)
+    check_report_folder(out)
+    found = _history(start(), history, samples, routes, namespace, faults, until_ms)
     count = 0
 
     def show(name: str) -> None:
@@ -72,7 +74,28 @@ def report(
     click.echo(write_report(found, out, title=title, on_answer=show))
 
 
-def _routes(spark: SparkSession, place: str, namespace: str) -> DataFrame:
-    if "://" in place and place.startswith(("redis", "unix")):
-        return spark.read.format("routes").option("url", place).option("namespace", namespace).load()
-    return spark.read.parquet(place)
+def _history(
+    spark: SparkSession,
+    changes: str,
+    samples: str | None,
+    routes: str | None,
+    namespace: str,
+    faults: str | None,
+    until_ms: int | None,
+) -> History:
+    """Open all that is named, each with its errors as those of its option."""
+    with about("--changes"):
+        stored, aside = stored_changes(spark, changes), quarantined(spark, changes)
+    done = sent = table = None
+    if faults:
+        with about("--faults"):
+            done = read_faults(spark, faults)
+    if samples:
+        with about("--samples"):
+            sent = read_samples(spark, samples)
+    if routes:
+        with about("--routes"):
+            table = read_routes(spark, routes, namespace)
+    return History(
+        changes=stored, quarantine=aside, samples=sent, routes=table, faults=done, until_ms=until_ms
+    )

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 import orjson
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from ...pipeline.errors import BadOption
-from ...pipeline.report.writing import write_table
+from ...pipeline.report.writing import check_folder, write_table
 from ...pipeline.simulate import QUANTILES, FleetConfig
 from ...pipeline.simulate import simulate as play
-from .spark import say, with_spark
+from .spark import Start, say, with_spark
 
 __all__ = ["simulate"]
 
@@ -34,13 +34,16 @@ __all__ = ["simulate"]
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Where tables are written, if they are."
 )
 @with_spark
-def simulate(spark: SparkSession, /, *, path: Path | None, out: Path | None, **sizes: float | None) -> None:
+def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: float | None) -> None:
     """Play faults of brokers and what clients meet, with RocketMQ's name servers and with sharedroutes.
 
     Options go before what --config says; docs/pipeline.md has the settings.
     """
     said = {name: value for name, value in sizes.items() if value is not None}
     config = FleetConfig.from_json(orjson.dumps(_settings(path) | said))
+    if out is not None:
+        check_folder(out)
+    spark = start()
     say(
         f"{config.brokers:,} brokers, {config.topics:,} topics, {config.clients:,} clients, "
         f"{config.hours:g} hours, seed {config.seed}"
@@ -58,9 +61,9 @@ def _settings(path: Path | None) -> dict[str, Any]:
     try:
         found = orjson.loads(path.read_bytes()) if path else {}
     except ValueError as error:
-        raise BadOption(f"{path}: is no JSON: {error}") from error
+        raise BadOption.of("simulate", "path", f"{path} is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise BadOption(f"{path}: is no JSON object")
+        raise BadOption.of("simulate", "path", f"{path} is no JSON object")
     return found
 
 

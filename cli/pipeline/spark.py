@@ -7,21 +7,22 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Concatenate, Final, ParamSpec
+from typing import Concatenate, Final, ParamSpec, TypeAlias
 
 import click
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ...pipeline import PipelineError, SessionConfig, session
+from ...pipeline import PipelineError, SessionConfig
 from ...pipeline.errors import BadOption
-from ...pipeline.ingest.failing import failure
+from ...pipeline.failing import failure
+from ...pipeline.session import running
 from ...registry import RegistryError
 
-__all__ = ["say", "stopping", "with_spark"]
+__all__ = ["Start", "WrongOption", "about", "say", "stopping", "with_spark"]
 
 P = ParamSpec("P")
 
@@ -50,16 +51,32 @@ _OPTIONS: Final = (
 )
 
 
-def with_spark(command: Callable[Concatenate[SparkSession, P], None]) -> Callable[..., None]:
-    """Give a command a Spark session, and the options that say where Spark runs."""
+Start: TypeAlias = Callable[[], SparkSession]
+"""Starts Spark, which takes seconds: what can be checked without it is checked before."""
+
+_ELSEWHERE: Final = {"url": "redis_url"}
+"""Options of the pipeline whose parameter has another name."""
+
+
+class WrongOption(click.ClickException):
+    """An option, or what it names, is wrong: one line, and the exit status of a usage error."""
+
+    exit_code = click.UsageError.exit_code
+
+
+def with_spark(command: Callable[Concatenate[Start, P], None]) -> Callable[..., None]:
+    """Give a command what starts Spark, and the options that say where it runs.
+
+    What goes wrong becomes one line, with exit status 2 for a wrong option, and 1 for all else.
+    """
 
     @functools.wraps(command)
     def run(
         master: str, driver_memory: str, settings: tuple[str, ...], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         config = SessionConfig(master=master, driver_memory=driver_memory, settings=_parsed(settings))
-        with _spark(config) as spark:
-            command(spark, *args, **kwargs)
+        with _told(click.get_current_context()), ExitStack() as stack:
+            command(lambda: stack.enter_context(running(config)), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
         run = option(run)
@@ -67,22 +84,45 @@ def with_spark(command: Callable[Concatenate[SparkSession, P], None]) -> Callabl
 
 
 @contextmanager
-def _spark(config: SessionConfig) -> Iterator[SparkSession]:
-    """Give a session; an error of the pipeline becomes one line and exit status 1, a wrong option 2."""
+def _told(context: click.Context) -> Iterator[None]:
+    """Tell errors in a line; those about an option by the name that it has here."""
     try:
-        spark = session(config)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        yield
     except BadOption as error:
-        raise click.UsageError(str(error)) from error
-    except PipelineError as error:
-        raise click.ClickException(str(error)) from error
+        flag = _flag(context, error.option)
+        raise WrongOption(f"{flag}: {error.what}" if flag else str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise click.ClickException(str(failure(error, "Spark"))) from error
-    except (RegistryError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(str(failure(error, f"pipeline {context.info_name}"))) from error
+    except (PipelineError, RegistryError, OSError) as error:
+        raise click.ClickException(_in_a_line(error)) from error
+
+
+def _flag(context: click.Context, option: str) -> str | None:
+    """Return what an option of the pipeline is called in a command; None when the command has none such."""
+    name = _ELSEWHERE.get(option, option)
+    for found in context.command.params:
+        if found.name == name:
+            return found.human_readable_name if isinstance(found, click.Argument) else found.opts[0]
+    return None
+
+
+@contextmanager
+def about(flag: str) -> Iterator[None]:
+    """Tell errors as those of an option: what it names is wrong, or the registry there does not answer."""
+    try:
+        yield
+    except RegistryError as error:
+        raise click.ClickException(f"{flag}: {_in_a_line(error)}") from error
+    except PipelineError as error:
+        what = error.what if isinstance(error, BadOption) and error.what else str(error)
+        raise WrongOption(f"{flag}: {what}") from error
+    except (PySparkException, Py4JError) as error:
+        raise WrongOption(str(failure(error, f"{flag}: reading it"))) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return what an error says, with what was noted to it on its way."""
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _parsed(settings: tuple[str, ...]) -> dict[str, str]:

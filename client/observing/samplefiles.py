@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ __all__ = ["PREFIX", "SUFFIX", "SampleFiles"]
 
 PREFIX: Final = "samples-"
 SUFFIX: Final = ".jsonl"
+
+_log: Final = logging.getLogger("sharedroutes.client")
 
 
 class SampleFiles:
@@ -30,6 +33,9 @@ class SampleFiles:
         self._fd: int | None = None
         self._torn = False
         """Whether the file may end in the middle of a line."""
+
+        self._keeps_all = False
+        """Whether files were found that cannot be removed, which is said once."""
 
     def append(self, lines: bytes) -> None:
         """Append whole lines; raises OSError, after which a part of them may be there."""
@@ -60,21 +66,33 @@ class SampleFiles:
 
     def _open(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
-        is_next = not self._torn
-        if is_next:
-            self._number += 1
-        path = self._folder / f"{PREFIX}{self._name}-{self._number:06d}{SUFFIX}"
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if self._torn:
+            with suppress(FileNotFoundError):
+                return self._opened(os.O_WRONLY | os.O_APPEND)
+            self._torn = False  # somebody removed it: a file is not begun twice
+        self._number += 1
+        fd = self._opened(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._prune()
+        return fd
+
+    def _opened(self, flags: int) -> int:
+        fd = os.open(self._folder / f"{PREFIX}{self._name}-{self._number:06d}{SUFFIX}", flags, 0o644)
         self._size = os.fstat(fd).st_size
-        if is_next:
-            self._prune()
         return fd
 
     def _prune(self) -> None:
-        """Remove the oldest files, by the clock of their own file system."""
+        """Remove the oldest files, by the clock of their own file system.
+
+        One that is not ours to remove is in the way of nothing but the limit: what is new is written.
+        """
         found: list[tuple[int, Path]] = []
         for path in self._folder.glob(f"{PREFIX}*{SUFFIX}"):
             with suppress(FileNotFoundError):  # another process was quicker
                 found.append((path.stat().st_mtime_ns, path))
         for _, path in sorted(found)[: -self._files]:
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                if not self._keeps_all:
+                    self._keeps_all = True
+                    _log.warning("samples: more files than allowed, said once: %s: %s", path, error)

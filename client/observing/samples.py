@@ -60,6 +60,7 @@ class SampleRecorder:
         folder: Path,
         *,
         client: str = "",
+        registry: str = "",
         share: float = 0.01,
         failure_share: float = 1.0,
         wall_clock: Callable[[], float] | None = None,
@@ -72,6 +73,7 @@ class SampleRecorder:
     ) -> None:
         check_type("folder", folder, Path)
         check_text("client", client, _NAME_BYTES, empty=True)
+        check_text("registry", registry, _NAME_BYTES, empty=True)
         check_share("share", share, above_0=True)
         check_share("failure_share", failure_share, above_0=True)
         if wall_clock is not None:
@@ -83,6 +85,9 @@ class SampleRecorder:
         check_int("files", files, 1, _MANY)
         self.client = client or uuid.uuid4().hex[:16]
         """What the samples call this process."""
+
+        self.registry = registry
+        """What the samples call the registry; empty = they do not name it."""
 
         self.clock_every_s = clock_every_s
         self.dropped = 0
@@ -98,6 +103,7 @@ class SampleRecorder:
         self._taken: deque[_Taken] = deque()
         self._clock: ClockRead | None = None
         self._bounds = (folder, file_bytes, files)
+        self._of_registry = {"registry": registry} if registry else {}
         self._files = self._new_files()
         self._writing = threading.Lock()
         self._starting = threading.Lock()
@@ -218,6 +224,7 @@ class SampleRecorder:
         since_s = at_s - clock.at_s
         error_ms = (clock.error_s + _DRIFT * abs(since_s)) * 1000 + _ROUNDING_MS
         line = {
+            **self._of_registry,
             "client": self.client,
             "at_ms": round((clock.store_s + since_s) * 1000),
             "error_ms": None if isnan(error_ms) else round(error_ms, 3),

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID, ChangeKind
 from ..tables import Column, Table
-from .frames import eras, readable, shaped
+from .frames import covered, eras, readable, shaped
 from .holdings import SET, holdings, placements
 from .intervals import in_runs
 
@@ -41,7 +41,10 @@ TOPIC_OUTAGES: Final = Table(
         Column("to_ms", "bigint", "when it was over, or the end of the knowledge"),
         Column("lost_ms", "bigint", "to_ms - from_ms"),
         Column(
-            "over", "boolean", "whether its end was seen: false = it lasted until the end of the knowledge"
+            "over",
+            "boolean",
+            "whether its end was seen; false = it lasted until the end of the knowledge, or until its "
+            "brokers were forgotten",
         ),
         Column("brokers", "bigint", "how many brokers held the topic when it began"),
         Column("fewest", "bigint", "how many of the brokers took messages at the worst moment"),
@@ -63,7 +66,8 @@ TOPIC_AVAILABILITY: Final = Table(
     "a topic over the whole observation",
     (
         *_TOPIC,
-        Column("held_ms", "bigint", "how long at least one broker held it"),
+        Column("held_ms", "bigint", "how long at least one broker held it, gaps left out"),
+        Column("unknown_ms", "bigint", "how long gaps lasted before or after which a broker held it"),
         Column("outages", "bigint", "number of its TOPIC_OUTAGES"),
         Column("lost_min", "double", "minutes that they lasted"),
         Column("longest_min", "double", "minutes that the longest one lasted; 0 = none"),
@@ -118,12 +122,12 @@ def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> 
         F.col("ended").alias("cause"),
         F.col("returned").alias("over"),
     ).unionByName(_wiped(changes, until_ms))
-    runs = in_runs(found, ("registry", "broker"), touching=False)
+    runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), touching=True)
     return runs.groupBy("registry", "broker", "run").agg(
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
-        F.min_by("cause", "from_ms").alias("cause"),
-        F.max_by("over", "to_ms").alias("over"),
+        F.min_by("cause", F.struct("from_ms", "cause")).alias("cause"),
+        F.max_by("over", F.struct("to_ms", ~F.col("over"))).alias("over"),
     )
 
 
@@ -259,8 +263,15 @@ def topic_availability(
 ) -> DataFrame:
     """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
     of_topic = ("registry", "topic")
-    held_ms = F.sum(F.col("to_ms") - F.col("from_ms"))
-    found = placements(holdings(changes, routes, until_ms)).groupBy(*of_topic).agg(held_ms.alias("held_ms"))
+    length_ms = F.col("to_ms") - F.col("from_ms")
+    gaps = F.broadcast(covered(changes, until_ms).select("registry", "gaps"))
+    found = (
+        placements(holdings(changes, routes, until_ms))
+        .join(gaps, "registry")
+        .withColumn("unknown_ms", _in_gaps_ms())
+        .groupBy(*of_topic)
+        .agg(F.sum(length_ms - F.col("unknown_ms")).alias("held_ms"), F.sum("unknown_ms").alias("unknown_ms"))
+    )
     lost = outages.groupBy(*of_topic).agg(
         F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms"), F.max("lost_ms").alias("longest_ms")
     )
@@ -271,6 +282,18 @@ def topic_availability(
         .withColumn("longest_min", F.col("longest_ms") / _MINUTE_MS)
         .withColumn("availability", 1 - F.try_divide("lost_ms", "held_ms")),
         TOPIC_AVAILABILITY,
+    )
+
+
+def _in_gaps_ms() -> Expression:
+    """Return how much of [from_ms, to_ms) lies in gaps, which do not overlap."""
+    nothing = F.lit(0).cast("bigint")
+    return F.aggregate(
+        "gaps",
+        nothing,
+        lambda so_far, gap: (
+            so_far + F.greatest(F.least("to_ms", gap["after_ms"]) - F.greatest("from_ms", gap["ms"]), nothing)
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ...registry.model import MASTER_ID
 from ..tables import Column, Table
 from .ends import END, KEY, unwanted_ends
-from .frames import shaped
+from .frames import shaped, with_registry
 
 __all__ = ["AVOIDANCE", "avoidance"]
 
@@ -45,8 +45,8 @@ def avoidance(
     """Return AVOIDANCE from BROKER_SESSIONS, SAMPLES and FAULTS, of masters.
 
     A client counts if it sent to the broker within `look_s` before the end or after it; what it did is looked
-    at until the broker is back, and for `look_s` after the record at most. Samples name no registry: give
-    those of one with its changes, when brokers of several have the same names.
+    at until the broker is back, and for `look_s` after the record at most. A sample that names no registry
+    counts for each registry that has such a broker.
     """
     look_ms = round(look_s * 1000)
     ends = unwanted_ends(sessions, faults).where(F.col("broker_id") == MASTER_ID)
@@ -60,12 +60,16 @@ def avoidance(
     # Times are met by slots that are as long as what is looked at: a join by range alone tries every pair.
     slot = F.floor(F.col("at_ms") / look_ms)
     slots = F.explode(F.sequence(F.floor(F.col("from_ms") / look_ms), F.floor(F.col("to_ms") / look_ms)))
-    attempts = samples.withColumn("slot", slot).withColumnRenamed("broker", "to_broker")
-    to_it = attempts.withColumn("broker", F.col("to_broker"))
-    users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]))
-    seen = users.withColumn("slot", slots).join(
-        attempts.select("client", "slot", "at_ms", "to_broker", "attempt", "position"), ["client", "slot"]
+    attempts = (
+        with_registry(samples)
+        .withColumn("slot", slot)
+        .withColumnsRenamed({"broker": "to_broker", "registry": "of_registry"})
     )
+    to_it = attempts.withColumn("broker", F.col("to_broker"))
+    is_meant = F.col("of_registry").isNull() | (F.col("of_registry") == F.col("registry"))
+    users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]).where(is_meant))
+    told = attempts.select("of_registry", "client", "slot", "at_ms", "to_broker", "attempt", "position")
+    seen = users.withColumn("slot", slots).join(told, ["client", "slot"]).where(is_meant)
     return shaped(_turned_away(users, seen), AVOIDANCE)
 
 

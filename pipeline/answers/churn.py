@@ -14,6 +14,7 @@ from ..schemas import GAP
 from ..tables import Column, Table
 from .frames import readable, shaped
 from .holdings import holdings
+from .intervals import in_runs
 
 __all__ = ["CHURN", "STORMS", "TOPIC_LIVES", "churn", "storms", "topic_lives"]
 
@@ -51,12 +52,25 @@ STORMS: Final = Table(
 
 TOPIC_LIVES: Final = Table(
     "topic_lives",
-    "a topic that was created, deleted or moved while changes were seen",
+    "a life of a topic that was created, deleted or moved while changes were seen",
     (
         Column("registry", "string", "which registry"),
         Column("topic", "string", "topic name"),
-        Column("created_ms", "bigint", "when its first broker got it; null = before the first change"),
-        Column("gone_ms", "bigint", "when its last broker lost it; null = it is still there"),
+        Column(
+            "life",
+            "int",
+            "1 = the first that is known; the next one begins after more than `apart_s` on no broker",
+        ),
+        Column(
+            "created_ms",
+            "bigint",
+            "when its first broker got it; in a gap: when the gap began; null = before the first change",
+        ),
+        Column(
+            "gone_ms",
+            "bigint",
+            "when its last broker lost it; in a gap: when the gap was over; null = it is still there",
+        ),
         Column("brokers", "array<string>", "who has it at the end, or had it last; sorted"),
         Column("came", "array<string>", "brokers that got it later than `settle_s` after the first; sorted"),
         Column("left", "array<string>", "brokers that lost it for good while another kept it; sorted"),
@@ -67,7 +81,7 @@ TOPIC_LIVES: Final = Table(
         Column(
             "use",
             "string",
-            "never used: no sample since it was created; abandoned: none in their last `quiet_s`; used; "
+            "never used: no sample of this life; abandoned: none in their last `quiet_s`; used; "
             "null: it is gone, or there are too few samples to tell",
         ),
     ),
@@ -146,54 +160,107 @@ def topic_lives(
     samples: DataFrame | None = None,
     *,
     settle_s: float = 3_600.0,
+    apart_s: float = 60.0,
     quiet_s: float = 86_400.0,
     until_ms: int | None = None,
 ) -> DataFrame:
-    """Return TOPIC_LIVES of the topics that changes tell of, with what SAMPLES tell of their use.
+    """Return TOPIC_LIVES of the topics that changes tell of, with what SAMPLES up to `until_ms` tell of use.
 
-    Samples name no registry: give those of one with its changes, when topics of several have the same names.
+    A life goes on when the topic was on no broker for at most `apart_s`: it moves, or was out for a moment.
+    Samples that name no registry count in all of them.
     """
-    lives = _lives(holdings(changes, until_ms=until_ms), round(settle_s * 1000))
+    apart_ms = round(apart_s * 1000)
+    lives = _lives(holdings(changes, until_ms=until_ms), round(settle_s * 1000), apart_ms)
     if samples is None:
         unknown = ("first_used_ms", "last_used_ms", "attempts", "use")
         return shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
-    used = samples.groupBy("topic").agg(
-        F.min("at_ms").alias("first_used_ms"),
-        F.max("at_ms").alias("last_used_ms"),
-        F.sum(1 / F.col("share")).alias("attempts"),
+    if "registry" not in samples.columns:
+        samples = samples.withColumn("registry", F.lit(None).cast("string"))
+    if until_ms is not None:
+        samples = samples.where(F.col("at_ms") <= until_ms)
+    found = _used(lives, samples, max(apart_ms, 1))
+    return shaped(
+        found.crossJoin(F.broadcast(_spans(samples))).withColumn("use", _use(round(quiet_s * 1000))),
+        TOPIC_LIVES,
     )
-    span = samples.agg(F.min("at_ms").alias("first_sample_ms"), F.max("at_ms").alias("last_sample_ms"))
-    found = (
-        lives.join(used, "topic", "left")
-        .crossJoin(F.broadcast(span))  # a single row
-        .withColumn("use", _use(round(quiet_s * 1000)))
+
+
+def _used(lives: DataFrame, samples: DataFrame, slot_ms: int) -> DataFrame:
+    """Add first_used_ms, last_used_ms and attempts: of the samples that are nearer to a life than to others.
+
+    Samples are counted by slots first. Two lives are further apart than a slot: one ends between them.
+    """
+    of_slot = samples.groupBy(
+        "topic", F.col("registry").alias("told_of"), F.floor(F.col("at_ms") / slot_ms).alias("slot")
+    ).agg(
+        F.min("at_ms").alias("first_ms"),
+        F.max("at_ms").alias("last_ms"),
+        F.sum(1 / F.col("share")).alias("sent"),
     )
-    return shaped(found, TOPIC_LIVES)
+    of_topic = Window.partitionBy("registry", "topic").orderBy("life")
+    middle_ms = (F.lag("last_ms").over(of_topic) + F.col("first_ms")) / 2
+    begins = lives.withColumn("from_slot", F.round(middle_ms / slot_ms)).withColumn(
+        "to_slot", F.lead("from_slot").over(of_topic)
+    )
+    is_of_life = (
+        (F.col("one.topic") == F.col("it.topic"))
+        & (F.col("it.told_of").isNull() | (F.col("it.told_of") == F.col("one.registry")))
+        & (F.col("one.from_slot").isNull() | (F.col("it.slot") >= F.col("one.from_slot")))
+        & (F.col("one.to_slot").isNull() | (F.col("it.slot") < F.col("one.to_slot")))
+    )
+    return (
+        begins.alias("one")
+        .join(of_slot.alias("it"), is_of_life, "left")
+        .groupBy(*(f"one.{name}" for name in lives.columns))
+        .agg(
+            F.min("it.first_ms").alias("first_used_ms"),
+            F.max("it.last_ms").alias("last_used_ms"),
+            F.sum("it.sent").alias("attempts"),
+        )
+    )
+
+
+def _spans(samples: DataFrame) -> DataFrame:
+    """Return the one row `spans`: from when to when there are samples of each registry."""
+    of_registry = samples.groupBy(F.col("registry").alias("told_of")).agg(
+        F.min("at_ms").alias("first_ms"), F.max("at_ms").alias("last_ms")
+    )
+    return of_registry.agg(F.collect_list(F.struct("told_of", "first_ms", "last_ms")).alias("spans"))
 
 
 def _use(quiet_ms: int) -> Expression:
     """Return how a topic is used; a topic that is younger than `quiet_ms` may still be."""
-    quiet_from_ms = F.col("last_sample_ms") - quiet_ms
+    spans = F.filter("spans", lambda one: one["told_of"].isNull() | (one["told_of"] == F.col("registry")))
+    first_sample_ms = F.array_min(F.transform(spans, lambda one: one["first_ms"]))
+    quiet_from_ms = F.array_max(F.transform(spans, lambda one: one["last_ms"])) - quiet_ms
     born_ms = F.coalesce("created_ms", F.lit(0))
-    is_long_enough = (born_ms <= quiet_from_ms) & (F.col("first_sample_ms") <= quiet_from_ms)
+    is_long_enough = (born_ms <= quiet_from_ms) & (first_sample_ms <= quiet_from_ms)
     return (
         F.when(F.col("gone_ms").isNotNull(), None)
         .when(F.col("last_used_ms") >= quiet_from_ms, "used")
         .when(F.col("last_used_ms").isNotNull(), "abandoned")
-        .when(is_long_enough & (born_ms >= F.col("first_sample_ms")), "never used")
+        .when(is_long_enough & (born_ms >= first_sample_ms), "never used")
         .when(is_long_enough, "abandoned")
     )
 
 
-def _lives(held: DataFrame, settle_ms: int) -> DataFrame:
-    """Return a row a topic, from holdings: when it came and went, which brokers have it, came, and left."""
-    of_broker = held.groupBy("registry", "topic", "broker").agg(
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
-        F.bool_and("came").alias("came"),
-        F.max_by("went", "to_ms").alias("went"),
+def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
+    """Return a row a life, from holdings: when it came and went, which brokers have it, came, and left."""
+    until_apart = held.withColumns({"lost_ms": F.col("to_ms"), "to_ms": F.col("to_ms") + apart_ms})
+    of_life = ("registry", "topic", "life")
+    of_broker = (
+        in_runs(until_apart, ("registry", "topic"), touching=True)
+        .withColumnRenamed("run", "life")
+        .groupBy(*of_life, "broker")
+        .agg(
+            F.min("from_ms").alias("from_ms"),
+            F.max("lost_ms").alias("to_ms"),
+            # Only the first time of a broker can begin, and only the last one end, without a record.
+            F.bool_and("came").alias("came"),
+            F.bool_and("went").alias("went"),
+        )
     )
-    of_topic = of_broker.groupBy("registry", "topic").agg(
+    of_topic = of_broker.groupBy(*of_life).agg(
         F.min("from_ms").alias("first_ms"),
         F.max("to_ms").alias("last_ms"),
         F.bool_and("came").alias("is_created"),
@@ -217,7 +284,7 @@ def _lives(held: DataFrame, settle_ms: int) -> DataFrame:
             "left": left,
             "moved": (F.size(came) > 0) & (F.size(left) > 0),
         }
-    )
+    ).drop("holders", "is_created", "is_gone")
 
 
 def _brokers(chosen: Callable[[Expression], Expression]) -> Expression:

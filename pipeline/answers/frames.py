@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from ..schemas import GAP
 from ..tables import Table
 
-__all__ = ["covered", "eras", "readable", "shaped"]
+__all__ = ["covered", "eras", "readable", "shaped", "with_registry"]
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
@@ -23,25 +23,59 @@ def readable(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     return changes if until_ms is None else changes.where(F.col("ms") <= until_ms)
 
 
+def with_registry(samples: DataFrame) -> DataFrame:
+    """Return SAMPLES with null where no registry is named: also those that were kept without that column."""
+    told = F.nullif("registry", F.lit("")) if "registry" in samples.columns else F.lit(None).cast("string")
+    return samples.withColumn("registry", told)
+
+
 def covered(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     """Return a row a registry: since_ms, until_ms, and the gaps between them, in order.
 
-    A gap is `ms` and `seq` of the last change before it, and `after_ms` of the first one after it.
+    A gap is `ms` and `seq` of the last change before it, and `after_ms` of the first one after it; until_ms,
+    when there is none.
     """
+    told = readable(changes, until_ms)
     is_gap = F.col("kind") == GAP
-    after_ms = F.split("key", "-")[0].try_cast("bigint")
-    gap = F.struct("ms", "seq", F.greatest("ms", after_ms).alias("after_ms"))
+    after_ms = F.greatest("ms", F.split("key", "-")[0].try_cast("bigint"))
+    ends = F.when(F.col("key") != "", after_ms)
     newest = F.max("ms") if until_ms is None else F.lit(until_ms).cast("bigint")
-    return (
-        readable(changes, until_ms)
-        .groupBy("registry")
-        .agg(
-            F.min(F.when(~is_gap, F.col("ms"))).alias("since_ms"),
-            newest.alias("until_ms"),
-            F.sort_array(F.collect_set(F.when(is_gap, gap))).alias("gaps"),
-        )
-        .withColumn("since_ms", F.coalesce("since_ms", "until_ms"))
+    spans = told.groupBy("registry").agg(
+        F.min(F.when(~is_gap, F.col("ms"))).alias("since_ms"),
+        newest.alias("until_ms"),
+        F.sort_array(F.collect_set(F.when(is_gap, F.struct("ms", "seq", ends.alias("after_ms"))))).alias(
+            "gaps"
+        ),
     )
+    return (
+        spans.join(F.broadcast(_first_after(told.where(~is_gap), spans)), "registry", "left")
+        .withColumn("gaps", F.transform("gaps", _whole))
+        .withColumn("since_ms", F.coalesce("since_ms", "until_ms"))
+        .drop("firsts")
+    )
+
+
+def _first_after(told: DataFrame, spans: DataFrame) -> DataFrame:
+    """Return registry, firsts: the gaps that do not tell their end, and `first_ms` of the change behind."""
+    is_open = F.col("gap.after_ms").isNull()
+    gaps = spans.select("registry", F.explode("gaps").alias("gap")).where(is_open).select("registry", "gap")
+    is_behind = F.struct("ms", "seq") > F.struct("gap.ms", "gap.seq")
+    return (
+        told.join(F.broadcast(gaps), "registry")
+        .where(is_behind)
+        .groupBy("registry", "gap")
+        .agg(F.min("ms").alias("first_ms"))
+        .groupBy("registry")
+        .agg(F.collect_list(F.struct("gap", "first_ms")).alias("firsts"))
+    )
+
+
+def _whole(gap: Column, number: Column) -> Column:
+    """Return a gap with its end: no later than what is observed, and than the next gap begins."""
+    first = F.filter("firsts", lambda one: one["gap"] == gap)
+    after_ms = F.coalesce(gap["after_ms"], F.get(first, 0)["first_ms"], F.col("until_ms"))
+    next_ms = F.get("gaps", number + 1)["ms"]
+    return gap.withField("after_ms", F.least(after_ms, next_ms, "until_ms"))
 
 
 def eras(rows: DataFrame, changes: DataFrame, until_ms: int | None = None) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import ChangeKind
-from .frames import covered, readable
+from .frames import covered, eras, readable
 
 __all__ = ["SET", "holdings", "placements"]
 
@@ -18,48 +18,75 @@ SET: Final = ("registry", "set_a", "set_b")
 
 _TOPIC: Final = ("registry", "topic")
 _PAIR: Final = (*_TOPIC, "broker")
-_HOLDING: Final = (*_PAIR, "from_ms", "to_ms", "came", "went")
+_HOLDING: Final = (*_PAIR, "from_ms", "to_ms", "came", "went", "seen")
+_LAST: Final = 2**63 - 1
+"""Behind each `seq` of a ms."""
 
 
 def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int | None = None) -> DataFrame:
     """Return registry, topic, broker, from_ms, to_ms, and whether the topic is known to have come and gone.
 
     What goes without having come was there before the first change; so is what `routes` (ROUTES) has and no
-    change tells of. A topic stays with its broker while that one is away, and across gaps.
+    change tells of. A topic stays with its broker while that one is away, and across gaps. When the record
+    behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it has
+    come, and nobody has `seen` it come.
     """
-    span = F.broadcast(covered(changes, until_ms).drop("gaps"))
+    span = F.broadcast(covered(changes, until_ms))
     events = _events(changes, until_ms)
+    if routes is not None:
+        events = events.unionByName(_there(routes, span))
     of_pair = Window.partitionBy(*_PAIR).orderBy("ms", "seq")
+    held, was = F.col("held"), F.col("was.held")
+    is_other_era = F.col("was.era") != F.col("era")
+    # `held` is null in the snapshot at the end: it is news only of a topic that nobody saw come.
+    is_news = was.isNull() | F.when(held.isNull(), ~was & is_other_era).otherwise(
+        (was != held) | is_other_era
+    )
     turns = (
-        events.withColumn("was", F.lag("held").over(of_pair))
-        .where(F.col("was").isNull() | (F.col("was") != F.col("held")))
-        .withColumn("next_ms", F.lead("ms").over(of_pair))
-        .where(F.col("held") | F.col("was").isNull())
+        events.withColumn("was", F.lag(F.struct("held", "era")).over(of_pair))
+        .where(is_news)
+        .withColumn("next", F.lead(F.struct("ms", "held", "era")).over(of_pair))
+        # What is told to go while it was there has ended what was there: that is told by the row before.
+        .where(F.coalesce(held, F.lit(col=False)) | was.isNull() | ~was)
         .join(span, "registry")
     )
-    is_there = F.col("held")
-    to_ms = F.when(is_there, F.coalesce("next_ms", "until_ms")).otherwise(F.col("ms"))
-    found = (
-        turns.withColumn("from_ms", F.when(is_there, F.col("ms")).otherwise(F.col("since_ms")))
-        .withColumn("to_ms", to_ms)
-        .withColumn("came", is_there)
-        .withColumn("went", ~is_there | F.col("next_ms").isNotNull())
+    return (
+        turns.withColumns({"from_ms": _from_ms(), "to_ms": _to_ms()})
+        .withColumn("seen", F.coalesce(held, F.lit(col=False)))
+        .withColumn("came", F.col("seen") | was.isNotNull())
+        .withColumn("went", F.when(held, F.col("next").isNotNull()).otherwise(held.isNotNull()))
         .select(*_HOLDING)
+        # Who asks twice in one plan gets the same exchange twice, and all before it is done once.
+        .repartition(*_TOPIC)
     )
-    if routes is not None:
-        found = found.unionByName(_untold(routes, events, span))
-    # Who asks twice in one plan gets the same exchange twice, and all before it is done once.
-    return found.repartition(*_TOPIC)
+
+
+def _from_ms() -> Column:
+    """Return when a broker got a topic, from a record and what was told before it."""
+    came_in = F.get("gaps", F.col("era") - 1)
+    return (
+        F.when(F.col("held"), F.col("ms"))
+        .when(F.col("was.held").isNull(), F.col("since_ms"))
+        .otherwise(came_in["ms"])
+    )
+
+
+def _to_ms() -> Column:
+    """Return when a broker lost a topic, from a record and what is told next."""
+    went_in = F.get("gaps", F.col("next.era") - 1)
+    lost_ms = F.when(F.col("next.held"), went_in["after_ms"]).otherwise(F.col("next.ms"))
+    return F.when(F.col("held"), F.coalesce(lost_ms, "until_ms")).otherwise(F.col("ms"))
 
 
 def placements(held: DataFrame) -> DataFrame:
     """Return SET, topic, size, from_ms, to_ms: the times in which, by holdings, a topic had a set of brokers.
 
-    `is_new`: nobody had the topic before, and it is known to have come; `is_over`: the end of it is known.
+    `is_new`: nobody had the topic before, and it was seen to come; `is_over`: the end of it is known.
     """
     # At one time a broker is once in the set: it comes with one hash, and goes with the same.
-    comes, goes = _moment("from_ms", 1, "came"), _moment("to_ms", -1, "went")
-    in_order = Window.partitionBy(*_TOPIC).orderBy("ms", F.desc("step"))
+    comes, goes = _moment("from_ms", 1, "seen"), _moment("to_ms", -1, "went")
+    # Whoever had it before the first change comes before those that got it in the same ms.
+    in_order = Window.partitionBy(*_TOPIC).orderBy("ms", F.desc("step"), "is_told")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     is_born = F.when(F.col("size") - F.col("step") == 0, F.struct("ms", "is_told"))
     return (
@@ -101,8 +128,8 @@ def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
     )
     is_deleted = F.col("kind") == ChangeKind.DELETED
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED))
-    events = told.select(
-        "registry", "ms", "seq", F.inline(F.when(is_deleted, by_operator).otherwise(by_broker))
+    events = eras(told, changes, until_ms).select(
+        "registry", "ms", "seq", "era", F.inline(F.when(is_deleted, by_operator).otherwise(by_broker))
     )
     # Never null, so that no join adds a filter of its own below an exchange that is to be the same for all.
     return events.withColumns({name: F.coalesce(name, F.lit("")) for name in _PAIR})
@@ -117,16 +144,15 @@ def _event(topic: Column, broker: Column, *, held: bool) -> Column:
     return F.struct(topic.alias("topic"), broker.alias("broker"), F.lit(held).alias("held"))
 
 
-def _untold(routes: DataFrame, events: DataFrame, span: DataFrame) -> DataFrame:
-    """Return the holdings that `routes` has, and no change tells of."""
+def _there(routes: DataFrame, span: DataFrame) -> DataFrame:
+    """Return a row for every topic that a broker has in a snapshot, as the last that is known of it."""
     if "problem" in routes.columns:
         routes = routes.where(F.col("problem").isNull())
+    last = {"ms": F.col("until_ms"), "seq": F.lit(_LAST), "era": F.size("gaps")}
     return (
         routes.select(*_PAIR)
         .distinct()
-        .join(events.select(*_PAIR), [*_PAIR], "left_anti")
         .join(span, "registry")
-        .withColumns({"from_ms": F.col("since_ms"), "to_ms": F.col("until_ms")})
-        .withColumns({"came": F.lit(col=False), "went": F.lit(col=False)})
-        .select(*_HOLDING)
+        .withColumns({**last, "held": F.lit(None).cast("boolean")})
+        .select("registry", "ms", "seq", "era", "topic", "broker", "held")
     )

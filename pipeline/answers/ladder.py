@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 
 from ...client import LADDER, LADDER_4, Ladder
 from ..tables import Column, Table
+from .frames import with_registry
 from .replay import CANDIDATES, Attempt, Stretch, isolation_ms, least_trigger_ms, longest_ms
 
 __all__ = [
@@ -48,6 +49,7 @@ ISOLATIONS: Final = Table(
     (
         _LADDER,
         Column("client", "string", "which client process"),
+        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
         Column("broker", "string", "broker name"),
         Column("from_ms", "bigint", "when it begins, by the store's clock, ms since 1970"),
         Column("to_ms", "bigint", "when it ends; further slow or failed answers can have put that off"),
@@ -71,6 +73,7 @@ LADDER_DECISIONS: Final = Table(
     "a ladder at a broker, or at all of them: how often it was right",
     (
         _LADDER,
+        Column("registry", "string", "which registry, as in SAMPLES; null = not told, or all of them"),
         Column("broker", "string", "broker name; null = all of them"),
         Column("isolations", "bigint", "times that a client would have begun to leave it alone"),
         Column("right", "bigint", "those with the verdict right"),
@@ -133,9 +136,14 @@ _DIGITS: Final = 6
 """Sums of fractions are rounded to so many digits: their order must decide nothing."""
 
 _REPLAYED: Final = (
-    "ladder string, client string, broker string, from_ms bigint, to_ms bigint, cause string, "
-    "latency_ms double, saved double, withheld double, known boolean"
+    "ladder string, client string, registry string, broker string, from_ms bigint, to_ms bigint, "
+    "cause string, latency_ms double, saved double, withheld double, known boolean"
 )
+
+_WHOSE: Final = ("client", "registry", "broker")
+"""Whose attempts a ladder goes by, one after the other."""
+
+_DECIDED_BY: Final = ("ladder", "registry", "broker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +179,7 @@ def recommend(
 
     def replay(rows: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
         saved, withheld = [0.0] * len(candidates), [0.0] * len(candidates)
-        for _, _, stretch in _stretches(rows, least_ms):
+        for _, stretch in _stretches(rows, least_ms):
             for place, ladder in enumerate(candidates):
                 of_saved, of_withheld = stretch.sums(ladder)
                 saved[place] += of_saved
@@ -194,12 +202,12 @@ def isolations(
     named, least_ms = dict(ladders), least_trigger_ms(ladders.values())
 
     def replay(rows: Iterable[Row]) -> Iterator[tuple[object, ...]]:
-        for client, broker, stretch in _stretches(rows, least_ms):
+        for whose, stretch in _stretches(rows, least_ms):
             for name, ladder in named.items():
                 for from_ms, to_ms, cause, saved, withheld in stretch.replay(ladder):
                     why = "failure" if cause.failed else "latency"
                     latency_ms, known = cause.latency_ms, cause.known
-                    yield name, client, broker, from_ms, to_ms, why, latency_ms, saved, withheld, known
+                    yield name, *whose, from_ms, to_ms, why, latency_ms, saved, withheld, known
 
     rows = _sorted(samples, objective, ladders.values()).rdd.mapPartitions(replay)
     found = samples.sparkSession.createDataFrame(rows, _REPLAYED, verifySchema=False)
@@ -209,8 +217,9 @@ def isolations(
     return (
         _with_what_followed(found, _marked(samples, objective))
         .withColumn("verdict", verdict)
+        .withColumn("registry", _told())
         .select(*ISOLATIONS.names)
-        .orderBy("ladder", "from_ms", "client", "broker")
+        .orderBy("ladder", "from_ms", "client", "registry", "broker")
     )
 
 
@@ -220,15 +229,25 @@ def decisions(
     ladders: Mapping[str, Ladder] = LADDERS,
     objective: Objective = DEFAULT,
 ) -> DataFrame:
-    """Return LADDER_DECISIONS from SAMPLES and the ISOLATIONS of these ladders, ordered by ladder, broker."""
-    made = _marked(samples, objective).groupBy("broker").agg(*_made())
-    done = isolations.groupBy("ladder", "broker").agg(*_done())
+    """Return LADDER_DECISIONS from SAMPLES and the ISOLATIONS of these ladders.
+
+    Ordered by ladder, then registry and broker, what is of all of them first.
+    """
+    made = _marked(samples, objective).groupBy("registry", "broker").agg(*_made())
+    done = _joinable(isolations).groupBy("ladder", "registry", "broker").agg(*_done())
     names = _of_ladders(samples.sparkSession, ladders).select("ladder")
-    of_each = names.crossJoin(made).join(done, ["ladder", "broker"], "left").fillna(0)
+    of_each = (
+        names.crossJoin(made)
+        .join(done, ["ladder", "registry", "broker"], "left")
+        .fillna(0)
+        .withColumn("registry", _told())
+    )
     columns = [column.name for column in LADDER_DECISIONS.columns if column.name in of_each.columns]
-    counts = columns[2:]
+    nothing = f.lit(None).cast("string")
     of_all = of_each.groupBy("ladder").agg(
-        f.lit(None).cast("string").alias("broker"), *(f.sum(name).alias(name) for name in counts)
+        nothing.alias("registry"),
+        nothing.alias("broker"),
+        *(f.sum(name).alias(name) for name in columns[len(_DECIDED_BY) :]),
     )
     return (
         of_all.select(*columns)
@@ -237,7 +256,7 @@ def decisions(
         .withColumn("recall", _share("saved", f.col("bad")))
         .withColumn("withheld_share", _share("withheld", f.col("healthy")))
         .select(*LADDER_DECISIONS.names)
-        .orderBy("ladder", f.col("broker").asc_nulls_first())
+        .orderBy(*(f.col(name).asc_nulls_first() for name in _DECIDED_BY))
     )
 
 
@@ -280,9 +299,9 @@ def steps(spark: SparkSession, ladders: Mapping[str, Ladder] = LADDERS) -> DataF
 
 
 def _marked(samples: DataFrame, objective: Objective) -> DataFrame:
-    """Return the samples with what they stand for: `weight`, `is_bad`, `begin_ms`."""
+    """Return the samples, joinable by registry, with what they stand for: `weight`, `is_bad`, `begin_ms`."""
     failed = f.col("outcome") == "failed"
-    return samples.withColumns(
+    return _joinable(with_registry(samples)).withColumns(
         {
             "weight": 1 / f.col("share"),
             "failed": failed,
@@ -298,29 +317,30 @@ def _sorted(samples: DataFrame, objective: Objective, ladders: Collection[Ladder
     Only those that matter: what any of the ladders may isolate for, and what began before the longest
     isolation after that is over.
     """
-    brokers = samples.groupBy("topic").agg((f.min("broker") == f.max("broker")).alias("is_only"))
+    marked = _marked(samples, objective)
+    is_only = (f.min("broker") == f.max("broker")).alias("is_only")
+    brokers = marked.groupBy("registry", "topic").agg(is_only)
     order = ["at_ms", "latency_ms", "outcome", "isolated", "topic", "attempt"]
-    until_then = (
-        Window.partitionBy("client", "broker").orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    )
+    until_then = Window.partitionBy(*_WHOSE).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
     is_trigger = f.col("failed") | (f.col("latency_ms") >= least_trigger_ms(ladders))
     last_ms = f.max(f.when(is_trigger, f.col("at_ms"))).over(until_then)
     return (
-        _marked(samples, objective)
-        .join(brokers, "topic")
+        marked.join(brokers, ["registry", "topic"])
         .withColumn("forced", f.col("isolated") | f.col("is_only"))
         .withColumn("known", f.col("error_ms").isNotNull())
-        .repartition("client", "broker")
+        .repartition(*_WHOSE)
         .withColumn("last_ms", last_ms)
         .where(f.col("begin_ms") < f.col("last_ms") + longest_ms(ladders))
-        .sortWithinPartitions("client", "broker", *order)
-        .select("client", "broker", "at_ms", "latency_ms", "failed", "is_bad", "forced", "known", "weight")
+        .sortWithinPartitions(*_WHOSE, *order)
+        .select(*_WHOSE, "at_ms", "latency_ms", "failed", "is_bad", "forced", "known", "weight")
     )
 
 
-def _stretches(rows: Iterable[Row], least_ms: float) -> Iterator[tuple[str, str, Stretch]]:
-    for (client, broker), of_one in groupby(rows, key=itemgetter(0, 1)):
-        yield client, broker, Stretch((Attempt(*row[2:]) for row in of_one), least_ms)
+def _stretches(rows: Iterable[Row], least_ms: float) -> Iterator[tuple[tuple[str, ...], Stretch]]:
+    """Yield whose they are, by _WHOSE, with the attempts."""
+    count = len(_WHOSE)
+    for whose, of_one in groupby(rows, key=itemgetter(*range(count))):
+        yield whose, Stretch((Attempt(*row[count:]) for row in of_one), least_ms)
 
 
 def _with_what_followed(found: DataFrame, marked: DataFrame) -> DataFrame:
@@ -329,13 +349,15 @@ def _with_what_followed(found: DataFrame, marked: DataFrame) -> DataFrame:
     What began before a time is summed up once for each broker; the isolations' two ends are looked up there.
     """
     begun = marked.where(f.col("error_ms").isNotNull()).select(
-        "broker", f.col("begin_ms").alias("time_ms"), f.lit(1).alias("order"), *_bad_and_healthy()
+        "registry", "broker", f.col("begin_ms").alias("time_ms"), f.lit(1).alias("order"), *_bad_and_healthy()
     )
     two_ends = f.array(*(_end(name, sign) for name, sign in (("from_ms", -1), ("to_ms", 1))))
     ends = found.select("*", f.inline(two_ends))
     # At the same time the end of an isolation comes first: it is looked up before what begins then.
     until_then = (
-        Window.partitionBy("broker").orderBy("time_ms", "order").rowsBetween(Window.unboundedPreceding, 0)
+        Window.partitionBy("registry", "broker")
+        .orderBy("time_ms", "order")
+        .rowsBetween(Window.unboundedPreceding, 0)
     )
     so_far = {name: f.coalesce(f.sum(name).over(until_then), f.lit(0.0)) for name in ("bad", "healthy")}
     return (
@@ -354,6 +376,15 @@ def _end(name: str, sign: int) -> Expression:
 
 
 # --- small things -------------------------------------------------------------------------------------------
+
+
+def _joinable(frame: DataFrame) -> DataFrame:
+    """Return the rows with an empty registry where none is told: a join never finds a null."""
+    return frame.withColumn("registry", f.coalesce("registry", f.lit("")))
+
+
+def _told() -> Expression:
+    return f.nullif("registry", f.lit(""))
 
 
 def _bad_and_healthy() -> tuple[Expression, Expression]:

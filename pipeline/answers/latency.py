@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 from ..errors import BadOption
 from ..tables import Column, Table
+from .frames import with_registry
 
 __all__ = ["LATENCY", "latency"]
 
@@ -18,6 +19,7 @@ LATENCY: Final = Table(
     "latency",
     "attempts to send, by what they are grouped by; a column that they are not grouped by is null",
     (
+        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
         Column("hour", "timestamp", "when the attempts ended: the hour of the store's clock, UTC"),
         Column("broker", "string", "broker name"),
         Column("topic", "string", "topic name"),
@@ -35,7 +37,7 @@ LATENCY: Final = Table(
     ),
 )
 
-_BY: Final = ("hour", "broker", "topic")
+_BY: Final[tuple[str, ...]] = ("registry", "hour", "broker", "topic")
 
 _TYPES: Final = {column.name: column.type for column in LATENCY.columns}
 
@@ -49,17 +51,21 @@ _ROUNDING: Final = 1e-9
 
 
 def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
-    """Return LATENCY of SAMPLES, grouped by any of hour, broker and topic, and ordered by them.
+    """Return LATENCY of SAMPLES, grouped by any of registry, hour, broker and topic, and ordered by them.
+
+    Brokers of two registries are two, whatever they are called, and so are topics: what is grouped by these
+    is grouped by registry, too; samples that name none are a group of their own.
 
     A percentile is the longest latency that was recorded in the hundredth it falls into. How quickly a
     failure came says nothing of latency, so failures have no part in percentiles, as in the client.
     """
     if unknown := sorted(set(by) - set(_BY)):
         raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
-    keys = [name for name in _BY if name in by]
+    wanted = {*by} | ({"registry"} if {"broker", "topic"} & {*by} else set())
+    keys = [name for name in _BY if name in wanted]
     return (
-        _with_percentiles(_counted(samples, keys), keys)
-        .withColumns({name: f.lit(None).cast(_TYPES[name]) for name in _BY if name not in by})
+        _with_percentiles(_counted(with_registry(samples), keys), keys)
+        .withColumns({name: f.lit(None).cast(_TYPES[name]) for name in _BY if name not in wanted})
         .withColumn("failure_share", f.col("failures") / f.col("attempts"))
         .select(*LATENCY.names)
         .orderBy(*_BY)

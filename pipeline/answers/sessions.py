@@ -50,7 +50,12 @@ BROKER_SESSIONS: Final = Table(
             "when it was no longer alive: the end of the lease, where that is told, else as told_ms",
         ),
         Column("told_ms", "bigint", "when the record of the end was written; null = there is none"),
-        Column("lease_ttl_ms", "bigint", "how long a heartbeat of it lasted; null = not told"),
+        Column(
+            "lease_ttl_ms",
+            "bigint",
+            "how long a heartbeat lasted, by the last up before the record of its end, or the first; null = "
+            "not told",
+        ),
         Column("lease_ended_ms", "bigint", "of expired: when the lease ended; null = not told"),
         Column("alive_ms", "bigint", "end_ms - begin_ms"),
         Column(
@@ -59,7 +64,11 @@ BROKER_SESSIONS: Final = Table(
             "until when there was no such replica after it: its next session, when it was forgotten, or the "
             "end of the knowledge; end_ms = it was not away, or nobody knows",
         ),
-        Column("returned", "boolean", "whether the next session of the replica is known"),
+        Column(
+            "returned",
+            "boolean",
+            "whether the next session of the replica is known, and nobody forgot it before",
+        ),
     ),
 )
 
@@ -102,7 +111,7 @@ def _turns(events: DataFrame) -> DataFrame:
     was_up = F.coalesce((F.col("before.kind") == ChangeKind.UP) & ~was_forgotten, F.lit(col=False))
     same_owner = F.col("before.epoch") == F.col("epoch")
     record = F.struct(
-        "kind", "ms", "change_id", "reason", "address", "lease_ended_ms", "before", F.col("ends")
+        "kind", "ms", "seq", "change_id", "reason", "address", "lease_ended_ms", "before", F.col("ends")
     )
     return (
         events.withColumn("before", before)
@@ -111,7 +120,7 @@ def _turns(events: DataFrame) -> DataFrame:
         .where(F.col("begins") | F.col("ends"))
         .withColumn("record", record)
         .withColumn("next", F.lead("record").over(of_replica))
-        .withColumn("second_ms", F.lead("ms", 2).over(of_replica))
+        .withColumn("second", F.lead(place, 2).over(of_replica))
         .where("begins")
     )
 
@@ -121,8 +130,10 @@ def _judged(turns: DataFrame) -> DataFrame:
     is_known = F.col("kind") == ChangeKind.UP
     end = F.when(~is_known, F.col("record")).when(F.col("next.ends"), F.col("next"))
     by_down = F.col("end.kind") == ChangeKind.DOWN
-    next_up_ms = (
-        F.when(~is_known, F.col("next.ms")).when(by_down, F.col("second_ms")).otherwise(F.col("end.ms"))
+    next_up = (
+        F.when(~is_known, F.struct("next.ms", "next.seq"))
+        .when(by_down, F.col("second"))
+        .otherwise(F.struct("end.ms", "end.seq"))
     )
     return (
         turns.withColumn("end", end)
@@ -134,7 +145,7 @@ def _judged(turns: DataFrame) -> DataFrame:
         .withColumn("address", F.when(is_known, F.col("address")))
         .withColumn("reason", F.when(by_down, F.col("end.reason")))
         .withColumn("successor", F.when(F.col("ended").isin("fenced", "replaced"), F.col("end.address")))
-        .withColumn("next_up_ms", next_up_ms)
+        .withColumn("next_up", next_up)
         .transform(_times)
     )
 
@@ -162,9 +173,9 @@ def _times(sessions: DataFrame) -> DataFrame:
     told_ms = F.when(is_forgotten, F.col("forgotten.ms")).otherwise(F.col("end.ms"))
     end_ms = F.coalesce(F.least(lease_ended_ms, "told_ms"), "told_ms", "era_to_ms")
     is_away = F.col("ended").isin("clean", "expired", "moved")
-    back_ms = F.least("next_up_ms", "forgotten.ms", "era_to_ms")
+    back_ms = F.least("next_up.ms", "forgotten.ms", "era_to_ms")
     until_ms = F.when(is_away, F.greatest("end_ms", back_ms)).otherwise(F.col("end_ms"))
-    is_before = F.col("forgotten").isNull() | (F.col("next_up_ms") < F.col("forgotten.ms"))
+    is_before = F.col("forgotten").isNull() | (F.col("next_up") < F.struct("forgotten.ms", "forgotten.seq"))
     return (
         sessions.withColumn("lease_ended_ms", lease_ended_ms)
         .withColumn("told_ms", told_ms)
@@ -176,5 +187,5 @@ def _times(sessions: DataFrame) -> DataFrame:
         .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
         .withColumn("alive_ms", F.col("end_ms") - F.col("begin_ms"))
         .withColumn("away_until_ms", until_ms)
-        .withColumn("returned", F.coalesce(F.col("next_up_ms").isNotNull() & is_before, F.lit(col=False)))
+        .withColumn("returned", F.coalesce(F.col("next_up.ms").isNotNull() & is_before, F.lit(col=False)))
     )

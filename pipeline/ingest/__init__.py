@@ -1,8 +1,8 @@
 """Keeps the change stream as Parquet, each change once."""
 
+from ..errors import IngestFailed
 from .compacting import CompactConfig, CompactSummary, DayCompacted, compact
 from .config import IngestConfig
-from .failing import IngestFailed
 from .headroom import Headroom
 from .job import IngestProgress, IngestSummary, ingest
 from .reading import quarantined, stored_changes

@@ -12,16 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import BadOption, PipelineError
+from ..errors import BadOption, IngestFailed, PipelineError
+from ..failing import failure
 from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .batches import SETTINGS, WRITE_OPTIONS, written_columns
-from .failing import failure
 from .files import HadoopFiles
 from .journal import Entry, newest_entry
 from .layout import (
     CHANGES_FOLDER,
-    LOCKS,
     QUARANTINE_FOLDER,
     BatchName,
     batch_folder,
@@ -70,9 +69,9 @@ class CompactConfig:
 
     def __post_init__(self) -> None:
         if not self.out:
-            raise BadOption("compact: out: names no folder")
+            raise _bad("out", "names no folder")
         if self.before_day and not _is_day(self.before_day):
-            raise BadOption(f"compact: before_day: {self.before_day!r} is no day such as 2026-11-21")
+            raise _bad("before_day", f"{self.before_day!r} is no day such as 2026-11-21")
         _check("keep_days", self.keep_days, 0, 100_000)
         _check("file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
 
@@ -115,11 +114,10 @@ def compact(
     first. Raises PipelineError, also when rows would be lost: then nothing is changed.
     """
     files = HadoopFiles(spark, config.out)
-    with only_one("compaction", files.local(join(config.out, LOCKS))):
+    _newest(files, config.out)  # else a folder of somebody else would get a lock
+    with only_one("compaction", files, config.out):
         recover_swaps(files, config.out)
-        newest = newest_entry(files, config.out)
-        if newest is None:
-            raise PipelineError(f"{config.out} holds nothing that was ingested: name the out of the ingest")
+        newest = _newest(files, config.out)
         summary = CompactSummary()
         _drop(files, config, newest, summary)
         work = _Compaction(_session(spark), files, config, newest)
@@ -131,8 +129,16 @@ def compact(
         except PipelineError:
             raise
         except Exception as error:  # Spark's, and Java's, which are not of Spark's classes
-            raise failure(error, "the compaction") from error
+            raise failure(error, "the compaction", IngestFailed) from error
         return summary
+
+
+def _newest(files: HadoopFiles, out: str) -> Entry:
+    """Return the newest entry of the journal; raises BadOption when there is none."""
+    newest = newest_entry(files, out)
+    if newest is None:
+        raise _bad("out", f"{out} holds nothing that was ingested: name the folder of an ingest")
+    return newest
 
 
 def _session(spark: SparkSession) -> SparkSession:
@@ -261,4 +267,8 @@ def _is_day(text: str) -> bool:
 
 def _check(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise BadOption(f"compact: {name}: {value!r} is no whole number within {low} to {high}")
+        raise _bad(name, f"{value!r} is no whole number within {low} to {high}")
+
+
+def _bad(name: str, what: str) -> BadOption:
+    return BadOption.of("compact", name, what)

@@ -9,6 +9,7 @@ from typing import Final
 
 from ...registry import RegistryConfig
 from ..errors import BadOption
+from ..sources.changes_settings import Settings
 from ..sources.options import Options
 from ..sources.registries import OPTIONS, Registry, registries_of
 from .headroom import Kept
@@ -83,7 +84,10 @@ class IngestConfig:
         _check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)
         if self.registries and (self.url or self.namespace):
             raise _bad("registries", "stands instead of url and namespace: leave those out")
-        self.sources()
+        try:
+            Settings.of(self.source_options(), stream=True)
+        except BadOption as error:
+            raise _bad(_OF_SOURCE.get(error.option, error.option), error.what) from None
 
     @property
     def checkpoint_folder(self) -> str:
@@ -132,4 +136,4 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 
 def _bad(name: str, what: str) -> BadOption:
-    return BadOption(f"{_NAME}: {name}: {what}")
+    return BadOption.of(_NAME, name, what)

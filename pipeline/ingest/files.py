@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ..errors import PipelineError
@@ -12,8 +15,12 @@ from ..errors import PipelineError
 __all__ = ["Files", "HadoopFiles"]
 
 _LOCAL: Final = "file"
+_HDFS: Final = "hdfs"
 _RECURSIVE: Final = True
 _OVERWRITE: Final = True
+_ANOTHER_WRITES: Final = ("AlreadyBeingCreated", "RecoveryInProgress", "FileAlreadyExists")
+_NOT_KNOWN: Final = ("No FileSystem for scheme", "ClassNotFoundException")
+_LONGEST: Final = 300
 
 
 class Files(Protocol):
@@ -39,71 +46,127 @@ class Files(Protocol):
 
 
 class HadoopFiles:
-    """The file system to which `out` belongs; raises PipelineError for what it does not do."""
+    """The file systems of `out` and of a checkpoint; raises PipelineError for what they do not do."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         context = spark.sparkContext
         jvm: Any = context._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's file systems
         self._jvm = jvm
         self._path: Any = jvm.org.apache.hadoop.fs.Path
-        configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._system: Any = self._path(out).getFileSystem(configuration)
+        self._configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        self.scheme = self._scheme(out)
+        """What URLs of `out` begin with: file, hdfs, s3a, ..."""
 
     def local(self, path: str) -> Path | None:
         """Return the path on this machine; None on another file system."""
-        uri = self._system.makeQualified(self._path(path)).toUri()
-        return Path(uri.getPath()) if uri.getScheme() == _LOCAL else None
+        if self._scheme(path) != _LOCAL:
+            return None
+        return Path(self._system(path).makeQualified(self._path(path)).toUri().getPath())
+
+    @property
+    def has_leases(self) -> bool:
+        """Whether open_alone works."""
+        return self.scheme == _HDFS
+
+    def open_alone(self, path: str) -> Any | None:
+        """Open a file of HDFS, which lets one process write it; None when another one does.
+
+        A process that ends closes it. One that was killed has it for another minute, until its lease ends.
+        """
+        where = self._path(path)
+        with _named(path):
+            try:
+                system = self._system(path)
+                if not system.exists(where):
+                    system.create(where, not _OVERWRITE).close()
+                return system.append(where)
+            except Py4JJavaError as error:
+                if any(sign in str(error.java_exception.toString()) for sign in _ANOTHER_WRITES):
+                    return None
+                raise
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none for one that does not exist."""
         path = self._path(folder)
-        if not self._system.exists(path):
-            return []
-        return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path))
+        with _named(folder):
+            system = self._system(folder)
+            if not system.exists(path):
+                return []
+            return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder."""
-        return bool(self._system.exists(self._path(path)))
+        with _named(path):
+            return bool(self._system(path).exists(self._path(path)))
 
     def size(self, path: str) -> int:
         """Return the bytes of all files in a folder."""
-        return int(self._system.getContentSummary(self._path(path)).getLength())
+        with _named(path):
+            return int(self._system(path).getContentSummary(self._path(path)).getLength())
 
     def first_empty(self, pattern: str) -> str | None:
         """Return a file of no bytes among those that match a pattern; None when there is none."""
-        found = self._system.globStatus(self._path(pattern)) or ()
-        return next((str(status.getPath()) for status in found if status.getLen() == 0), None)
+        with _named(pattern):
+            found = self._system(pattern).globStatus(self._path(pattern)) or ()
+            return next((str(status.getPath()) for status in found if status.getLen() == 0), None)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or a folder to where nothing is; the folder above is made."""
         to = self._path(target)
-        self._system.mkdirs(to.getParent())
-        if self._system.exists(to):  # Hadoop would move it into that folder
-            raise PipelineError(f"{target} exists already, so {source} is not moved there")
-        if not self._system.rename(self._path(source), to):
-            raise PipelineError(f"{source} could not be moved to {target}")
+        with _named(target):
+            system = self._system(target)
+            system.mkdirs(to.getParent())
+            if system.exists(to):  # Hadoop would move it into that folder
+                raise PipelineError(f"{target} exists already, so {source} is not moved there")
+            if not system.rename(self._path(source), to):
+                raise PipelineError(f"{source} could not be moved to {target}")
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it; nothing when there is none."""
         where = self._path(path)
-        if not self._system.delete(where, _RECURSIVE) and self._system.exists(where):
-            raise PipelineError(f"{path} could not be deleted")
+        with _named(path):
+            system = self._system(path)
+            if not system.delete(where, _RECURSIVE) and system.exists(where):
+                raise PipelineError(f"{path} could not be deleted")
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
-        stream = self._system.open(self._path(path))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        with _named(path):
+            stream = self._system(path).open(self._path(path))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
 
     def write(self, path: str, text: str) -> None:
         """Write a new file, which is there as a whole or not at all."""
         parent, _, name = path.rpartition("/")
         unfinished = f"{parent}/_unfinished-{name}"
-        stream = self._system.create(self._path(unfinished), _OVERWRITE)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
+        with _named(path):
+            stream = self._system(path).create(self._path(unfinished), _OVERWRITE)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
         self.rename(unfinished, path)
+
+    def _scheme(self, path: str) -> str:
+        with _named(path):
+            return str(self._system(path).getUri().getScheme())
+
+    def _system(self, path: str) -> Any:
+        """Return the file system of a path, which Hadoop keeps: a checkpoint may be elsewhere than `out`."""
+        return self._path(path).getFileSystem(self._configuration)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Make of Java's error, which is pages long, one that names the path."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        first = str(error.java_exception.toString()).strip().partition("\n")[0]
+        hint = ""
+        if any(sign in first for sign in _NOT_KNOWN):
+            hint = "; give Spark the jars of this file system, as with --conf spark.jars.packages=..."
+        raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error

@@ -14,12 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..errors import BadOption, IngestFailed
+from ..failing import failure, store_is_away
 from .batches import Batches, Written
 from .config import SOURCE, IngestConfig
-from .failing import failure, store_is_away
 from .files import HadoopFiles
 from .headroom import Headroom
-from .layout import LOCKS, join
+from .journal import newest_entry
 from .locking import only_one
 from .publishing import recover
 from .starting import Start, begin, offsets_of, positions_in, starting_position
@@ -30,8 +31,6 @@ __all__ = ["IngestProgress", "IngestSummary", "ingest"]
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
 """How often the streams are looked at while nothing is published."""
-
-_BETWEEN_LOOKS_S: Final = 0.2
 
 _LAST_BATCH_S: Final = 60.0
 """How long a batch that is being written may take to end when the ingest is to stop."""
@@ -84,13 +83,25 @@ def ingest(
     called in this thread after each batch. Raises ChangesLost, IngestFailed and PipelineError.
     """
     files = HadoopFiles(spark, config.out)
-    locks = files.local(join(config.out, LOCKS))
-    with only_one("ingest", locks), Watch(config.sources(), config.kept, config.warn_at) as watch:
+    _make(files, config.out)
+    with only_one("ingest", files, config.out), Watch(config.sources(), config.kept, config.warn_at) as watch:
         recover(files, config.out)
         start = begin(files, config.out, config.checkpoint_folder)
         job = _Job(spark, config, files, start, watch, on_progress)
         job.run(stop or threading.Event())
         return job.summary
+
+
+def _make(files: HadoopFiles, out: str) -> None:
+    """Make the output if it is a local folder; raises BadOption when that cannot be."""
+    folder = files.local(out)
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"nothing can be written to {out}: {error.strerror}; name another folder"
+        raise BadOption.of("ingest", "out", what) from error
 
 
 class _Job:
@@ -105,7 +116,8 @@ class _Job:
         watch: Watch,
         on_progress: Callable[[IngestProgress], None] | None,
     ) -> None:
-        self.summary = IngestSummary(positions=start.positions)
+        newest = newest_entry(files, config.out)
+        self.summary = IngestSummary(positions=newest.positions if newest else start.positions)
         self._spark = spark
         self._config = config
         self._files = files
@@ -139,9 +151,10 @@ class _Job:
                 while self._reported():
                     pass
         except PySparkException as error:
+            failed = failure(error, "the ingest", IngestFailed)
             if not self._bears(error):
-                raise failure(error) from error
-            _LOG.warning("%s; trying again", failure(error))
+                raise failed from error
+            _LOG.warning("%s; trying again", failed)
             return stop.is_set()
         return True
 
@@ -192,7 +205,7 @@ class _Job:
         self.summary.rows += written.rows
         self.summary.quarantined += written.quarantined
         self.summary.positions = written.entry.positions
-        self._look(_BETWEEN_LOOKS_S)
+        self._look(0.0)  # what was known before the batch is out of date
         if self._on_progress is not None:
             self._on_progress(self._progress(written))
         return True

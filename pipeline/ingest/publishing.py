@@ -7,6 +7,9 @@ without it the next start deletes what is staged, with it the next start goes on
 from __future__ import annotations
 
 import secrets
+from typing import Final, TypeAlias
+
+import orjson
 
 from ..errors import PipelineError
 from .files import Files
@@ -21,8 +24,13 @@ from .layout import (
     folder_value,
     join,
 )
+from .moving import place
 
 __all__ = ["publish", "recover", "staging_folder"]
+
+_FILES: Final = "files"
+_Parts: TypeAlias = list[tuple[str, str, list[str]]]
+"""Table, day, and the names of its files: an object store may have moved only some of them."""
 
 
 def staging_folder(out: str, name: BatchName) -> str:
@@ -32,8 +40,10 @@ def staging_folder(out: str, name: BatchName) -> str:
 
 def publish(files: Files, out: str, staged: str, entry: Entry) -> None:
     """Make a batch that is completely staged visible, and note it in the journal."""
-    files.write(join(staged, READY), entry.to_json())
-    _finish(files, out, staged, entry)
+    parts = _parts(files, staged)
+    mark = orjson.loads(entry.to_json()) | {_FILES: parts}
+    files.write(join(staged, READY), orjson.dumps(mark).decode())
+    _finish(files, out, staged, entry, parts)
 
 
 def recover(files: Files, out: str) -> None:
@@ -42,26 +52,41 @@ def recover(files: Files, out: str) -> None:
         staged = join(out, STAGED_BATCHES, name)
         ready = join(staged, READY)
         if files.exists(ready):
-            _finish(files, out, staged, Entry.from_json(ready, files.read(ready)))
+            text = files.read(ready)
+            entry = Entry.from_json(ready, text)
+            _finish(files, out, staged, entry, _parts_of(ready, text) or _parts(files, staged))
         else:
             files.delete(staged)
     prune(files, out)
 
 
-def _finish(files: Files, out: str, staged: str, entry: Entry) -> None:
-    for table in TABLE_FOLDERS:
-        for day in folder_value(files.names(join(staged, table)), "day"):
-            target = batch_folder(out, table, day, str(entry.name))
-            files.delete(target)  # of the same batch, when its entry was lost
-            _move(files, day_folder(staged, table, day), target)
-    files.rename(join(staged, READY), entry_path(out, entry.name))
+def _finish(files: Files, out: str, staged: str, entry: Entry, parts: _Parts) -> None:
+    for table, day, names in parts:
+        place(files, day_folder(staged, table, day), batch_folder(out, table, day, str(entry.name)), names)
+    ready, noted = join(staged, READY), entry_path(out, entry.name)
+    if files.exists(noted):  # an object store had copied it, and not yet deleted it here
+        files.delete(ready)
+    else:
+        files.rename(ready, noted)
     files.delete(staged)
     prune(files, out)
 
 
-def _move(files: Files, source: str, target: str) -> None:
-    """Move a folder; a compaction may take the folder of the day away at the same time, but only once."""
+def _parts(files: Files, staged: str) -> _Parts:
+    """Return what is staged."""
+    return [
+        (table, day, files.names(day_folder(staged, table, day)))
+        for table in TABLE_FOLDERS
+        for day in folder_value(files.names(join(staged, table)), "day")
+    ]
+
+
+def _parts_of(path: str, text: str) -> _Parts:
+    """Return what a mark says was staged; empty = it is of an older release, which did not say it."""
     try:
-        files.rename(source, target)
-    except PipelineError:
-        files.rename(source, target)
+        return [
+            (str(table), str(day), [str(name) for name in names])
+            for table, day, names in orjson.loads(text).get(_FILES, ())
+        ]
+    except (ValueError, TypeError) as error:
+        raise PipelineError(f"{path} does not say which files were staged: {error!r}") from None

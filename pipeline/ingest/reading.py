@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..errors import PipelineError
+from ..errors import BadOption
 from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .files import HadoopFiles
@@ -15,12 +15,12 @@ __all__ = ["quarantined", "stored_changes"]
 
 
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
-    """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises PipelineError."""
+    """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises BadOption."""
     return _read(spark, out, CHANGES_FOLDER, STORED_CHANGES)
 
 
 def quarantined(spark: SparkSession, out: str) -> DataFrame:
-    """Return the records that were set aside, as QUARANTINE; raises PipelineError."""
+    """Return the records that were set aside, as QUARANTINE; raises BadOption."""
     return _read(spark, out, QUARANTINE_FOLDER, QUARANTINE)
 
 
@@ -30,5 +30,6 @@ def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame
     if folder_value(files.names(path), "day"):
         return spark.read.schema(table.schema).parquet(path).select(*table.names)
     if newest_entry(files, out) is None:
-        raise PipelineError(f"{out} holds nothing that was ingested: name the out of an ingest")
+        what = f"{out} holds nothing that was ingested: name the folder of an ingest"
+        raise BadOption(what, option="out", what=what)
     return spark.createDataFrame([], table.schema)

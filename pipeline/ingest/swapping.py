@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import orjson
@@ -17,6 +17,7 @@ import orjson
 from ..errors import PipelineError
 from .files import Files
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
+from .moving import merge, place
 
 __all__ = ["NEW", "Swap", "drop_day", "recover_swaps", "staged_swap", "swap_in"]
 
@@ -37,10 +38,20 @@ class Swap:
 
     replaced: frozenset[str]
 
+    files: tuple[str, ...] = ()
+    """Of the new one; empty = what is staged, as an older release left it."""
+
     def to_json(self) -> str:
         """Return the text of it."""
-        fields = {"table": self.table, "day": self.day, "batch": self.batch, "replaced": [*self.replaced]}
-        return orjson.dumps(fields).decode()
+        return orjson.dumps(
+            {
+                "table": self.table,
+                "day": self.day,
+                "batch": self.batch,
+                "replaced": [*self.replaced],
+                "files": self.files,
+            }
+        ).decode()
 
     @classmethod
     def from_json(cls, path: str, text: str) -> Self:
@@ -48,8 +59,14 @@ class Swap:
         try:
             fields = orjson.loads(text)
             table, day, batch = (str(fields[name]) for name in ("table", "day", "batch"))
-            return cls(table=table, day=day, batch=batch, replaced=frozenset(map(str, fields["replaced"])))
-        except (ValueError, KeyError, TypeError) as error:
+            return cls(
+                table=table,
+                day=day,
+                batch=batch,
+                replaced=frozenset(map(str, fields["replaced"])),
+                files=tuple(map(str, fields.get("files", ()))),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PipelineError(f"{path} does not say which batches are replaced: {error!r}") from None
 
 
@@ -60,6 +77,7 @@ def staged_swap(out: str) -> str:
 
 def swap_in(files: Files, out: str, staged: str, swap: Swap) -> None:
     """Make the new folder visible, and what it replaces not."""
+    swap = replace(swap, files=tuple(files.names(join(staged, NEW))))
     files.write(join(staged, READY), swap.to_json())
     _finish(files, out, staged, swap)
 
@@ -87,10 +105,18 @@ def _finish(files: Files, out: str, staged: str, swap: Swap) -> None:
     if files.exists(new):
         if not files.exists(old):
             files.rename(day, old)
-        files.rename(new, batch_folder(out, swap.table, swap.day, swap.batch))
+        for batch in _left(files.names(day), swap):
+            files.delete(batch_folder(out, swap.table, swap.day, batch))
+        target = batch_folder(out, swap.table, swap.day, swap.batch)
+        place(files, new, target, swap.files or files.names(new))
     for batch in _strays(files.names(old), swap):
-        files.rename(join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch))
+        merge(files, join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch))
     files.delete(staged)
+
+
+def _left(names: Iterable[str], swap: Swap) -> list[str]:
+    """Return the batches that an object store had not moved out yet: the new one has their rows."""
+    return [batch for batch in folder_value(names, "batch") if batch in swap.replaced - {swap.batch}]
 
 
 def _strays(names: Iterable[str], swap: Swap) -> list[str]:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadOption, BadRows
+from ..failing import failure
 from ..schemas import ROUTES, TOPIC_CONFIGS
 from .tables import SET_ASIDE
 
@@ -49,6 +50,7 @@ _ALIASES: Final = {
     "topicname": "topic",
 }
 _ONLY_OF_A_SNAPSHOT: Final = frozenset(ROUTES.names) - frozenset(TOPIC_CONFIGS.names)
+_NOT_THERE: Final = "PATH_NOT_FOUND"
 _LENIENT: Final = {"allowUnquotedFieldNames": "true"}
 """RocketMQ writes numbers as names without quotes."""
 
@@ -74,7 +76,7 @@ _TOPIC_OF_FILE: Final = r"^(?:topicRoute[-_.])?(.+?)(?:\.[A-Za-z]+)?$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where configurations are, and what the files do not say themselves."""
+    """Where configurations are, and what the files do not say themselves; raises BadOption."""
 
     path: str
     """A file, a folder or a pattern, as Spark takes it."""
@@ -103,6 +105,13 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     """For Spark's own reader, with parquet, csv and json."""
 
+    def __post_init__(self) -> None:
+        self.kind()
+
+    def kind(self) -> Form:
+        """Return the form, by the suffix of the path where none is named; raises BadOption."""
+        return self.form or form_of(self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class Configs:
@@ -119,17 +128,20 @@ def form_of(path: str) -> Form:
         return Form.TOPICS_JSON
     found = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
     if found is None:
-        raise BadOption(f"{path}: its name does not show what it is; say one of {', '.join(Form)}")
+        what = f"the name of {path} does not show what it is: say one of {', '.join(Form)}"
+        raise BadOption.of("load", "form", what)
     return found
 
 
 def read_configs(spark: SparkSession, source: Source) -> Configs:
     """Read configurations; raises BadOption, and BadRows for columns and files that make no sense."""
-    read = _READERS[source.form or form_of(source.path)]
+    read = _READERS[source.kind()]
     try:
         found = read(spark, source)
     except PySparkException as error:
-        raise BadRows(f"{source.path}: cannot be read: {error}") from error
+        if error.getCondition() == _NOT_THERE:
+            raise BadOption.of("load", "path", f"there is nothing at {source.path}") from error
+        raise BadRows(str(failure(error, f"reading {source.path}"))) from error
     if source.strict:
         for row in found.set_aside.limit(1).collect():
             raise BadRows(f"{row['file']}: {row['reason']}; without strict it is set aside")
@@ -149,7 +161,8 @@ def canonical_names(names: list[str]) -> dict[str, str]:
             continue
         if canonical is None:
             raise BadRows(
-                f"column {name!r} is none of a topic's configuration: there are {', '.join(known.values())}"
+                f"column {name!r} is none of a topic's configuration: "
+                f"there are {', '.join(TOPIC_CONFIGS.names)}"
             )
         if canonical in found:
             raise BadRows(f"columns {found[canonical]!r} and {name!r} are both {canonical}")
@@ -213,7 +226,7 @@ def _topics_json(spark: SparkSession, source: Source) -> Configs:
         F.col("table").isNull(), F.lit("is no topics.json: there is no topicConfigTable in it, or no JSON")
     ).when(
         F.coalesce("broker", F.lit("")) == "",
-        F.lit("its path does not show the broker: say broker, or broker_pattern"),
+        F.lit("its path does not show the broker: say which one it is, or rename it"),
     )
     judged = parsed.withColumn("reason", reason)
     good = judged.where("reason is null").select("broker", F.explode("table").alias("topic", "config"))

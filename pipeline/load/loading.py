@@ -9,22 +9,31 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ...registry import RegistryConfig
+from ..errors import TargetRefused
 from ..sources.options import Options
-from ..sources.registries import OPTIONS, one_of
+from ..sources.registries import OPTIONS, Registry, one_of
 from ..sources.routes_checks import MAX_PROBLEMS, check_batch, check_columns
-from ..sources.routes_loading import BrokerLoad, Rules, load_rows, not_in_full
+from ..sources.routes_loading import Rules, load_rows
+from ..sources.routes_outcome import BrokerLoad, not_in_full, would_refuse
 from ..sources.routes_rows import arrow_schema
 from .tables import LOAD_CHANGES, LOAD_SUMMARY
 
-__all__ = ["LoadSummary", "Target", "load"]
+__all__ = ["LoadSummary", "LoadedInPart", "Target", "load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The registry that is loaded: where it is, and its namespace."""
+    """The registry that is loaded: where it is, and its namespace; raises BadOption."""
 
     url: str = "redis://127.0.0.1:6379"
     namespace: str = RegistryConfig().namespace
+
+    def __post_init__(self) -> None:
+        self.registry()
+
+    def registry(self) -> Registry:
+        """Return where that is; raises BadOption."""
+        return one_of(Options("load", {"url": self.url, "namespace": self.namespace}, OPTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +67,26 @@ class LoadSummary:
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """The brokers that a load like this refuses, and why; only after a dry run."""
+        """The brokers that a load like this refuses, and why."""
         return {broker.broker: broker.refused for broker in self.brokers if broker.refused}
+
+    @property
+    def would_refuse(self) -> TargetRefused | None:
+        """The error with which the load itself would end; None = with none. Only after a dry run."""
+        return would_refuse(self.brokers)
 
     def table(self, spark: SparkSession) -> DataFrame:
         """Return the summary as LOAD_SUMMARY."""
         rows = [{name: getattr(broker, name) for name in LOAD_SUMMARY.names} for broker in self.brokers]
         return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(LOAD_SUMMARY)))
+
+
+class LoadedInPart(TargetRefused):
+    """Some brokers were refused while others were written; `summary` tells of all."""
+
+    def __init__(self, message: str, summary: LoadSummary) -> None:
+        super().__init__(message)
+        self.summary = summary
 
 
 def load(
@@ -73,13 +95,12 @@ def load(
     """Load topic configurations, as TOPIC_CONFIGS, into a registry; return what was done.
 
     Everything is checked first: BadRows and BadOption mean that nothing was written. So does TargetRefused,
-    unless it says that the other brokers were written: then one has come to life meanwhile. Raises
-    NewerSchema, StoreRefused and StoreUnavailable: a load that was interrupted goes on when it is run again.
+    unless it is LoadedInPart: then the other brokers were written, and those that it names came to life
+    meanwhile, or hold what the registry did not write. Raises NewerSchema, StoreRefused and StoreUnavailable:
+    a load that was interrupted goes on when it is run again.
     """
     target, rules = target or Target(), rules or Rules()
     check_columns(configs.schema)
-    options = Options("load", {"url": target.url, "namespace": target.namespace}, OPTIONS)
-    registry = one_of(options)
     # A registry is on one server, so one process writes to it. Here it is this one: the sink does the same
     # in processes of its own, which take a second to start.
     problems: list[str] = []
@@ -89,12 +110,12 @@ def load(
         parts.append(pa.Table.from_batches([checked.rows]))
         problems += checked.problems[: max(0, MAX_PROBLEMS - len(problems))]
         bad += checked.bad_rows
-    done = load_rows(registry, rules, parts, problems, bad)
+    done = load_rows(target.registry(), rules, parts, problems, bad)
+    summary = LoadSummary(rules.dry_run, tuple(done), _changes(spark, done) if rules.dry_run else None)
     problem = None if rules.dry_run else not_in_full(done)
     if problem is not None:
-        raise problem
-    changes = _changes(spark, done) if rules.dry_run else None
-    return LoadSummary(rules.dry_run, tuple(done), changes)
+        raise LoadedInPart(str(problem), summary)
+    return summary
 
 
 def _changes(spark: SparkSession, done: Sequence[BrokerLoad]) -> DataFrame:

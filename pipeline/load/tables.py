@@ -35,7 +35,7 @@ LOAD_SUMMARY: Final = Table(
         Column("broker", "string", "broker name"),
         Column("added", "bigint", "topics that were new on it"),
         Column("changed", "bigint", "topics with another configuration"),
-        Column("removed", "bigint", "topics that went, with removeOthers"),
+        Column("removed", "bigint", "topics that went, where others are removed"),
         Column("unchanged", "bigint", "topics that were as wanted"),
         Column("refused", "string", "why it was not written, or not in full; empty = it was"),
     ),

@@ -16,9 +16,9 @@ from .found import Found
 from .gathering import History, answers
 from .page import Page, render, time_text
 from .sections import sections
-from .writing import write_table
+from .writing import check_folder, write_table
 
-__all__ = ["ANSWERS", "write_report"]
+__all__ = ["ANSWERS", "check_report_folder", "write_report"]
 
 PAGE: Final = "report.html"
 TABLES: Final = "tables"
@@ -32,14 +32,23 @@ OnAnswer = Callable[[str], object]
 """Is told the name of each answer before it is worked out."""
 
 
+def check_report_folder(out: Path) -> None:
+    """See that a report can be written into a folder, which is made; raises BadOption."""
+    for folder in (out, out / TABLES):
+        check_folder(folder)
+
+
 def write_report(
     history: History, out: Path, *, title: str = "Route registry", on_answer: OnAnswer = lambda _: None
 ) -> Path:
     """Write tables and page into a folder; return the path of the page.
 
     The folder is on this machine, whatever Spark's master is, and each answer has to fit into its memory. The
-    page comes last, and takes the place of an older one in one step.
+    page comes last, and takes the place of an older one in one step. Raises BadOption before the first answer
+    is worked out when nothing can be written there, or the history cannot end at its `until_ms`.
     """
+    check_report_folder(out)
+    history.check()
     found: dict[str, Found] = {}
     for table, frame in answers(history):
         on_answer(table.name)

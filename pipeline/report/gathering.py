@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ..answers import availability, churn, detection, ladder, latency, placement, sessions, uptime
+from ..errors import BadOption
+from ..ingest.layout import MAX_DAY_MS
 from ..tables import Table
 
-__all__ = ["Answer", "History", "answers"]
+__all__ = ["Answer", "History", "answers", "check_until"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,25 @@ class History:
     quarantine: DataFrame | None = None
     until_ms: int | None = None
     """The end of the observation, by the store's clock; None = the newest change."""
+
+    def check(self) -> None:
+        """Raise BadOption when the observation would end before it begins, or when no calendar goes on."""
+        if self.until_ms is None:
+            return
+        check_until(self.until_ms)
+        first_ms = self.changes.agg(F.min("ms")).collect()[0][0]
+        if first_ms is not None and self.until_ms < first_ms:
+            raise _until(self.until_ms, f"is before the first change, which came at {first_ms}")
+
+
+def check_until(until_ms: int) -> None:
+    """Raise BadOption for an end of the observation that is no time in ms."""
+    if not 0 <= until_ms <= MAX_DAY_MS:
+        raise _until(until_ms, f"is not within 0 to {MAX_DAY_MS}")
+
+
+def _until(until_ms: int, why: str) -> BadOption:
+    return BadOption.of("report", "until_ms", f"{until_ms} {why}: give ms since 1970, by the store's clock")
 
 
 class Answer(NamedTuple):
@@ -91,7 +113,7 @@ def _of_changes(history: History) -> Iterator[Answer]:
     yield Answer(churn.CHURN, churn.churn(changes, until_ms).orderBy("registry", "hour_ms", "kind", "broker"))
     yield Answer(churn.STORMS, churn.storms(changes, until_ms=until_ms).orderBy("registry", "begin_ms"))
     lives = churn.topic_lives(changes, history.samples, until_ms=until_ms)
-    yield Answer(churn.TOPIC_LIVES, lives.orderBy("registry", "topic"))
+    yield Answer(churn.TOPIC_LIVES, lives.orderBy("registry", "topic", "life"))
 
 
 def _of_placement(routes: DataFrame) -> Iterator[Answer]:

@@ -15,6 +15,7 @@ __all__ = ["Cell", "Fact", "Grid", "Page", "Plot", "Section", "cell", "grid", "r
 
 _ROWS: Final = 20
 _LISTED: Final = 5
+_SMALL: Final = 0.1
 _AT: Final = ("begin", "end", "from", "to", "until", "since", "created", "gone", "hour", "told")
 _TIMES: Final = tuple(f"{name}_ms" for name in _AT)
 
@@ -108,14 +109,23 @@ def _text(value: Any) -> str:
             return ""
         case bool():
             return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:,.6g}" if abs(value) < 1 else f"{value:,.2f}"
+        case int() | float():
+            return _number(value)
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}"
         case list():
             more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
             return ", ".join(map(str, value[:_LISTED])) + more
     return str(value)
+
+
+def _number(value: float) -> str:
+    """Return a number with few decimals, but for a share near 1, of which the last ones matter."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) >= 1:
+        return f"{value:,.2f}"
+    return f"{value:.6g}" if abs(value) > _SMALL else f"{value:.3g}"
 
 
 def time_text(at_ms: int) -> str:

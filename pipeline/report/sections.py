@@ -32,7 +32,7 @@ _PARTS: Final = (
     _Part(
         "brokers",
         "Brokers",
-        "When each replica of a broker was alive, and how that ended. Crosses: what was done on purpose.",
+        "When each replica of a broker was alive, and how that ended. In black: what was done on purpose.",
         (
             (
                 uptime.BROKER_RELIABILITY,
@@ -56,7 +56,7 @@ _PARTS: Final = (
         (
             (
                 availability.TOPIC_AVAILABILITY,
-                ("topic", "outages", "lost_min", "longest_min", "availability"),
+                ("topic", "outages", "lost_min", "longest_min", "availability", "unknown_ms"),
             ),
             (availability.OUTAGE_CAUSES, ("broker", "outages", "topics", "lost_min", "causes")),
             (availability.TOPIC_OUTAGES, ("topic", "from_ms", "to_ms", "lost_ms", "caused_by", "causes")),
@@ -94,7 +94,7 @@ _PARTS: Final = (
         (
             (churn.CHURN, churn.CHURN.names[1:]),
             (churn.STORMS, churn.STORMS.names[1:]),
-            (churn.TOPIC_LIVES, ("topic", "created_ms", "gone_ms", "brokers", "moved", "use")),
+            (churn.TOPIC_LIVES, ("topic", "life", "created_ms", "gone_ms", "brokers", "moved", "use")),
         ),
     ),
     _Part(
@@ -114,10 +114,10 @@ _PARTS: Final = (
         "How long attempts to send took, and how well ladders would have told slow brokers from others: "
         "after an answer that takes so long, a broker is left alone for so long.",
         (
-            (latency.LATENCY, latency.LATENCY.names),
+            (latency.LATENCY, latency.LATENCY.names[1:]),
             (ladder.LADDER_SCORES, ladder.LADDER_SCORES.names),
             (ladder.LADDER_STEPS, ladder.LADDER_STEPS.names),
-            (ladder.LADDER_DECISIONS, ladder.LADDER_DECISIONS.names[:9]),
+            (ladder.LADDER_DECISIONS, ("ladder", *ladder.LADDER_DECISIONS.names[2:10])),
         ),
     ),
 )
@@ -156,6 +156,8 @@ def _of_brokers(overview: Overview, found: Mapping[str, Found]) -> Iterator[Plot
             row["begin_ms"],
             row["end_ms"],
             row["ended"],
+            # Who moved to another id was not away.
+            row["end_ms"] if row["ended"] == "moved" else row["away_until_ms"],
         )
         for row in found[sessions.BROKER_SESSIONS.name].of(_REPLICA, keys)
     ]
@@ -186,13 +188,19 @@ _CURVES: Final = {
 
 def _of_detection(_: Overview, found: Mapping[str, Found]) -> Iterator[Plot]:
     rows = found[detection.DETECTION.name].rows
+    with_clients = [row for row in rows if row["clients"]]
     delays_s = {
-        name: [row[column] / 1000 for row in rows if row[column] is not None]
+        name: [
+            None if row[column] is None else row[column] / 1000
+            for row in (with_clients if column.endswith("avoided_after_ms") else rows)
+        ]
         for name, column in _CURVES.items()
     }
-    if any(delays_s.values()):
+    if rows:
         yield Plot(
-            detection_curves(delays_s), "Share of the ends of brokers that are known after so many seconds"
+            detection_curves(delays_s),
+            "Share of the ends of brokers that are known after so many seconds; what is missing from 1 "
+            "did not become known before the broker was back",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -10,9 +11,22 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-__all__ = ["write_table"]
+from ..errors import BadOption
+
+__all__ = ["check_folder", "write_table"]
 
 _NESTED: Final = (pa.types.is_list, pa.types.is_map, pa.types.is_struct)
+
+
+def check_folder(folder: Path) -> None:
+    """Make a folder for tables, and see that files can be written there; raises BadOption for `out`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        what = f"nothing can be written to {folder}: {error.strerror}; name another folder"
+        raise BadOption.of("report", "out", what) from error
 
 
 def write_table(table: pa.Table, folder: Path, name: str) -> None:

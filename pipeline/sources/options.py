@@ -51,4 +51,4 @@ class Options:
 
     def bad(self, name: str, what: str) -> BadOption:
         """Return the error that the option has no sensible value."""
-        return BadOption(f"{self._source}: option {name}: {what}")
+        return BadOption(f"{self._source}: option {name}: {what}", option=name, what=what)

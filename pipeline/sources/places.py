@@ -49,7 +49,7 @@ def lost_error(registry: Registry, position: str, why: str, bounds: HistoryBound
     )
     return ChangesLost(
         f"registry {registry.name}: no change stands at {position} any more, changes after it may be lost: "
-        f"the stream was {why}, and {there} now; say onLoss=mark to go on with a row of kind gap, "
+        f"the stream was {why}, and {there} now; mark the loss to go on with a row of kind gap, "
         "or begin anew without this checkpoint or position"
     )
 

@@ -37,14 +37,18 @@ def registries_of(options: Options) -> tuple[Registry, ...]:
     namespace = options.text("namespace", RegistryConfig().namespace)
     text = options.text("registries")
     if not text:
-        return (_checked(options, "namespace", Registry(namespace, options.text("url", _URL), namespace)),)
+        try:
+            RegistryConfig(namespace=namespace)
+        except InvalidInput as error:
+            raise options.bad("namespace", str(error).removeprefix("namespace: ")) from None
+        return (_checked(options, "url", Registry(namespace, options.text("url", _URL), namespace)),)
     try:
         listed = orjson.loads(text)
     except ValueError as error:
         raise options.bad("registries", f"is no JSON: {error}") from None
     if not isinstance(listed, list) or not listed:
         raise options.bad("registries", "is no list of registries")
-    found = tuple(_of_json(options, item) for item in listed)
+    found = tuple(_of_json(options, number, item) for number, item in enumerate(listed, 1))
     if len({registry.name for registry in found}) < len(found):
         raise options.bad("registries", "two have the same name")
     return found
@@ -58,11 +62,15 @@ def one_of(options: Options) -> Registry:
     return found[0]
 
 
-def _of_json(options: Options, item: object) -> Registry:
+def _of_json(options: Options, number: int, item: object) -> Registry:
+    # By its number alone: a URL can have a password in it.
     if not isinstance(item, dict) or not all(isinstance(part, str) for part in item.values()):
-        raise options.bad("registries", f"{item!r} is no object of texts")
+        raise options.bad("registries", f"number {number} is no object of texts")
     if item.keys() - _PARTS or "url" not in item:
-        raise options.bad("registries", f"{item!r} does not have url, and perhaps name and namespace")
+        has = ", ".join(item) or "nothing"
+        raise options.bad(
+            "registries", f"number {number} has {has}: it takes url, and perhaps name and namespace"
+        )
     parts: dict[str, str] = item
     namespace = parts.get("namespace", RegistryConfig().namespace)
     return _checked(options, "registries", Registry(parts.get("name", namespace), parts["url"], namespace))

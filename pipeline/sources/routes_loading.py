@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
@@ -24,16 +24,14 @@ from ...registry.streaming import iterate
 from ..errors import BadOption, BadRows, TargetRefused
 from .registries import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS
+from .routes_outcome import BrokerLoad, TopicChange, live_refused
 
 __all__ = [
-    "BrokerLoad",
     "Loading",
     "Pace",
     "Rules",
     "Tables",
-    "TopicChange",
     "load_rows",
-    "not_in_full",
     "tables_of",
 ]
 
@@ -41,8 +39,6 @@ _AT_ONCE: Final = 3
 """Brokers that are written at the same time: enough that the server need not wait for this process."""
 
 _CHUNKS_A_SECOND: Final = 10
-_NAMED: Final = 10
-"""So many refused brokers are named with the reason, the others by name alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,38 +57,12 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.max_entries_per_second < 0:
-            raise BadOption(f"maxEntriesPerSecond: {self.max_entries_per_second} is less than 0")
+            what = f"{self.max_entries_per_second} is less than 0"
+            raise BadOption.of("load", "max_entries_per_second", what)
         try:
             check_name("cluster", self.cluster)
         except InvalidInput as error:
-            raise BadOption(str(error)) from None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicChange:
-    """One thing that a load changes; before and after are configurations as JSON, or names of clusters."""
-
-    broker: str
-    topic: str | None
-    action: str
-    before: str | None
-    after: str | None
-
-
-@dataclass(slots=True)
-class BrokerLoad:
-    """What was done with a broker, or in a dry run would be, in numbers of topics."""
-
-    broker: str
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    refused: str = ""
-    """Why nothing of it, or not all, was written; empty = it was."""
-
-    changes: list[TopicChange] = field(default_factory=list, repr=False)
-    """In a dry run."""
+            raise BadOption.of("load", "cluster", str(error)) from None
 
 
 class Pace:
@@ -191,18 +161,6 @@ def load_rows(
         return Loading(store, rules).run(tables)
 
 
-def not_in_full(done: Sequence[BrokerLoad]) -> TargetRefused | None:
-    """Return the error that not all brokers were written; None = they were."""
-    refused = [load for load in done if load.refused]
-    if not refused:
-        return None
-    told = "; ".join(f"{load.broker}: {load.refused}" for load in refused[:_NAMED])
-    more = "".join(f", {load.broker}" for load in refused[_NAMED:])
-    return TargetRefused(
-        f"of {len(done)} brokers {len(refused)} were not written in full, the others were: {told}{more}"
-    )
-
-
 class Loading:
     """Loads tables into one registry, over a store that stays the caller's."""
 
@@ -230,19 +188,14 @@ class Loading:
             return list(pool.map(lambda make: work(make()), tables.values()))
 
     def _refuse_live(self, tables: Tables) -> None:
-        refused: dict[str, BrokerOwned] = {}
+        refused: dict[str, str] = {}
         for name in self._store.run(live_brokers(self._store.keys, list(tables))):
             found = self._store.run(look(self._config, tables[name]()))
             refusal = found.refusal(touch_live=self._rules.touch_live)
             if refusal is not None:
-                refused[name] = refusal
+                refused[name] = str(refusal)
         if refused:
-            told = "; ".join(map(str, list(refused.values())[:_NAMED]))
-            more = "".join(f", {name}" for name in list(refused)[_NAMED:])
-            raise TargetRefused(
-                f"nothing was written: of {len(tables)} brokers {len(refused)} are alive and would be "
-                f"changed: {told}{more}; to change them all the same, say onLive=write"
-            )
+            raise TargetRefused(f"nothing was written: {live_refused(refused, len(tables))}")
 
     def _compare(self, wanted: Wanted) -> BrokerLoad:
         try:
@@ -252,6 +205,7 @@ class Loading:
         done = _counted(found)
         refusal = found.refusal(touch_live=self._rules.touch_live)
         done.refused = str(refusal) if refusal else ""
+        done.stops_all = refusal is not None
         done.changes = list(_changes(found))
         return done
 

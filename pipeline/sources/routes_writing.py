@@ -16,7 +16,8 @@ from ..errors import BadOption, PipelineError
 from .options import Options
 from .registries import Registry, one_of
 from .routes_checks import CHECKED, MAX_PROBLEMS, check_batch
-from .routes_loading import BrokerLoad, Rules, load_rows, not_in_full
+from .routes_loading import Rules, load_rows
+from .routes_outcome import BrokerLoad, TopicChange, not_in_full
 
 __all__ = ["CHANGES_FILE", "SUMMARY_FILE", "CheckedRows", "RoutesWriter", "writer_of"]
 
@@ -109,16 +110,18 @@ class RoutesWriter(DataSourceArrowWriter):
         """Write the report, if somebody wants it."""
         if not self.report:
             return
-        brokers: list[dict[str, Any]] = []
-        with (Path(self.report) / CHANGES_FILE).open("wb") as file:
-            for load in done:
-                file.writelines(
-                    orjson.dumps(asdict(change), option=orjson.OPT_APPEND_NEWLINE) for change in load.changes
-                )
-                brokers.append({name: getattr(load, name) for name in _TOLD})
+        brokers: list[dict[str, Any]] = [{name: getattr(load, name) for name in _TOLD} for load in done]
+        changes = Path(self.report) / CHANGES_FILE
+        changes.unlink(missing_ok=True)  # what an earlier dry run told is no news of this load
+        if self.rules.dry_run:
+            changes.write_bytes(b"".join(map(_line, (change for load in done for change in load.changes))))
         error = {"kind": type(problem).__name__, "message": str(problem)} if problem is not None else None
         summary = {"dry_run": self.rules.dry_run, "brokers": brokers, "error": error}
         (Path(self.report) / SUMMARY_FILE).write_bytes(orjson.dumps(summary))
+
+
+def _line(change: TopicChange) -> bytes:
+    return orjson.dumps(asdict(change), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def writer_of(options: Options, *, overwrite: bool) -> RoutesWriter:

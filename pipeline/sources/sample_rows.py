@@ -13,21 +13,36 @@ import pyarrow.json as pj
 
 from ..tables import Column, Table
 
-__all__ = ["ARROW", "CORRUPT_SAMPLES", "Corrupt", "of_lines", "of_table"]
+__all__ = [
+    "ARROW",
+    "CORRUPT_SAMPLES",
+    "MAY_BE_MISSING",
+    "Corrupt",
+    "no_such_value",
+    "of_lines",
+    "of_registry",
+    "of_table",
+]
 
 CORRUPT_SAMPLES: Final = Table(
     "corrupt_samples",
-    "a line, or a row of Parquet, that is no sample, set aside",
+    "a line, a row of Parquet, or what cannot be read at all, that is no sample, set aside",
     (
-        Column("file", "string", "path of the file"),
-        Column("place", "bigint", "bytes before the line; of Parquet: rows before the row"),
+        Column("file", "string", "path of the file, or of a folder that cannot be read"),
+        Column("place", "bigint", "bytes before the line; of Parquet: rows before the row, or the row group"),
         Column("problem", "string", "why it is no sample"),
-        Column("record", "string", "the line, with U+FFFD for what is no UTF-8; of Parquet: the row as JSON"),
+        Column(
+            "record",
+            "string",
+            "the line, with U+FFFD for what is no UTF-8; of Parquet: the row as JSON; "
+            "empty = what follows the place cannot be read",
+        ),
     ),
 )
 
 ARROW: Final = pa.schema(
     [
+        ("registry", pa.string()),
         ("client", pa.string()),
         ("at_ms", pa.int64()),
         ("error_ms", pa.float64()),
@@ -44,7 +59,10 @@ ARROW: Final = pa.schema(
 """SAMPLES as Arrow's type."""
 
 _DEFAULTS: Final[dict[str, object]] = {"isolated": False, "attempt": 1, "position": ""}
-"""What may be missing, beside error_ms, where null has a meaning."""
+"""What is meant when it is missing."""
+
+MAY_BE_MISSING: Final = frozenset({"registry", "error_ms", *_DEFAULTS})
+"""The columns that a sample need not have; of the first two, null has a meaning."""
 
 _OUTCOMES: Final = pa.array(["ok", "failed", "error"])
 
@@ -118,13 +136,26 @@ def _completed(table: pa.Table) -> pa.Table:
         place = ARROW.get_field_index(name)
         filled = pc.fill_null(table.column(place), pa.scalar(value, ARROW.field(place).type))
         table = table.set_column(place, ARROW.field(place), filled)
-    return table
+    return of_registry(table, "")
+
+
+def of_registry(table: pa.Table, registry: str) -> pa.Table:
+    """Return the samples, those that name no registry with this one; empty = null."""
+    place = ARROW.get_field_index("registry")
+    told = pc.fill_null(table.column(place), "")
+    named = pc.if_else(pc.equal(told, ""), pa.scalar(registry or None, pa.string()), told)
+    return table.set_column(place, ARROW.field(place), named)
 
 
 def _problem(table: pa.Table) -> str:
     """Return what is wrong with the rows; empty = nothing."""
     wrong = [name for name, is_good in _checks(table) if not pc.all(is_good, min_count=0).as_py()]
-    return f"no sample has such a value: {', '.join(wrong)}" if wrong else ""
+    return no_such_value(wrong) if wrong else ""
+
+
+def no_such_value(columns: list[str]) -> str:
+    """Return the problem of a row with values in these columns that no sample has."""
+    return f"no sample has such a value: {', '.join(columns)}"
 
 
 def _checks(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:

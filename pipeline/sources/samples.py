@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import glob
+import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
@@ -19,14 +18,19 @@ from ..errors import PipelineError
 from ..schemas import SAMPLES
 from ..tables import Table
 from .options import Options
-from .sample_rows import ARROW, CORRUPT_SAMPLES, Corrupt, of_lines, of_table
+from .sample_files import Listing
+from .sample_parquet import BrokenFile, of_row_group, row_groups
+from .sample_rows import CORRUPT_SAMPLES, Corrupt, of_lines, of_registry
 
 __all__ = ["CORRUPT_SAMPLES", "OPTIONS", "SamplesReader", "SamplesSource", "SamplesStreamReader"]
 
+_log: Final = logging.getLogger("sharedroutes.pipeline")
+
 OPTIONS: Final = {
     "path": "a folder, a file or a pattern such as /data/*/samples-*.jsonl; what `load(...)` is given",
+    "registry": "what samples that name no registry belong to; default none: they match any",
     "table": "samples, or corrupt: what was set aside (CORRUPT_SAMPLES)",
-    "onCorrupt": "what to do with a line that is no sample: skip, or fail",
+    "onCorrupt": "what to do with what is no sample, or cannot be read: skip, or fail",
     "splitBytes": "how much of a file one task reads; default 33554432",
 }
 """The options, with what they mean."""
@@ -47,6 +51,7 @@ class Settings:
     """What the options say."""
 
     path: str
+    registry: str
     corrupt: bool
     fail: bool
     split_bytes: int
@@ -60,6 +65,7 @@ class Settings:
             raise options.bad("path", f"{path!r} is no path of files that all machines have")
         return cls(
             path,
+            options.text("registry"),
             options.choice("table", "samples", "corrupt") == "corrupt",
             options.choice("onCorrupt", "skip", "fail") == "fail",
             options.number("splitBytes", _SPLIT_BYTES, low=_LEAST_BYTES),
@@ -70,28 +76,15 @@ class Settings:
         """What is read."""
         return CORRUPT_SAMPLES if self.corrupt else SAMPLES
 
-    def files(self, *suffixes: str) -> list[Path]:
-        """Return the files, without those that Spark and others hide by a name with _ or . in front."""
-        path = Path(self.path)
-        if path.is_file():
-            return [path]
-        # A pattern can be an absolute one, which Path.glob does not take; it can match folders, too.
-        matches = [path] if path.is_dir() else [*map(Path, glob.iglob(self.path, recursive=True))]  # noqa: PTH207
-        found = {file for match in matches for file in (match.rglob("*") if match.is_dir() else (match,))}
-        return sorted(
-            file
-            for file in found
-            if file.suffix in suffixes and not file.name.startswith(("_", ".")) and file.is_file()
-        )
-
 
 class Part(InputPartition):
-    """What one task reads: bytes of a file of lines, or a row group of a Parquet file."""
+    """What one task reads: bytes of a file of lines, a row group of a Parquet file, or why it cannot."""
 
-    def __init__(self, file: Path, begin: int, end: int) -> None:
+    def __init__(self, file: Path, begin: int, end: int, problem: str = "") -> None:
         self.file = file
         self.begin = begin
         self.end = end
+        self.problem = problem
 
 
 class SamplesSource(DataSource):
@@ -116,29 +109,41 @@ class SamplesSource(DataSource):
 
 
 class SamplesReader(DataSourceReader):
-    """Reads what the files hold when the query begins."""
+    """Reads what the files hold when the query begins.
+
+    A file that is gone when it is its turn is no error: clients remove the oldest.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what tasks read; raises PipelineError when there is nothing."""
-        files = self._settings.files(*_LINES, _PARQUET)
-        if not files:
+        listing = Listing.of(self._settings.path, (*_LINES, _PARQUET))
+        if not listing.files:
             kinds = ", ".join((*_LINES, _PARQUET))
-            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}")
-        parts: list[InputPartition] = []
-        for file in files:
-            if file.suffix == _PARQUET:
-                groups = pq.ParquetFile(file).metadata.num_row_groups
-                parts += [Part(file, number, number + 1) for number in range(groups)]
-            else:
-                parts += _cut(file, 0, file.stat().st_size, self._settings.split_bytes)
+            closed = "".join(f"; {folder}: {why}" for folder, why in listing.closed.items())
+            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}{closed}")
+        parts: list[InputPartition] = [
+            Part(folder, 0, 0, f"the folder cannot be read: {why}") for folder, why in listing.closed.items()
+        ]
+        for file in listing.files:
+            parts += self._parts(file)
         return parts
+
+    def _parts(self, file: Path) -> list[Part]:
+        try:
+            if file.suffix == _PARQUET:
+                return [Part(file, number, number + 1) for number in range(row_groups(file))]
+            return _cut(file, 0, file.stat().st_size, self._settings.split_bytes)
+        except FileNotFoundError:
+            return []
+        except (BrokenFile, OSError) as error:
+            return [Part(file, 0, 0, _why(error))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the samples, or what is none; raises PipelineError for what is none, if asked to."""
-        return _read(self._settings, cast("Part", partition))
+        return _read(self._settings, partition)
 
 
 class SamplesStreamReader(DataSourceStreamReader):
@@ -149,6 +154,7 @@ class SamplesStreamReader(DataSourceStreamReader):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._refused: set[Path] = set()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Return where a new query begins: before the first byte of all files."""
@@ -156,7 +162,12 @@ class SamplesStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
         """Return up to where there are whole lines now, by file."""
-        ends = {str(file): _whole_lines(file) for file in self._settings.files(*_LINES)}
+        listing = Listing.of(self._settings.path, _LINES)
+        ends = {str(file): self._end(file) for file in listing.files}
+        for folder, why in listing.closed.items():
+            self._refuse(folder, why)
+            # What was read must not be read again when the folder is open again.
+            ends |= {file: place for file, place in start.items() if folder in Path(file).parents}
         return {file: max(end, start.get(file, 0)) for file, end in ends.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
@@ -169,27 +180,76 @@ class SamplesStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield as SamplesReader.read."""
-        with suppress(FileNotFoundError):
-            yield from _read(self._settings, cast("Part", partition))
+        return _read(self._settings, partition)
+
+    def _end(self, file: Path) -> int:
+        try:
+            return _whole_lines(file)
+        except OSError as error:
+            self._refuse(file, _why(error))
+            return 0
+
+    def _refuse(self, path: Path, why: str) -> None:
+        """Say that something cannot be read now, once; it is read when it can be. Raises PipelineError."""
+        if self._settings.fail:
+            raise PipelineError(f"{path}: {why}")
+        if path not in self._refused:
+            self._refused.add(path)
+            _log.warning("send_samples: left for later: %s: %s", path, why)
 
 
 def _cut(file: Path, begin: int, end: int, split_bytes: int) -> list[Part]:
     return [Part(file, place, min(place + split_bytes, end)) for place in range(begin, end, split_bytes)]
 
 
-def _read(settings: Settings, part: Part) -> Iterator[pa.RecordBatch]:
-    found = _rows(part) if part.file.suffix == _PARQUET else of_lines(*_lines(part))
+def _read(settings: Settings, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, Part):
+        return  # what Spark gives where there is none
     corrupt: list[Corrupt] = []
-    for each in found:
-        if isinstance(each, Corrupt):
-            if settings.fail:
-                raise PipelineError(f"{part.file}, at {each.place}: {each.problem}: {each.record!r}")
-            corrupt.append(each)
-        elif not settings.corrupt:
-            yield from each.to_batches(max_chunksize=_ROWS)
-    if settings.corrupt and corrupt:
-        rows = [{"file": str(part.file), **each._asdict()} for each in corrupt]
+    name = os.fsencode(partition.file).decode(errors="replace")
+    try:
+        for each in _found(partition):
+            if isinstance(each, Corrupt):
+                _set_aside(settings, name, each)
+                if settings.corrupt:
+                    corrupt.append(each)
+            elif not settings.corrupt:
+                yield from of_registry(each, settings.registry).to_batches(max_chunksize=_ROWS)
+    except FileNotFoundError:
+        _log.warning("send_samples: not read, for it was removed meanwhile: %s", name)
+    if corrupt:
+        rows = [{"file": name, **each._asdict()} for each in corrupt]
         yield pa.RecordBatch.from_pylist(rows, schema=_CORRUPT)
+
+
+def _set_aside(settings: Settings, file: str, what: Corrupt) -> None:
+    """Raise PipelineError if that is asked for; tell of what nobody knows how many samples it holds."""
+    told = f"{file}, at {what.place}: {what.problem}"
+    if settings.fail:
+        raise PipelineError(f"{told}: {what.record!r}" if what.record else told)
+    if not what.record:
+        _log.warning("send_samples: set aside: %s", told)
+
+
+def _found(part: Part) -> Iterator[pa.Table | Corrupt]:
+    """Yield samples and what is none; raises FileNotFoundError."""
+    if part.problem:
+        yield Corrupt(part.begin, part.problem, "")
+    elif part.file.suffix == _PARQUET:
+        yield from of_row_group(part.file, part.begin)
+    else:
+        try:
+            lines = _lines(part)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            yield Corrupt(part.begin, _why(error), "")
+        else:
+            yield from of_lines(*lines)
+
+
+def _why(error: BrokenFile | OSError) -> str:
+    return str(error) if isinstance(error, BrokenFile) else f"it cannot be read: {error.strerror or error}"
 
 
 def _lines(part: Part) -> tuple[bytes, int]:
@@ -201,22 +261,6 @@ def _lines(part: Part) -> tuple[bytes, int]:
         place = file.tell()
         data = file.read(max(0, part.end - place))
         return (data if not data or data.endswith(b"\n") else data + file.readline()), place
-
-
-def _rows(part: Part) -> Iterator[pa.Table | Corrupt]:
-    """Yield the rows of a row group; raises PipelineError for a file with other columns."""
-    with pq.ParquetFile(part.file) as file:
-        names = [name for name in ARROW.names if name in file.schema_arrow.names]
-        place = sum(file.metadata.row_group(number).num_rows for number in range(part.begin))
-        table = file.read_row_group(part.begin, columns=names)
-    try:
-        columns = [
-            table[field.name].cast(field.type) if field.name in names else pa.nulls(len(table), field.type)
-            for field in ARROW
-        ]
-    except pa.ArrowInvalid as error:
-        raise PipelineError(f"{part.file}: its columns are not those of send_samples: {error}") from error
-    yield from of_table(pa.Table.from_arrays(columns, schema=ARROW), place)
 
 
 def _whole_lines(file: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -38,6 +39,31 @@ def test_of_too_many_files_the_oldest_go_whoever_wrote_them(tmp_path: Path) -> N
     assert _names(tmp_path) == ["no-samples.jsonl", "samples-c-000001.jsonl", "samples-c-000002.jsonl"]
 
 
+def test_files_that_cannot_be_removed_are_said_once_and_stop_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a folder of several users, in which each may remove only what is theirs."""
+    for number in (1, 2):
+        (tmp_path / f"samples-other-{number:06d}.jsonl").write_bytes(b"{}\n")
+        os.utime(tmp_path / f"samples-other-{number:06d}.jsonl", (1_000, 1_000))
+    unlink = Path.unlink
+
+    def unlink_own(path: Path, *, missing_ok: bool = False) -> None:
+        if "other" in path.name:
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_own)
+    files = SampleFiles(tmp_path, "c", file_bytes=1, files=1)
+    with caplog.at_level(logging.WARNING, "sharedroutes.client"):
+        for line in (b"1\n", b"2\n"):
+            files.append(line)
+    files.close()
+    assert (tmp_path / "samples-c-000002.jsonl").read_bytes() == b"2\n"
+    (record,) = caplog.records
+    assert "more files than allowed" in record.getMessage()
+
+
 def test_a_file_that_somebody_removed_is_followed_by_the_next(tmp_path: Path) -> None:
     files = SampleFiles(tmp_path, "c", file_bytes=100, files=9)
     files.append(b"1\n")
@@ -66,6 +92,23 @@ def test_a_line_that_was_torn_stands_alone(tmp_path: Path, monkeypatch: pytest.M
     files.append(b"fourth\n")
     files.close()
     assert (tmp_path / "samples-c-000001.jsonl").read_bytes() == b"first\nsec\nthird\nfourth\n"
+
+
+def test_a_file_that_was_removed_after_its_line_was_torn_is_followed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads by names and lengths would wait for its old length for ever."""
+    files = SampleFiles(tmp_path, "c", file_bytes=100, files=9)
+    files.append(b"first\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda _fd, _data: (_ for _ in ()).throw(OSError(28, "no space left")))
+        with pytest.raises(OSError, match="no space left"):
+            files.append(b"second\n")
+    (tmp_path / "samples-c-000001.jsonl").unlink()
+    files.append(b"third\n")
+    files.close()
+    assert _names(tmp_path) == ["samples-c-000002.jsonl"]
+    assert (tmp_path / "samples-c-000002.jsonl").read_bytes() == b"third\n"
 
 
 def test_what_is_written_bit_by_bit_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

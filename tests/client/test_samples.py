@@ -83,6 +83,15 @@ def test_a_sample_says_all_that_is_known(tmp_path: Path, recorder: SampleRecorde
     }  # fmt: skip
 
 
+def test_a_sample_names_its_registry_if_the_recorder_was_told(tmp_path: Path, clock: Clock) -> None:
+    with SampleRecorder(
+        tmp_path, registry="eu", share=1.0, flush_s=LONG_S, wall_clock=lambda: 0.0
+    ) as recorder:
+        recorder.on_event(OK)
+    (row,) = _written(tmp_path)
+    assert (row["registry"], recorder.registry) == ("eu", "eu")
+
+
 def test_its_time_is_when_the_attempt_ended_and_less_sure_the_older_the_clock(
     tmp_path: Path, recorder: SampleRecorder, clock: Clock
 ) -> None:
@@ -191,6 +200,8 @@ def test_what_the_buffer_does_not_hold_is_dropped_and_counted(tmp_path: Path) ->
         {"file_bytes": 0},
         {"clock_every_s": 0.0},
         {"client": "x" * 101},
+        {"registry": "x" * 101},
+        {"registry": None},
         {"wall_clock": 5.0},
     ],
 )

@@ -87,9 +87,10 @@ def kv(ms: int, key: str) -> Row:
     return {"kind": "kv", "ms": ms, "broker": "", "namespace": "n", "key": key, "reason": "put"}
 
 
-def gap(ms: int, after_ms: int) -> Row:
-    """Return that the changes between two times are not known."""
-    return {"kind": "gap", "ms": ms, "key": f"{after_ms}-0", "reason": "trimmed"}
+def gap(ms: int, after_ms: int | None = None) -> Row:
+    """Return that the changes between two times are not known; None = nobody says when that ended."""
+    key = "" if after_ms is None else f"{after_ms}-0"
+    return {"kind": "gap", "ms": ms, "broker": "", "key": key, "reason": "trimmed"}
 
 
 def changes_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:

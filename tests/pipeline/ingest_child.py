@@ -1,6 +1,6 @@
 """An ingest in a process of its own, to be killed: it tells each batch in a line, and stops at end of input.
 
-python -m tests.pipeline.ingest_child URL OUT once|endless
+python -m tests.pipeline.ingest_child URL OUT once|endless [MASTER]
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ MASTER = "local[2,4]"
 """A task whose worker was killed is tried again, as on a cluster."""
 
 
-def main(url: str, out: str, mode: str) -> None:
+ON_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def main(url: str, out: str, mode: str, master: str = MASTER) -> None:
     """Ingest until standard input ends, or once; the last line says how it ended."""
     stop = threading.Event()
     threading.Thread(target=_await_end, args=(stop,), daemon=True).start()
     config = IngestConfig(
         out=out, url=url, once=mode == "once", trigger_s=0.0, max_changes_per_trigger=MOST_A_BATCH
     )
-    spark = session(replace(SESSION, master=MASTER))
+    spark = session(replace(SESSION, master=master, settings={**SESSION.settings, **ON_LOOPBACK}))
     _tell("ready")
     try:
         summary = ingest(spark, config, stop=stop, on_progress=_tell_batch)

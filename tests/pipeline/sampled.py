@@ -20,6 +20,7 @@ Sample: TypeAlias = dict[str, object]
 def sent(at_ms: int, **columns: object) -> Sample:
     """Return an attempt that ended so long after START_MS: a quick one of client c at broker a."""
     values: Sample = {
+        "registry": None,
         "client": "c",
         "at_ms": START_MS + at_ms,
         "error_ms": 1.0,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.pipeline.errors import BadOption, ChangesLost
+from sharedroutes.pipeline.errors import BadOption, ChangesLost, PipelineError
+from sharedroutes.pipeline.failing import failure, store_is_away
 from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig, IngestFailed
-from sharedroutes.pipeline.ingest.failing import failure, store_is_away
 from sharedroutes.pipeline.ingest.headroom import Kept
 from sharedroutes.pipeline.ingest.layout import (
     BatchName,
@@ -38,13 +38,17 @@ from sharedroutes.pipeline.ingest.layout import (
         ("registries", "{"),
         ("namespace", "a b"),
         ("url", "http://h"),
+        ("starting_position", "yesterday"),
+        ("starting_position", '{"other": "0-1"}'),
+        ("max_changes_per_trigger", 10_000_000_000),
+        ("on_loss", "ignore"),
+        ("on_corrupt", "skip"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(setting: str, value: Any) -> None:
-    with pytest.raises(
-        BadOption, match=rf"ingest: (option )?{'namespace' if setting == 'url' else setting}: "
-    ):
+    with pytest.raises(BadOption, match=rf"^ingest: {setting}: ") as caught:
         IngestConfig(**{"out": "/x", setting: value})
+    assert (caught.value.option, str(caught.value)) == (setting, f"ingest: {setting}: {caught.value.what}")
 
 
 def test_several_registries_stand_instead_of_one() -> None:
@@ -79,8 +83,9 @@ def test_the_checkpoint_is_below_the_output_unless_it_is_named() -> None:
     ],
 )
 def test_a_compaction_refuses_what_makes_no_sense_by_name(setting: str, value: Any) -> None:
-    with pytest.raises(BadOption, match=f"compact: {setting}: "):
+    with pytest.raises(BadOption, match=f"compact: {setting}: ") as caught:
         CompactConfig(**{"out": "/x", setting: value})
+    assert caught.value.option == setting
 
 
 @given(st.lists(st.builds(BatchName, st.integers(1, 9_999), st.integers(0, 10**12 - 1)), min_size=1))
@@ -111,21 +116,26 @@ def _traceback(last: str) -> Exception:
     )
 
 
+def failed(last: str) -> PipelineError:
+    return failure(_traceback(last), "the ingest", IngestFailed)
+
+
 def test_a_failure_is_said_in_a_sentence() -> None:
-    lost = failure(_traceback("sharedroutes.pipeline.errors.ChangesLost: registry r: no change at 5-0"))
+    lost = failed("sharedroutes.pipeline.errors.ChangesLost: registry r: no change at 5-0")
     assert isinstance(lost, ChangesLost)
     assert str(lost) == "registry r: no change at 5-0"
-    bad = failure(_traceback("sharedroutes.pipeline.errors.BadOption: route_changes: option onLoss: no"))
+    bad = failed("sharedroutes.pipeline.errors.BadOption: route_changes: option onLoss: no")
     assert isinstance(bad, BadOption)
-    corrupt = failure(_traceback("sharedroutes.registry.errors.CorruptData: k: entry 1-0 is no change"))
+    corrupt = failed("sharedroutes.registry.errors.CorruptData: k: entry 1-0 is no change")
+    assert isinstance(corrupt, IngestFailed)
     assert str(corrupt) == "the ingest failed: k: entry 1-0 is no change"
-    full = failure(_traceback("java.io.IOException: No space left on device"))
+    full = failed("java.io.IOException: No space left on device")
     assert str(full) == "the ingest could not write: No space left on device; make room and start it again"
-    caused = failure(_traceback("at x\nCaused by: java.lang.Oops: 1\n at y\nCaused by: a.B$C: f is no file"))
+    caused = failed("at x\nCaused by: java.lang.Oops: 1\n at y\nCaused by: a.B$C: f is no file")
     assert str(caused) == "the ingest failed: f is no file"
-    other = failure(_traceback("java.lang.Oops"), "the compaction")
-    assert isinstance(other, IngestFailed)
-    assert str(other) == "the compaction failed: [STREAM_FAILED] Query [id = 1] terminated"
+    other = failure(_traceback("java.lang.Oops"), "the report")
+    assert type(other) is PipelineError
+    assert str(other) == "the report failed: [STREAM_FAILED] Query [id = 1] terminated"
 
 
 def test_only_a_store_that_is_away_is_waited_for() -> None:

@@ -72,9 +72,10 @@ def test_several_registries_have_names_of_their_own() -> None:
         ("{", "is no JSON"),
         ("[]", "is no list"),
         ('{"url": "redis://h"}', "is no list"),
-        ('[{"name": "a"}]', "does not have url"),
-        ('[{"url": "redis://h", "db": "1"}]', "does not have url, and perhaps"),
-        ('[{"url": 1}]', "is no object of texts"),
+        ('[{"name": "a"}]', "number 1 has name: it takes url"),
+        ('[{"url": "redis://h"}, {}]', "number 2 has nothing: it takes url, and perhaps"),
+        ('[{"url": "redis://h", "db": "1"}]', "number 1 has url, db: it takes url"),
+        ('[{"url": 1}]', "number 1 is no object of texts"),
         ('[{"url": "redis://h"}, {"url": "redis://i"}]', "two have the same name"),
         ('[{"url": "http://h"}]', "Redis URL: expected redis"),
     ],
@@ -84,6 +85,17 @@ def test_registries_that_make_no_sense_are_refused(text: str, problem: str) -> N
         registries_of(of_registries(registries=text))
 
 
-def test_a_url_or_a_namespace_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(BadOption, match="namespace"):
-        registries_of(of_registries(namespace="a b"))
+def test_a_password_in_a_list_of_registries_is_not_told() -> None:
+    with pytest.raises(BadOption) as caught:
+        registries_of(of_registries(registries='[{"url": "redis://:secret@h", "db": "1"}]'))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [("namespace", "a b", "'a b' is not 1 to 64"), ("url", "http://h", "Redis URL: expected redis")],
+)
+def test_a_url_or_a_namespace_that_makes_no_sense_is_refused(option: str, text: str, problem: str) -> None:
+    with pytest.raises(BadOption, match=f"some_source: option {option}: {problem}") as caught:
+        registries_of(of_registries(**{option: text}))
+    assert (caught.value.option, caught.value.what.startswith(problem)) == (option, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def page(**parts: Any) -> Page:
         ("lost_ms", "bigint", 1_234_567, "1,234,567", True),
         ("told_after_ms", "bigint", 12, "12", True),
         ("share", "double", 0.99998, "0.99998", True),
+        ("lost_min", "double", 2 / 60, "0.0333", True),
         ("mtbf_s", "double", 1234.5, "1,234.50", True),
+        ("hour", "timestamp", datetime(2026, 11, 21, 21, tzinfo=UTC), "2026-11-21 21:00:00", False),
         ("moved", "boolean", True, "yes", False),
         ("moved", "boolean", None, "", False),
         ("brokers", "array<string>", ["a", "b"], "a, b", False),

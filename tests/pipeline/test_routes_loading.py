@@ -18,14 +18,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sharedroutes.pipeline.errors import BadOption, BadRows, TargetRefused
 from sharedroutes.pipeline.sources.routes import RoutesSource
 from sharedroutes.pipeline.sources.routes_checks import CHECKED
-from sharedroutes.pipeline.sources.routes_loading import (
-    BrokerLoad,
-    Loading,
-    Pace,
-    Rules,
-    not_in_full,
-    tables_of,
-)
+from sharedroutes.pipeline.sources.routes_loading import Loading, Pace, Rules, tables_of
+from sharedroutes.pipeline.sources.routes_outcome import BrokerLoad, not_in_full, would_refuse
 from sharedroutes.registry import (
     Broker,
     LeaseStatus,
@@ -196,6 +190,7 @@ def test_a_topic_with_a_foreign_index_is_told_and_the_others_are_written(
     admin.lpush(store.keys.topic("t"), "foreign")
     done = list(load(store, part(("a", "t"), ("a", "u"))).values())
     assert table(store, admin, "a") == {b"u": PLAIN}
+    assert would_refuse(done) is not None
     error = not_in_full(done)
     assert error is not None
     assert f"{store.keys.topic('t')}: holds another type" in str(error)
@@ -227,7 +222,7 @@ def test_entries_are_let_through_at_the_pace_that_was_asked_for(store: RouteStor
     assert len(slept) == 10
     done = load(store, part(*(("a", f"t{number}") for number in range(30))), max_entries_per_second=100_000)
     assert counts(done["a"]) == (30, 0, 0, 0)
-    with pytest.raises(BadOption, match="maxEntriesPerSecond"):
+    with pytest.raises(BadOption, match="load: max_entries_per_second: -1"):
         Rules(max_entries_per_second=-1)
 
 
@@ -248,6 +243,20 @@ def test_the_sink_writes_nothing_before_all_tasks_have_checked_their_rows(
     writer.commit(good)
     told = json.loads((tmp_path / "summary.json").read_bytes())
     assert (told["error"], told["brokers"][0]["broker"], told["brokers"][0]["added"]) == (None, "a", 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_only_a_dry_run_of_the_sink_leaves_what_would_change(
+    store: RouteStore, redis_url: str, tmp_path: Path
+) -> None:
+    for dry_run, left in (("true", {"summary.json", "changes.jsonl"}), ("false", {"summary.json"})):
+        options = {"url": redis_url, "report": str(tmp_path), "dryRun": dry_run}
+        writer = RoutesSource(options=options).writer(SCHEMA, overwrite=False)
+        writer.commit([writer.write(iter([_batch({"broker": "a", "topic": "t"})]))])
+        assert {path.name for path in tmp_path.iterdir()} == left
+        if dry_run == "true":
+            lines = (tmp_path / "changes.jsonl").read_text().splitlines()
+            assert [json.loads(line)["action"] for line in lines] == ["cluster", "added"]
 
 
 def test_options_of_the_sink_that_make_no_sense_are_refused(tmp_path: Path) -> None:

@@ -13,9 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.sample_rows import ARROW, Corrupt, of_lines, of_table
+from sharedroutes.pipeline.sources.sample_rows import (
+    ARROW,
+    MAY_BE_MISSING,
+    Corrupt,
+    of_lines,
+    of_registry,
+    of_table,
+)
 
 GOOD: Final[dict[str, Any]] = {
+    "registry": "eu",
     "client": "c",
     "at_ms": 1_700_000_000_000,
     "error_ms": 0.5,
@@ -63,10 +71,18 @@ def test_lines_become_rows_in_order() -> None:
 
 
 def test_what_has_a_default_may_be_missing_and_what_is_more_is_left_out() -> None:
-    less = {name: value for name, value in GOOD.items() if name not in ("isolated", "attempt", "position")}
+    less = {name: value for name, value in GOOD.items() if name not in MAY_BE_MISSING}
     rows, corrupt = _read(json.dumps(less | {"zone": ["z"]}).encode())
-    assert rows == [GOOD | {"position": ""}]
+    assert rows == [GOOD | {"registry": None, "error_ms": None, "position": ""}]
     assert corrupt == []
+
+
+def test_samples_that_name_no_registry_get_the_one_that_is_given() -> None:
+    (table,) = of_lines(line() + line(registry="") + line(registry=None), 0)
+    assert isinstance(table, pa.Table)
+    assert table["registry"].to_pylist() == ["eu", None, None]
+    assert of_registry(table, "us")["registry"].to_pylist() == ["eu", "us", "us"]
+    assert of_registry(table, "us").schema == ARROW
 
 
 @pytest.mark.parametrize(
@@ -87,6 +103,7 @@ def test_what_has_a_default_may_be_missing_and_what_is_more_is_left_out() -> Non
         line(outcome="fine"),
         line(error_ms=-1.0),
         line(isolated=1),
+        line(registry=1),
         line(latency_ms=1.0).replace(b"1.0", b"NaN"),
         line(latency_ms=1.0).replace(b"1.0", b"Infinity"),
     ],
@@ -120,3 +137,27 @@ def test_nothing_is_lost_or_doubled(good: list[bool]) -> None:
     rows, corrupt = _read(b"".join(lines))
     assert [row["attempt"] for row in rows] == [place for place, one in enumerate(good, start=1) if one]
     assert len(rows) + len(corrupt) == len(good)
+
+
+_VALUES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+_LINES: Final = st.one_of(
+    st.dictionaries(st.sampled_from([*GOOD, "zone"]), _VALUES, max_size=12).map(
+        lambda found: json.dumps(GOOD | found).encode()
+    ),
+    _VALUES.map(lambda found: json.dumps(found).encode()),
+    st.binary(max_size=40).map(lambda found: found.replace(b"\n", b" ")),
+)
+
+
+@given(st.lists(_LINES, max_size=8))
+def test_whatever_the_lines_are_each_is_a_sample_or_set_aside_or_blank(lines: list[bytes]) -> None:
+    """And what is a sample among them is one on its own, and one that the checks of a table let pass."""
+    rows, corrupt = _read(b"\n".join(lines))
+    assert len(rows) + len(corrupt) == sum(1 for each in lines if each.strip())
+    assert rows == [row for each in lines for row in _read(each)[0]]
+    again, refused = _split(of_table(pa.Table.from_pylist(rows, schema=ARROW), 0))
+    assert (again, refused) == (rows, [])

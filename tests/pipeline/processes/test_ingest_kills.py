@@ -7,27 +7,31 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sharedroutes.registry import EmbeddedServer
-from tests.pipeline.ingest_kills import check, child, driver_alone, everything, worker, writing
+from tests.fix_spark import need_java
+from tests.pipeline.ingest_kills import Child, Kill, check, child, driver_alone, worker, writing
 
 CHANGES = 4_000
 
 
 @pytest.mark.timeout(600)
-def test_each_change_is_there_once_after_five_kills(
-    spark: SparkSession, own_server: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_each_change_is_there_once_after_five_kills(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    need_java()
     out, rng = tmp_path / "out", random.Random()
-    with (
-        writing(own_server.url, CHANGES, 40),
-        ExitStack() as stack,
-    ):  # what is left of them lives on meanwhile
-        for kills in ((worker, driver_alone), (worker, worker, everything)):
-            running = stack.enter_context(child(own_server.url, out, "endless"))
-            for kill in kills:
-                running.line("batch")
-                kill(running, rng)
-        stack.enter_context(child(own_server.url, out, "once")).line("done")
-    assert check(out, own_server.url, spark) == CHANGES
+    with ExitStack() as stack:  # what is left of the first one lives on meanwhile
+        with writing(own_server.url, CHANGES, 40):
+            _killed(
+                stack.enter_context(child(own_server.url, out, "endless")), rng, worker, worker, driver_alone
+            )
+        last = stack.enter_context(child(own_server.url, out, "once"))
+        _killed(last, rng, worker, worker)
+        last.line("done")
+    assert check(out, own_server.url) == CHANGES
+
+
+def _killed(running: Child, rng: random.Random, *kills: Kill) -> None:
+    """Kill in the batches that follow those that are told."""
+    for kill in kills:
+        running.line("batch")
+        kill(running, rng)

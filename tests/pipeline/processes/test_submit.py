@@ -33,37 +33,47 @@ def zipped_wheel(folder: Path) -> Path:
 
 def bare_python(folder: Path) -> Path:
     """Return an interpreter with what the package needs, without the package, which is installed in place."""
-    python = folder / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
+    python, needed = folder / "python", sysconfig.get_path("purelib")
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{needed}" exec "{sys.executable}" -S "$@"\n', encoding="utf-8"
+    )
     python.chmod(0o755)
     return python
+
+
+def run_bare(python: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program where that interpreter is."""
+    own = {"PYTHONPATH": "", "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    return subprocess.run(
+        arguments,
+        env={**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=python.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def submit(master: str, wheel: Path, python: Path, *command: str | Path) -> str:
+    """Have spark-submit run a command of the pipeline, and distribute the wheel; return what it printed."""
+    spark_submit = Path(sysconfig.get_path("scripts"), "spark-submit")
+    program = ROOT / "examples" / "pipeline_submit.py"
+    done = run_bare(python, spark_submit, "--master", master, "--py-files", wheel, program, *command)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def test_an_ingest_runs_from_the_wheel_that_spark_submit_distributes(tmp_path: Path) -> None:
     need_java()
     wheel, python = zipped_wheel(tmp_path), bare_python(tmp_path)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": sysconfig.get_path("purelib"),
-        "PYSPARK_PYTHON": str(python),
-        "PYSPARK_DRIVER_PYTHON": str(python),
-    }
-    importing = (python, "-c", "import sharedroutes")
-    absent = subprocess.run(importing, env=environment, capture_output=True, check=False)
-    assert b"No module named 'sharedroutes'" in absent.stderr
+    absent = run_bare(python, python, "-c", "import sharedroutes")
+    assert "No module named 'sharedroutes'" in absent.stderr
+    on_a_worker = f"import sys; sys.path.insert(0, './{wheel.name}'); import sharedroutes.pipeline.session"
+    imported = run_bare(python, python, "-c", on_a_worker)
+    assert imported.returncode == 0, imported.stderr
     with EmbeddedServer() as server, RouteStore.from_url(server.url) as store:
         broker = Broker("broker-a", "10.0.0.1:10911", 0, "c1")
         store.register(broker, {"orders": TopicConfig("orders", 4, 4)})
-        submit = (Path(sysconfig.get_path("scripts"), "spark-submit"), "--master", "local[2]")
-        program = (ROOT / "examples" / "pipeline_submit.py", "ingest", "--once", "--redis", server.url)
-        done = subprocess.run(
-            (*submit, "--py-files", wheel, *program, "--out", tmp_path / "history"),
-            env=environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
+        submit("local[2]", wheel, python, "ingest", "--once", "--redis", server.url, "--out", "history")
     found = ds.dataset(tmp_path / "history" / "changes", partitioning="hive").to_table(columns=["kind"])
     assert sorted(found["kind"].to_pylist()) == ["topics", "up"]

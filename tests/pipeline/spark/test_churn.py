@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.answers.churn import CHURN, STORMS, TOPIC_LIVES, churn, storms, topic_lives
 from tests.pipeline.answering import (
+    Row,
     changes_of,
     deleted,
     down,
@@ -86,26 +87,85 @@ LIVES: Final = [
     topics(2_010, "b", added=["short", "again"]),
     deleted(3_000, "short", "a", "b"),
     deleted(3_000, "again", "a", "b"),
+    topics(4_000, "b", added=["hops"]),
+    topics(6_000, "b", removed=["hops"]),
+    topics(7_000, "a", added=["hops"]),  # for a second it was on no broker
     topics(9_000, "b", added=["again"]),
     topics(9_900, "b", added=["fresh"]),
     kv(10_000, "x"),
 ]
 
+IN_A_GAP: Final = [
+    topics(0, "a", added=["stays", "went", "back"]),
+    topics(50, "a", removed=["came"]),
+    kv(1_000, "x"),
+    gap(1_000, after_ms=5_000),
+    kv(5_000, "x"),
+    topics(6_000, "a", added=["back"]),  # within two seconds of known time
+    topics(8_000, "a", added=["went"], removed=["came"]),
+    kv(10_000, "x"),
+]
+
+
+Lives: TypeAlias = dict[tuple[str, int], Any]
+
+
+def lives_of(spark: SparkSession, rows: list[Row], samples: list[Row]) -> dict[str, Lives]:
+    found = topic_lives(
+        changes_of(spark, rows), samples_of(spark, samples), settle_s=0.5, apart_s=2, quiet_s=2
+    )
+    assert found.schema.names == list(TOPIC_LIVES.names)
+    registries: dict[str, Lives] = {"r": {}, "gap": {}}
+    for row in found.collect():
+        registries[row.registry][row.topic, row.life] = row
+    return registries
+
 
 @pytest.fixture(scope="module")
-def lives(spark: SparkSession) -> dict[str, Any]:
-    samples = samples_of(
-        spark,
-        [
-            sample(5, "c", "a", topic="older"),
-            *(sample(at_ms, "c", "a", topic="used", share=0.25) for at_ms in (5_000, 9_500)),
-            sample(500, "c", "a", topic="stopped"),
-            sample(10_000, "c", "a", topic="moves"),
-        ],
-    )
-    found = topic_lives(changes_of(spark, LIVES), samples, settle_s=0.5, quiet_s=2)
-    assert found.schema.names == list(TOPIC_LIVES.names)
-    return {row.topic: row for row in found.collect()}
+def both(spark: SparkSession) -> dict[str, Lives]:
+    samples = [
+        sample(5, "c", "a", topic="older"),
+        *(sample(at_ms, "c", "a", topic="used", share=0.25) for at_ms in (5_000, 9_500)),
+        sample(500, "c", "a", topic="stopped"),
+        sample(10_000, "c", "a", topic="moves", registry="r"),
+        # The topic of the same name in another registry is none of ours.
+        *(sample(at_ms, "c", "a", topic="never", registry="other") for at_ms in (20, 20_000)),
+        sample(2_500, "c", "a", topic="again"),
+        sample(5_000, "c", "a", topic="again"),  # nearer to the end of the first life
+        sample(8_500, "c", "a", topic="again"),  # before the second one is registered
+    ]
+    return lives_of(spark, [*LIVES, *({**row, "registry": "gap"} for row in IN_A_GAP)], samples)
+
+
+@pytest.fixture
+def lives(both: dict[str, Lives]) -> dict[str, Any]:
+    """Return the first lives of the history without a gap."""
+    return {topic: row for (topic, life), row in both["r"].items() if life == 1}
+
+
+def test_a_topic_that_was_deleted_and_made_again_has_two_lives(both: dict[str, Lives]) -> None:
+    assert [key for key in both["r"] if key[1] > 1] == [("again", 2)]
+    first, second = both["r"]["again", 1], both["r"]["again", 2]
+    assert (first.created_ms, first.gone_ms, first.brokers, first.left) == (2_000, 3_000, ["a", "b"], [])
+    assert (second.created_ms, second.gone_ms, second.brokers, second.left) == (9_000, None, ["b"], [])
+    assert (first.first_used_ms, first.last_used_ms, first.use) == (2_500, 5_000, None)
+    assert (second.first_used_ms, second.last_used_ms, second.use) == (8_500, 8_500, "used")
+
+
+def test_a_topic_moves_though_it_is_on_no_broker_for_a_moment(lives: dict[str, Any]) -> None:
+    hops = lives["hops"]
+    assert (hops.created_ms, hops.gone_ms, hops.brokers) == (4_000, None, ["a"])
+    assert (hops.came, hops.left, hops.moved) == (["a"], ["b"], True)
+
+
+def test_a_life_goes_on_across_a_gap_unless_records_say_otherwise(both: dict[str, Lives]) -> None:
+    assert {key: (row.created_ms, row.gone_ms) for key, row in both["gap"].items()} == {
+        ("stays", 1): (0, None),
+        ("back", 1): (0, None),  # gone in the gap, and back before it is certain to have been away for long
+        ("went", 1): (0, 5_000),
+        ("went", 2): (8_000, None),
+        ("came", 1): (None, 8_000),  # there before 50, and again in the gap, from 1,000 on at the earliest
+    }
 
 
 def test_a_topic_is_created_with_its_first_broker_and_gone_with_its_last(lives: dict[str, Any]) -> None:
@@ -119,7 +179,8 @@ def test_a_topic_is_created_with_its_first_broker_and_gone_with_its_last(lives: 
         "used before": (None, 30, ["a"]),
         "old": (None, 50, ["b"]),
         "short": (2_000, 3_000, ["a", "b"]),
-        "again": (2_000, None, ["b"]),
+        "again": (2_000, 3_000, ["a", "b"]),
+        "hops": (4_000, None, ["a"]),
         "fresh": (9_900, None, ["b"]),
     }
 
@@ -129,7 +190,7 @@ def test_a_topic_has_moved_when_brokers_came_late_and_others_left(lives: dict[st
     assert (lives["used"].came, lives["used"].left, lives["used"].moved) == (["c"], [], False)
     # That of a ended within the time in which the topic settles; b has it instead.
     assert (lives["older"].came, lives["older"].left, lives["older"].moved) == ([], ["a"], False)
-    assert (lives["short"].left, lives["again"].left) == ([], ["a"])
+    assert lives["short"].left == []
 
 
 def test_use_is_told_by_the_samples(lives: dict[str, Any]) -> None:
@@ -143,7 +204,8 @@ def test_use_is_told_by_the_samples(lives: dict[str, Any]) -> None:
         "used before": None,
         "old": None,
         "short": None,
-        "again": "never used",
+        "again": None,
+        "hops": "never used",
         "fresh": None,  # too young to be called unused
     }
     assert (lives["used"].first_used_ms, lives["used"].last_used_ms, lives["used"].attempts) == (

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.answers.detection import (
     AVOIDANCE,
@@ -112,6 +113,31 @@ def test_a_client_has_avoided_a_broker_with_its_first_message_after_the_last_one
     assert picked(of_a, "client", "misdirected", "error_ms", "avoided_after_ms") == [
         ("quick", 2.0, 3.0, 10_025),
         ("stubborn", 2.0, None, None),
+    ]
+
+
+def test_what_clients_of_another_registry_did_at_a_broker_of_that_name_does_not_count(
+    spark: SparkSession, sessions: DataFrame
+) -> None:
+    """Both registries have the same brokers, and lose `a` at the same time."""
+    sent = [
+        sample(END_MS - 5_000, "one", "a", registry="eu", outcome="failed"),
+        sample(END_MS - 4_000, "one", "b", registry="eu"),
+        # A process of the same name, of the other registry: it is told apart.
+        sample(END_MS - 3_000, "one", "a", registry="us", outcome="failed"),
+        sample(END_MS - 2_000, "one", "b", registry="us"),
+        sample(END_MS - 1_000, "one", "b", registry="mars"),
+        # One that does not say of which registry it is counts for each.
+        sample(END_MS - 500, "any", "a", outcome="failed"),
+    ]
+    both = sessions.where("broker = 'a'").withColumn("registry", F.explode(F.array(F.lit("eu"), F.lit("us"))))
+    found = avoidance(both, samples_of(spark, sent), look_s=120)
+    names = ("registry", "client", "last_attempt_ms", "avoided_ms", "misdirected")
+    assert picked(found, *names) == [
+        ("eu", "any", END_MS - 500, None, 1.0),
+        ("eu", "one", END_MS - 5_000, END_MS - 4_000, 1.0),
+        ("us", "any", END_MS - 500, None, 1.0),
+        ("us", "one", END_MS - 3_000, END_MS - 2_000, 1.0),
     ]
 
 

@@ -16,6 +16,7 @@ from sharedroutes.pipeline.answers.ladder import (
     RECOMMENDED,
     LadderAnswer,
     Objective,
+    decisions,
     isolations,
     ladder_answer,
     recommend,
@@ -50,7 +51,7 @@ def answer(sends: DataFrame) -> LadderAnswer:
 def test_isolations_are_those_of_each_ladder_and_judged_by_all_clients(answer: LadderAnswer) -> None:
     found = answer.isolations
     assert found.schema.simpleString() == ISOLATIONS.schema.simpleString()
-    rows = found.where(found["ladder"] != RECOMMENDED).drop("cause", "latency_ms").collect()
+    rows = found.where(found["ladder"] != RECOMMENDED).drop("registry", "cause", "latency_ms").collect()
     assert [(row[0], *row[1:3], row[3] - START_MS, row[4] - START_MS, *row[5:]) for row in rows] == [
         # 10 minutes after a failure: the attempt at 20 s, which stands for two, is kept away from a too.
         (OLD, "c", "a", 1_000, 601_000, 1.0, 3.0, 2.0, 3.0, "right"),
@@ -81,9 +82,9 @@ def test_decisions_are_counted_at_each_broker_and_at_all(answer: LadderAnswer) -
     rows = [row.asDict() for row in found.where(f"ladder = '{NEW}'").collect()]
     assert [row["broker"] for row in rows] == [None, "a", "b"]
     assert rows[0] == {
-        "ladder": NEW, "broker": None, "isolations": 4, "right": 2, "wrong": 1, "unknown": 1,
-        "precision": 2 / 3, "isolated_ms": 32_000, "bad": 5.0, "saved": 1.0, "recall": 0.2,
-        "healthy": 4.0, "withheld": 1.0, "withheld_share": 0.25,
+        "ladder": NEW, "registry": None, "broker": None, "isolations": 4,
+        "right": 2, "wrong": 1, "unknown": 1, "precision": 2 / 3, "isolated_ms": 32_000,
+        "bad": 5.0, "saved": 1.0, "recall": 0.2, "healthy": 4.0, "withheld": 1.0, "withheld_share": 0.25,
     }  # fmt: skip
     assert (rows[1]["precision"], rows[1]["recall"], rows[1]["isolated_ms"]) == (1.0, 1 / 3, 20_000)
     assert (rows[2]["precision"], rows[2]["recall"], rows[2]["bad"]) == (0.0, 0.0, 2.0)
@@ -119,6 +120,35 @@ def test_the_ladder_with_the_highest_score_is_recommended(spark: SparkSession) -
     assert recommend(samples(spark, [*once, other]), candidates=(nobody, short, long)) == nobody
     cheap = Objective(withheld_weight=0.0)  # nothing is gained by it, either: of equally good ones the first
     assert recommend(samples(spark, [*once, other]), cheap, candidates=(short, nobody, long)) == short
+
+
+def test_brokers_of_two_registries_are_two_whatever_they_are_called(spark: SparkSession) -> None:
+    rows = [
+        # In eu the broker fails twice within 10 s, and another has the topic: the second one is saved.
+        sent(0, registry="eu", latency_ms=1.0, outcome="failed"),
+        sent(5_000, registry="eu", latency_ms=1.0, outcome="failed"),
+        sent(6_000, registry="eu", broker="b"),
+        # In us the same client finds it well; there it is the only one of the topic.
+        *(sent(at_ms, registry="us") for at_ms in range(1_000, 9_000, 100)),
+        # And where no registry is named, the only broker of the topic fails once.
+        sent(3_000, latency_ms=1.0, outcome="failed"),
+    ]
+    of_all = samples(spark, rows)
+    found = isolations(of_all, {"new": LADDER}).localCheckpoint()
+    told = found.select("registry", "broker", "from_ms", "saved", "withheld", "bad", "healthy", "verdict")
+    assert [(*row[:2], row[2] - START_MS, *row[3:]) for row in told.collect()] == [
+        ("eu", "a", 0, 1.0, 0.0, 1.0, 0.0, "right"),
+        (None, "a", 3_000, 0.0, 0.0, 0.0, 0.0, "unknown"),
+    ]
+    made = decisions(of_all, found, {"new": LADDER})
+    names = ("registry", "broker", "isolations", "right", "unknown", "bad", "saved", "healthy", "withheld")
+    assert [tuple(row) for row in made.select(*names).collect()] == [
+        (None, None, 2, 1, 1, 3.0, 1.0, 81.0, 0.0),
+        (None, "a", 1, 0, 1, 1.0, 0.0, 0.0, 0.0),
+        ("eu", "a", 1, 1, 0, 2.0, 1.0, 0.0, 0.0),
+        ("eu", "b", 0, 0, 0, 0.0, 0.0, 1.0, 0.0),
+        ("us", "a", 0, 0, 0, 0.0, 0.0, 80.0, 0.0),
+    ]
 
 
 def test_the_only_broker_of_a_topic_is_never_left_alone(spark: SparkSession) -> None:

@@ -46,6 +46,27 @@ def test_each_hour_broker_and_topic_stands_alone(spark: SparkSession) -> None:
     ]
 
 
+def test_brokers_and_topics_of_two_registries_are_not_mixed(spark: SparkSession) -> None:
+    rows = [
+        sent(0, registry="eu", latency_ms=10.0),
+        sent(1, registry="us", latency_ms=30.0),
+        sent(2, registry="us", latency_ms=40.0, outcome="failed"),
+        sent(3, latency_ms=50.0),  # it does not say of which
+    ]
+    of_both = samples(spark, rows)
+    expected = [(None, 1, 0.0, 50.0), ("eu", 1, 0.0, 10.0), ("us", 2, 1.0, 30.0)]
+    for by in (("broker",), ("topic",)):
+        found = latency(of_both, by=by).select("registry", "samples", "failures", "max_ms")
+        assert [tuple(row) for row in found.collect()] == expected, by
+    (row,) = latency(of_both, by=("hour",)).collect()
+    assert (row["registry"], row["samples"]) == (None, 4)
+
+
+def test_samples_from_before_they_named_a_registry_are_read(spark: SparkSession) -> None:
+    (row,) = latency(samples(spark, [sent(0)]).drop("registry"), by=("broker",)).collect()
+    assert (row["registry"], row["broker"], row["samples"]) == (None, "a", 1)
+
+
 def test_what_there_is_not_cannot_be_grouped_by() -> None:
-    with pytest.raises(BadOption, match="cannot group by 'client', only by hour, broker, topic"):
+    with pytest.raises(BadOption, match="cannot group by 'client', only by registry, hour, broker, topic"):
         latency(None, by=("client",))  # type: ignore[arg-type]  # it does not come to that

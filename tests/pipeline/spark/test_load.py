@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from sharedroutes.pipeline.errors import BadRows, TargetRefused
 from sharedroutes.pipeline.load import LOAD_CHANGES, Form, Rules, Source, Target, load, read_configs
+from sharedroutes.pipeline.load.forms import canonical_names
 from sharedroutes.pipeline.schemas import TOPIC_CONFIGS
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 
@@ -149,6 +150,10 @@ def test_rows_that_make_no_sense_are_told_and_nothing_is_written(spark: SparkSes
         load(spark, twice, target)
     with pytest.raises(BadRows, match="column 'color' is none"):
         load(spark, bad.selectExpr("*", "'red' as color"), target)
+    with pytest.raises(
+        BadRows, match=f"column 'color' is none .*: there are {', '.join(TOPIC_CONFIGS.names)}$"
+    ):
+        canonical_names(["broker", "color"])
     assert entries(spark, target).count() == 0
 
 

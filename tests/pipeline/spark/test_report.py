@@ -1,37 +1,33 @@
-"""A report of a small history with known failures: its files, and its page in a real browser."""
+"""A history with known failures through the commands: ingested, compacted, reported, read in a browser."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import orjson
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+import redis
 from pyspark.sql import SparkSession
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from sharedroutes.pipeline.report import ANSWERS, History, write_report
-from tests.pipeline.answering import (
-    changes_of,
-    down,
-    fault,
-    faults_of,
-    gap,
-    route,
-    routes_of,
-    sample,
-    samples_of,
-    topics,
-    up,
-)
+from sharedroutes.pipeline.report import ANSWERS
+from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
+from sharedroutes.registry.codec import encode_change
+from tests.pipeline.answering import TTL_MS, fault, sample
+from tests.pipeline.commands import Ran, run
+from tests.pipeline.ingest_history import STREAM
 
 DAY_MS: Final = 1_795_219_200_000
 """2026-11-21 00:00:00 UTC."""
@@ -50,10 +46,17 @@ FLAGS: Final = (
 
 
 class Written(NamedTuple):
-    """A report, and the answers in the order in which they were worked out."""
+    """What the commands printed, and the report that they left."""
 
+    ingested: list[Ran]
+    compacted: Ran
+    reported: Ran
     page: Path
-    told: list[str]
+
+    @property
+    def told(self) -> list[str]:
+        """The answers in the order in which they were worked out."""
+        return [line.partition(" ")[2] for line in self.reported.err.splitlines()]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = pq.read_table(
@@ -62,36 +65,127 @@ class Written(NamedTuple):
         return found
 
 
-def history(spark: SparkSession) -> History:
-    """A broker that is killed after a minute and back after two, and one that stays; a gap at the end."""
+def known() -> list[Change]:
+    """A broker that is killed after a minute and back after two, one that stays; a setting the day before."""
     at = DAY_MS
-    changes = [
-        up(at, "broker-a"),
-        topics(at + 1, "broker-a", added=["orders"]),
-        up(at + 2, "broker-b"),
-        topics(at + 3, "broker-b", added=["orders", "<b>odd</b>"]),
-        down(at + 60_000, "broker-b", "expired", lease_ended_ms=at + 59_900),
-        up(at + 120_000, "broker-b", epoch=2),
-        gap(at + 180_000, at + 181_000),
-        up(at + 182_000, "broker-a", epoch=3),
+    return [
+        change(at - 1_000, ChangeKind.KV, "", namespace="n", key="k", reason="put"),
+        change(at, ChangeKind.UP, "broker-a", address="a:1", lease_ttl_ms=TTL_MS),
+        change(at + 1, ChangeKind.TOPICS, "broker-a", added=("orders",)),
+        change(at + 2, ChangeKind.UP, "broker-b", address="b:1", lease_ttl_ms=TTL_MS),
+        change(at + 3, ChangeKind.TOPICS, "broker-b", added=("orders", "<b>odd</b>")),
+        change(at + 60_000, ChangeKind.DOWN, "broker-b", reason="expired", lease_ended_ms=at + 59_900),
+        change(at + 120_000, ChangeKind.UP, "broker-b", 2, address="b:1", lease_ttl_ms=TTL_MS),
+        change(at + 180_000, ChangeKind.KV, "", namespace="n", key="k", reason="put"),
     ]
-    samples = [sample(at + second * 1_000, "c", "broker-a") for second in range(180)]
-    samples += [sample(at + second * 1_000 + 500, "c", "broker-b") for second in range(50)]
-    return History(
-        changes=changes_of(spark, changes),
-        samples=samples_of(spark, samples),
-        routes=routes_of(spark, [route("broker-a", "orders"), route("broker-b", "orders")]),
-        faults=faults_of(spark, [fault(at + 50_000, "broker-b", "frozen")]),
-    )
+
+
+def change(ms: int, kind: ChangeKind, broker: str, epoch: int = 1, **more: Any) -> Change:
+    named: dict[str, Any] = {"broker_name": broker, "epoch": epoch, "cluster": "c"} if broker else {}
+    return Change(kind=kind, change_id=f"{ms}-0", **named, **more)
+
+
+def write(client: redis.Redis, *changes: Change) -> None:
+    for one in changes:
+        client.xadd(STREAM, {"c": encode_change(one)}, id=one.change_id)
+
+
+def ingested(url: str, history: Path) -> list[Ran]:
+    """Ingest the changes, one record that is none, and what came after others were lost."""
+    ingest = ("ingest", "--once", "--redis", url, "--out", history)
+    with redis.Redis.from_url(url) as client:
+        client.xadd(STREAM, {"c": b"no change"}, id=f"{DAY_MS - 2_000}-0")
+        write(client, *known())
+        first = run(*ingest)
+        client.xtrim(STREAM, maxlen=0)
+        write(client, change(DAY_MS + 182_000, ChangeKind.UP, "broker-a", 3, address="a:1"))
+        return [first, run(*ingest), run(*ingest, "--on-loss", "mark")]
+
+
+def others(url: str, folder: Path) -> tuple[object, ...]:
+    """Write samples, faults and routes; return the words that name them."""
+    samples = [sample(DAY_MS + second * 1_000, "c", "broker-a") for second in range(180)]
+    samples += [sample(DAY_MS + second * 1_000 + 500, "c", "broker-b") for second in range(50)]
+    (folder / "samples.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in samples))
+    killed = {**fault(DAY_MS + 50_000, "broker-b", "frozen"), "registry": "sharedroutes"}
+    (folder / "faults.jsonl").write_bytes(orjson.dumps(killed))
+    with RouteStore.from_url(url) as store:
+        for name in ("broker-a", "broker-b"):
+            store.register(Broker(name, f"{name}:1", cluster="c"), [TopicConfig("orders")])
+    return ("--samples", folder / "samples.jsonl", "--faults", folder / "faults.jsonl", "--routes", url)
 
 
 @pytest.fixture(scope="module")
-def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    told: list[str] = []
-    out = tmp_path_factory.mktemp("report")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
+    folder = tmp_path_factory.mktemp("report")
+    history, out = folder / "history", folder / "report"
+    out.mkdir()
     (out / "report.html").write_text(OLDER, encoding="utf-8")
-    page = write_report(history(spark), out, title="A <drill>", on_answer=told.append)
-    return Written(page, told)
+    with EmbeddedServer() as server:
+        came = ingested(server.url, history)
+        compacted = run("compact", "--out", history)
+        places = others(server.url, folder)
+        reported = run("report", "--changes", history, *places, "--out", out, "--title", "A <drill>")
+        yield Written(came, compacted, reported, out / "report.html")
+
+
+def test_an_ingest_says_what_it_kept_and_that_changes_are_lost(written: Written) -> None:
+    first, lost, marked = written.ingested
+    assert (first.status, first.out) == (0, "8 changes in 1 batches, 1 set aside\n")
+    started, batch = first.err.splitlines()
+    assert started.startswith("ingesting into ")
+    assert re.match(
+        r"batch 0001-000000000000: 8 changes in [\d.]+ s; sharedroutes: 0 unread \(0 % of ", batch
+    )
+    assert (lost.status, lost.out) == (1, "")
+    assert "Error: registry sharedroutes: no change stands at " in lost.err
+    assert "mark the loss to go on with a row of kind gap" in lost.err
+    assert (marked.status, marked.out) == (0, "2 changes in 1 batches, 0 set aside\n")
+
+
+def test_a_compaction_says_how_many_days_of_which_tables(written: Written) -> None:
+    assert (written.compacted.status, written.compacted.out) == (
+        0,
+        "compacted: 1 day of changes, 1 day of quarantine; dropped: nothing\n",
+    )
+    day = "2026-11-20: 1 rows of 1 folders, "
+    assert [line[: line.index(day) + len(day)] for line in written.compacted.err.splitlines()] == [
+        f"{table} of {day}" for table in ("changes", "quarantine")
+    ]
+
+
+def test_a_report_prints_its_progress_and_at_last_the_path_of_the_page(written: Written) -> None:
+    assert (written.reported.status, written.reported.out) == (0, f"{written.page}\n")
+    steps = [line.partition(" ")[0] for line in written.reported.err.splitlines()]
+    assert steps == [f"{number}/{ANSWERS}" for number in range(1, ANSWERS + 1)]
+
+
+def test_what_a_report_is_to_be_made_from_is_checked_before_the_first_answer(
+    written: Written, tmp_path: Path
+) -> None:
+    history = written.page.parents[1] / "history"
+    faults, routes = tmp_path / "faults.jsonl", tmp_path / "routes.parquet"
+    pq.write_table(pa.table({"broker": ["b"]}), routes)
+    report = ("report", "--changes", history, "--out", tmp_path / "out")
+    for line, words, problem in (
+        (
+            '{"registry": "r", "at_ms": "noon", "what": "killed"}',
+            ("--faults", faults),
+            f"--faults: {faults}: ",
+        ),
+        ('{"at_ms": 1, "what": "killed"}', ("--faults", faults), "--faults: "),
+        ("", ("--faults", tmp_path / "none"), "--faults: reading it failed: [PATH_NOT_FOUND]"),
+        ("", ("--routes", routes), f"--routes: {routes} is no snapshot: registry, "),
+        (
+            "",
+            ("--until", DAY_MS // 1_000),
+            f"--until: {DAY_MS // 1_000} is before the first change, which came at ",
+        ),
+    ):
+        faults.write_text(line)
+        ran = run(*report, *words)
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+        assert ran.err.startswith(f"Error: {problem}")
 
 
 def test_every_answer_is_a_parquet_and_a_csv_file_that_say_the_same(written: Written) -> None:
@@ -101,10 +195,6 @@ def test_every_answer_is_a_parquet_and_a_csv_file_that_say_the_same(written: Wri
     for name in names:
         parquet, csv = pq.read_table(folder / f"{name}.parquet"), pa_csv.read_csv(folder / f"{name}.csv")
         assert (csv.column_names, csv.num_rows) == (parquet.column_names, parquet.num_rows)
-
-
-def test_the_progress_is_told_by_as_many_steps_as_are_promised(written: Written) -> None:
-    assert len(written.told) == ANSWERS
 
 
 def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
@@ -154,6 +244,7 @@ def test_the_page_stands_in_a_real_browser_by_itself(written: Written, browser: 
     assert "2026-11-21 00:00:50.000" in text  # the fault
     assert "2026-11-21 00:00:59.900" in text  # the end of the lease
     assert "changes were lost after 2026-11-21 00:03:00.000" in text
+    assert "1 records could not be read" in text
     assert browser.get_log("browser") == []
     assert requested(browser) <= {"file", "data", "chrome"}  # the last is its own empty first page
 

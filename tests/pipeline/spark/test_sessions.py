@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from sharedroutes.pipeline.answers.uptime import (
     cluster_availability,
     flaps,
 )
-from tests.pipeline.answering import Row, changes_of, down, forgotten, gap, kv, picked, topics, up
+from tests.pipeline.answering import Row, changes_of, down, forgotten, gap, kv, picked, up
 
 SHORT = ("broker", "broker_id", "begin_ms", "end_ms", "ended", "away_until_ms", "returned")
 DAY_MS = 86_400_000
@@ -116,6 +114,9 @@ def test_a_gap_ends_what_is_known_and_nothing_is_made_up_across_it(spark: SparkS
         ("c", 0, 100, 150, "clean", 300, False),
         ("c", 0, 850, 900, "open", 900, False),
     ]
+    # A gap that does not tell its end, as of a store that was emptied, ends with the first change behind it.
+    rows[5] = gap(300)
+    assert sessions_of(spark, rows)[1] == ("a", 0, 700, 800, "clean", 900, False)
 
 
 def test_an_observation_ends_where_it_is_told_to(spark: SparkSession) -> None:
@@ -190,84 +191,3 @@ def test_failures_are_what_nobody_asked_for(spark: SparkSession) -> None:
         (150_000, 100_000, 10_000, False, True),
         (260_000, 30_000, 100_000, True, False),
     ]
-
-
-HOW = {"expired": "expired", "has id 9 now": "moved"}
-
-
-@dataclass
-class Replica:
-    """One replica, as a loop follows it."""
-
-    since_ms: int
-    owner: tuple[int, str] | None = None
-    begin_ms: int = 0
-    seen: bool = False
-    done: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def end(self, ms: int, how: str) -> None:
-        if self.owner:
-            self.done.append((self.begin_ms, ms, how))
-        self.owner = None
-
-    def down(self, row: Row) -> None:
-        if not self.seen:
-            self.owner, self.begin_ms = (0, ""), self.since_ms
-        self.end(row["ms"], HOW.get(row["reason"], "clean"))
-        self.seen = True
-
-    def up(self, row: Row) -> None:
-        owner = (row["epoch"], row["address"])
-        if self.owner and self.owner[0] != owner[0]:
-            self.end(row["ms"], "replaced" if self.owner[1] == owner[1] else "fenced")
-        if not self.owner:
-            self.begin_ms = row["ms"]
-        self.owner, self.seen = owner, True
-
-
-def followed(rows: list[Row]) -> set[tuple[Any, ...]]:
-    """Return broker, id, begin, end and how it ended of every session, by a loop over the records."""
-    replicas: dict[tuple[str, int], Replica] = {}
-    for row in rows:
-        if row.get("reason") == "forgotten":
-            for (broker, _), one in replicas.items():
-                if broker == row["broker"]:
-                    one.end(row["ms"], "forgotten")
-        elif row["kind"] in ("up", "down"):
-            one = replicas.setdefault((row["broker"], row["broker_id"]), Replica(rows[0]["ms"]))
-            one.up(row) if row["kind"] == "up" else one.down(row)
-    for one in replicas.values():
-        one.end(rows[-1]["ms"], "open")
-    return {(*key, *session) for key, one in replicas.items() for session in one.done}
-
-
-def random_history(seed: int, length: int) -> list[Row]:
-    rng = random.Random(seed)
-    rows, ms = [kv(1, "x")], 1
-    for _ in range(length):
-        ms += rng.choice((0, 1, 1, 5, 1_000))
-        broker, broker_id = rng.choice("abcdefgh"), rng.choice((0, 0, 1))
-        kind = rng.random()
-        if kind < 0.5:
-            epoch, port = rng.randrange(4), rng.randrange(2)
-            rows.append(up(ms, broker, epoch, broker_id=broker_id, address=f"h:{port}"))
-        elif kind < 0.9:
-            reason = rng.choice(("expired", "unregistered", "has id 9 now"))
-            rows.append(down(ms, broker, reason, broker_id=broker_id))
-        elif kind < 0.95:
-            rows.append(forgotten(ms, broker))
-        else:
-            rows.append(topics(ms, broker, added=["t"]))
-    return rows
-
-
-def test_random_histories_come_out_as_a_loop_follows_them(spark: SparkSession) -> None:
-    histories = {f"r{seed}": random_history(seed, 600) for seed in range(4)}
-    rows = [{**row, "registry": name} for name, history in histories.items() for row in history]
-    found = picked(
-        broker_sessions(changes_of(spark, rows)),
-        *("registry", "broker", "broker_id", "begin_ms", "end_ms", "ended"),
-    )
-    wanted = {(name, *one) for name, history in histories.items() for one in followed(history)}
-    # Several sessions in one ms look the same.
-    assert set(found) == wanted

@@ -1,24 +1,20 @@
-"""Says in a sentence why a streaming query failed: Spark's own errors are pages long."""
+"""Says in a sentence why a job on Spark failed: Spark's own errors are pages long."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from ..errors import BadOption, ChangesLost, PipelineError
+from .errors import BadOption, ChangesLost, PipelineError
 
-__all__ = ["IngestFailed", "failure", "store_is_away"]
+__all__ = ["failure", "store_is_away"]
 
 _OURS: Final = re.compile(r"^(?:E\s+)?(sharedroutes\.[\w.]+): (.+)$", re.MULTILINE)
-_CAUSE: Final = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_CAUSE: Final = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
 _AWAY: Final = ("StoreUnavailable", "StoreTimeout")
 _AS_THEY_ARE: Final[dict[str, type[PipelineError]]] = {of.__name__: of for of in (BadOption, ChangesLost)}
 _LONGEST: Final = 300
-
-
-class IngestFailed(PipelineError):
-    """An ingest or a compaction ended; what is published stays, and the next start goes on from there."""
 
 
 def store_is_away(error: BaseException) -> bool:
@@ -26,16 +22,16 @@ def store_is_away(error: BaseException) -> bool:
     return _ours(error)[0] in _AWAY
 
 
-def failure(error: BaseException, job: str = "the ingest") -> PipelineError:
-    """Return why a job failed, as the error to raise."""
-    kind, reason = _ours(error)
+def failure(error: BaseException, job: str, kind: type[PipelineError] = PipelineError) -> PipelineError:
+    """Return why a job, such as `the report`, failed: an error of that kind, or one that is known."""
+    ours, reason = _ours(error)
     text = str(error)
-    if kind in _AS_THEY_ARE:
-        return _AS_THEY_ARE[kind](reason)
+    if ours in _AS_THEY_ARE:
+        return _AS_THEY_ARE[ours](reason)
     full = next((sign for sign in _DISK_FULL if sign in text), None)
     if full is not None:
-        return IngestFailed(f"{job} could not write: {full}; make room and start it again")
-    return IngestFailed(f"{job} failed: {reason or _cause(text) or repr(error)}")
+        return kind(f"{job} could not write: {full}; make room and start it again")
+    return kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
 
 
 def _ours(error: BaseException) -> tuple[str, str]:

@@ -1,0 +1,92 @@
+"""One job of a kind works below an `out` at a time, wherever anything can be locked."""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+
+import pytest
+
+from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest.locking import only_one
+
+OUT = "hdfs://host/routes"
+
+
+class OnDisk:
+    scheme = "file"
+    has_leases = False
+
+    def local(self, path: str, /) -> Path | None:
+        return Path(path)
+
+    def open_alone(self, path: str) -> io.BytesIO | None:
+        raise AssertionError(path)
+
+
+class Leases(OnDisk):
+    """Gives a file to who asks when it is closed, and only after it was asked for so often."""
+
+    scheme = "hdfs"
+    has_leases = True
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.refusals = refusals
+        self.opened: dict[str, io.BytesIO] = {}
+
+    def local(self, _: str, /) -> Path | None:
+        return None
+
+    def open_alone(self, path: str) -> io.BytesIO | None:
+        self.refusals -= 1
+        if self.refusals >= 0 or (path in self.opened and not self.opened[path].closed):
+            return None
+        self.opened[path] = io.BytesIO()
+        return self.opened[path]
+
+
+class ObjectStore(OnDisk):
+    scheme = "s3a"
+
+    def local(self, _: str, /) -> Path | None:
+        return None
+
+
+def test_a_second_one_on_this_machine_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    with (
+        only_one("ingest", OnDisk(), str(tmp_path)),
+        only_one("compaction", OnDisk(), str(tmp_path)),
+        pytest.raises(PipelineError, match="another ingest works below"),
+        only_one("ingest", OnDisk(), str(tmp_path)),
+    ):
+        pass
+    with only_one("ingest", OnDisk(), str(tmp_path)):
+        pass
+
+
+def test_a_second_one_on_hdfs_is_refused_until_the_first_ends() -> None:
+    files = Leases()
+    with (
+        only_one("ingest", files, OUT),
+        only_one("compaction", files, OUT),
+        pytest.raises(PipelineError, match=f"another ingest works below {OUT}: stop it"),
+        only_one("ingest", files, OUT, lease_s=0.0),
+    ):
+        pass
+    assert set(files.opened) == {f"{OUT}/_locks/ingest", f"{OUT}/_locks/compaction"}
+    with only_one("ingest", files, OUT, lease_s=0.0):
+        pass
+
+
+def test_the_lease_of_one_that_was_killed_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    with only_one("ingest", Leases(refusals=1), OUT):
+        pass
+    assert "or was killed: waiting 90 s for it" in caplog.text
+
+
+def test_where_nothing_can_be_locked_there_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    with only_one("ingest", ObjectStore(), "s3a://bucket/routes"):
+        pass
+    assert "have no second ingest below s3a://bucket/routes" in caplog.text
