@@ -14,6 +14,7 @@ _CAUSE: Final = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
 _AWAY: Final = ("StoreUnavailable", "StoreTimeout")
 _AS_THEY_ARE: Final[dict[str, type[PipelineError]]] = {of.__name__: of for of in (BadOption, ChangesLost)}
+_MODULE: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
 _LONGEST: Final = 300
 
 
@@ -31,6 +32,11 @@ def failure(error: BaseException, job: str, kind: type[PipelineError] = Pipeline
     full = next((sign for sign in _DISK_FULL if sign in text), None)
     if full is not None:
         return kind(f"{job} could not write: {full}; make room and start it again")
+    lacking = _MODULE.search(text)
+    if lacking is not None:
+        return kind(
+            f"{job} failed: Python has no {lacking[1]} where Spark runs it: install the extra spark there"
+        )
     return kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
 
 

@@ -8,8 +8,15 @@ import click
 from pyspark.sql import SparkSession
 
 from ...pipeline.ingest import quarantined, stored_changes
-from ...pipeline.report import ANSWERS, History, check_report_folder, check_until, write_report
-from ...pipeline.report.inputs import check_routes, check_samples, read_faults, read_routes, read_samples
+from ...pipeline.report import History, check_report_folder, check_until, write_report
+from ...pipeline.report.inputs import (
+    check_routes,
+    check_samples,
+    read_corrupt_samples,
+    read_faults,
+    read_routes,
+    read_samples,
+)
 from .spark import Start, about, say, with_spark
 
 __all__ = ["report"]
@@ -69,7 +76,7 @@ def report(
     def show(name: str) -> None:
         nonlocal count
         count += 1
-        say(f"{count}/{ANSWERS} {name}")
+        say(f"{count}/{found.steps} {name}")
 
     click.echo(write_report(found, out, title=title, on_answer=show))
 
@@ -86,16 +93,22 @@ def _history(
     """Open all that is named, each with its errors as those of its option."""
     with about("--changes"):
         stored, aside = stored_changes(spark, changes), quarantined(spark, changes)
-    done = sent = table = None
+    done = sent = corrupt = table = None
     if faults:
         with about("--faults"):
             done = read_faults(spark, faults)
     if samples:
         with about("--samples"):
-            sent = read_samples(spark, samples)
+            sent, corrupt = read_samples(spark, samples), read_corrupt_samples(spark, samples)
     if routes:
         with about("--routes"):
             table = read_routes(spark, routes, namespace)
     return History(
-        changes=stored, quarantine=aside, samples=sent, routes=table, faults=done, until_ms=until_ms
+        changes=stored,
+        quarantine=aside,
+        samples=sent,
+        corrupt_samples=corrupt,
+        routes=table,
+        faults=done,
+        until_ms=until_ms,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import signal
 import sys
 import threading
@@ -25,6 +26,8 @@ from ...registry import RegistryError
 __all__ = ["Start", "WrongOption", "about", "say", "stopping", "with_spark"]
 
 P = ParamSpec("P")
+
+_LOG: Final = logging.getLogger("sharedroutes.pipeline")
 
 _OPTIONS: Final = (
     click.option(
@@ -75,12 +78,43 @@ def with_spark(command: Callable[Concatenate[Start, P], None]) -> Callable[..., 
         master: str, driver_memory: str, settings: tuple[str, ...], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         config = SessionConfig(master=master, driver_memory=driver_memory, settings=_parsed(settings))
-        with _told(click.get_current_context()), ExitStack() as stack:
-            command(lambda: stack.enter_context(running(config)), *args, **kwargs)
+        with _told(click.get_current_context()), _warned(), ExitStack() as stack:
+            command(lambda: _started(stack, config), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
         run = option(run)
     return run
+
+
+def _started(stack: ExitStack, config: SessionConfig) -> SparkSession:
+    """Start Spark so that a SIGTERM to the whole process group, as of `timeout`, is left to this process.
+
+    Java ignores what was ignored when it began (JDK, Runtime.addShutdownHook); it ends with this process.
+    """
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        return stack.enter_context(running(config))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Said(logging.Handler):
+    """Prints what the pipeline logs for people who watch."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+@contextmanager
+def _warned() -> Iterator[None]:
+    """Print the pipeline's warnings, which a program of one's own gets through logging."""
+    handler = _Said(logging.WARNING)
+    _LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        _LOG.removeHandler(handler)
 
 
 @contextmanager

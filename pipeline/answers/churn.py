@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Column, Table
-from .frames import readable, shaped
+from .frames import readable, shaped, with_registry
 from .holdings import holdings
 from .intervals import in_runs
 
@@ -174,8 +174,7 @@ def topic_lives(
     if samples is None:
         unknown = ("first_used_ms", "last_used_ms", "attempts", "use")
         return shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
-    if "registry" not in samples.columns:
-        samples = samples.withColumn("registry", F.lit(None).cast("string"))
+    samples = with_registry(samples)
     if until_ms is not None:
         samples = samples.where(F.col("at_ms") <= until_ms)
     found = _used(lives, samples, max(apart_ms, 1))

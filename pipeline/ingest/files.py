@@ -32,6 +32,9 @@ class Files(Protocol):
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder."""
 
+    def size(self, path: str) -> int:
+        """Return the bytes of a file, or of all files in a folder."""
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or a folder to where nothing is; the folder above is made."""
 
@@ -100,7 +103,7 @@ class HadoopFiles:
             return bool(self._system(path).exists(self._path(path)))
 
     def size(self, path: str) -> int:
-        """Return the bytes of all files in a folder."""
+        """Return the bytes of a file, or of all files in a folder."""
         with _named(path):
             return int(self._system(path).getContentSummary(self._path(path)).getLength())
 

@@ -73,7 +73,7 @@ def _flock(job: str, folder: Path) -> Iterator[None]:
     with (folder / job).open("wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise _another(job, str(folder.parent)) from None
         yield
 

@@ -27,8 +27,7 @@ def place(files: Files, source: str, target: str, names: Iterable[str]) -> None:
         return
     for name in sorted(found - wanted):
         files.delete(join(target, name))
-    for name in sorted(wanted - found):
-        files.rename(join(source, name), join(target, name))
+    _move_files(files, source, target, found)
 
 
 def merge(files: Files, source: str, target: str) -> None:
@@ -38,11 +37,22 @@ def merge(files: Files, source: str, target: str) -> None:
         files.delete(target)  # an empty one: Hadoop would move the folder into it
         _move(files, source, target)
         return
+    _move_files(files, source, target, found)
+
+
+def _move_files(files: Files, source: str, target: str, found: set[str]) -> None:
+    """Move the files of a folder to where some are `found`.
+
+    Of one that is on both sides, one may be a copy that was cut short: the longer one stays.
+    """
     for name in files.names(source):
+        here, there = join(source, name), join(target, name)
+        if name in found and files.size(there) >= files.size(here):
+            files.delete(here)
+            continue
         if name in found:
-            files.delete(join(source, name))
-        else:
-            files.rename(join(source, name), join(target, name))
+            files.delete(there)
+        files.rename(here, there)
 
 
 def _move(files: Files, source: str, target: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import BadOption
@@ -9,9 +12,11 @@ from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .files import HadoopFiles
 from .journal import newest_entry
-from .layout import CHANGES_FOLDER, QUARANTINE_FOLDER, folder_value, join
+from .layout import CHANGES_FOLDER, QUARANTINE_FOLDER, READY, STAGED_SWAPS, folder_value, join
 
 __all__ = ["quarantined", "stored_changes"]
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
@@ -26,6 +31,7 @@ def quarantined(spark: SparkSession, out: str) -> DataFrame:
 
 def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame:
     files = HadoopFiles(spark, out)
+    _warn_of_swaps(files, out)
     path = join(out, folder)
     if folder_value(files.names(path), "day"):
         return spark.read.schema(table.schema).parquet(path).select(*table.names)
@@ -33,3 +39,10 @@ def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame
         what = f"{out} holds nothing that was ingested: name the folder of an ingest"
         raise BadOption(what, option="out", what=what)
     return spark.createDataFrame([], table.schema)
+
+
+def _warn_of_swaps(files: HadoopFiles, out: str) -> None:
+    """Warn where a compaction takes a day out to put a new one in its place, or was killed at that."""
+    staged = join(out, STAGED_SWAPS)
+    if any(files.exists(join(staged, name, READY)) for name in files.names(staged)):
+        _LOG.warning("a compaction below %s works, or was killed: a day is missing until one is done", out)

@@ -13,18 +13,15 @@ from ..answers.frames import covered
 from ..schemas import GAP
 from .facts import Overview, facts, warnings
 from .found import Found
-from .gathering import History, answers
+from .gathering import ANSWERS, History, answers
 from .page import Page, render, time_text
 from .sections import sections
-from .writing import check_folder, write_table
+from .writing import check_folder, remove_table, write_table
 
-__all__ = ["ANSWERS", "check_report_folder", "write_report"]
+__all__ = ["check_report_folder", "write_report"]
 
 PAGE: Final = "report.html"
 TABLES: Final = "tables"
-ANSWERS: Final = 24
-"""So many steps there are with samples and routes: an answer each, and the page."""
-
 _MOST: Final = 1_000
 """So many gaps and faults are shown."""
 
@@ -55,6 +52,8 @@ def write_report(
         content = frame.toArrow()
         write_table(content, out / TABLES, table.name)
         found[table.name] = Found(content)
+    for name in ANSWERS - found.keys():  # of an older report, about another time
+        remove_table(out / TABLES, name)
     on_answer("page")
     overview = _overview(history)
     page = Page(
@@ -90,6 +89,7 @@ def _overview(history: History) -> Overview:
         quarantined=_until(history.quarantine, "ms", until_ms).count()
         if history.quarantine is not None
         else 0,
+        corrupt_samples=history.corrupt_samples.count() if history.corrupt_samples is not None else 0,
         marks=tuple(_marks(history.faults, until_ms)),
     )
 

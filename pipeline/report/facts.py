@@ -27,6 +27,9 @@ class Overview:
     quarantined: int = 0
     """Records that could not be read."""
 
+    corrupt_samples: int = 0
+    """Lines, rows and files that are no samples."""
+
     marks: tuple[tuple[str, str, int, str], ...] = ()
     """Registry, broker ('' = the store), when, and what somebody did to it on purpose."""
 
@@ -44,6 +47,8 @@ def warnings(overview: Overview) -> list[str]:
     ]
     if overview.quarantined:
         found.append(f"{overview.quarantined:,} records could not be read; they are in the quarantine")
+    if overview.corrupt_samples:
+        found.append(f"{overview.corrupt_samples:,} lines, rows or files are no samples and were left out")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +15,39 @@ from ..errors import BadOption
 from ..ingest.layout import MAX_DAY_MS
 from ..tables import Table
 
-__all__ = ["Answer", "History", "answers", "check_until"]
+__all__ = ["ANSWERS", "Answer", "History", "answers", "check_until"]
+
+_OF_CHANGES: Final = (
+    sessions.BROKER_SESSIONS,
+    uptime.BROKER_AVAILABILITY,
+    uptime.CLUSTER_AVAILABILITY,
+    uptime.BROKER_RELIABILITY,
+    uptime.FLAPS,
+    availability.TOPIC_OUTAGES,
+    availability.TOPIC_AVAILABILITY,
+    availability.OUTAGE_CAUSES,
+    detection.DETECTION,
+    detection.DETECTION_SUMMARY,
+    churn.CHURN,
+    churn.STORMS,
+    churn.TOPIC_LIVES,
+)
+_OF_ROUTES: Final = (
+    placement.BROKER_LOAD,
+    placement.CLUSTER_SKEW,
+    placement.SINGLE_BROKER_TOPICS,
+    placement.SUGGESTIONS,
+)
+_OF_SAMPLES: Final = (
+    detection.AVOIDANCE,
+    latency.LATENCY,
+    ladder.LADDER_SCORES,
+    ladder.LADDER_STEPS,
+    ladder.LADDER_DECISIONS,
+    ladder.ISOLATIONS,
+)
+ANSWERS: Final = frozenset(table.name for table in (*_OF_CHANGES, *_OF_ROUTES, *_OF_SAMPLES))
+"""The names of all answers that there can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +61,44 @@ class History:
     routes: DataFrame | None = None
     faults: DataFrame | None = None
     quarantine: DataFrame | None = None
+    corrupt_samples: DataFrame | None = None
     until_ms: int | None = None
     """The end of the observation, by the store's clock; None = the newest change."""
 
+    @property
+    def steps(self) -> int:
+        """How many steps a report takes: an answer each, and the page."""
+        of_routes = len(_OF_ROUTES) if self.routes is not None else 0
+        of_samples = len(_OF_SAMPLES) if self.samples is not None else 0
+        return len(_OF_CHANGES) + of_routes + of_samples + 1
+
+    @property
+    def observed_samples(self) -> DataFrame | None:
+        """The samples up to the end of the observation."""
+        if self.samples is None or self.until_ms is None:
+            return self.samples
+        return self.samples.where(F.col("at_ms") <= self.until_ms)
+
     def check(self) -> None:
-        """Raise BadOption when the observation would end before it begins, or when no calendar goes on."""
+        """Raise BadOption for an end before the begin, and for routes of none of the changes' registries."""
+        if self.routes is not None:
+            self._check_registries(self.routes)
         if self.until_ms is None:
             return
         check_until(self.until_ms)
         first_ms = self.changes.agg(F.min("ms")).collect()[0][0]
         if first_ms is not None and self.until_ms < first_ms:
             raise _until(self.until_ms, f"is before the first change, which came at {first_ms}")
+
+    def _check_registries(self, routes: DataFrame) -> None:
+        ours, theirs = (sorted(_registries(frame)) for frame in (self.changes, routes))
+        if ours and not set(ours) & set(theirs):
+            what = f"they are of {', '.join(theirs) or 'no registry'}, and the changes of {', '.join(ours)}"
+            raise BadOption.of("report", "routes", f"{what}: name the same registry as the ingest did")
+
+
+def _registries(frame: DataFrame) -> set[str]:
+    return {row[0] for row in frame.select("registry").distinct().collect()}
 
 
 def check_until(until_ms: int) -> None:
@@ -68,8 +127,8 @@ def answers(history: History) -> Iterator[Answer]:
     yield from _of_changes(history)
     if history.routes is not None:
         yield from _of_placement(history.routes)
-    if history.samples is not None:
-        yield from _of_samples(history.samples)
+    if history.observed_samples is not None:
+        yield from _of_samples(history.observed_samples)
 
 
 def _of_brokers(alive: DataFrame) -> Iterator[Answer]:
@@ -99,8 +158,8 @@ def _of_topics(history: History, alive: DataFrame) -> Iterator[Answer]:
 
 def _of_detection(history: History, alive: DataFrame) -> Iterator[Answer]:
     avoided = None
-    if history.samples is not None:
-        avoided = detection.avoidance(alive, history.samples, history.faults)
+    if history.observed_samples is not None:
+        avoided = detection.avoidance(alive, history.observed_samples, history.faults)
     with _kept(detection.detection(alive, avoided, history.faults)) as found:
         yield Answer(detection.DETECTION, found.orderBy("registry", "since_ms", "broker"))
         if avoided is not None:

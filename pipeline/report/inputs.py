@@ -13,7 +13,14 @@ from ..sources.options import Options
 from ..sources.registries import OPTIONS, one_of
 from ..sources.samples import SamplesSource
 
-__all__ = ["check_routes", "check_samples", "read_faults", "read_routes", "read_samples"]
+__all__ = [
+    "check_routes",
+    "check_samples",
+    "read_corrupt_samples",
+    "read_faults",
+    "read_routes",
+    "read_samples",
+]
 
 _SCHEMES = ("redis", "unix")
 _RECORD = "_record"
@@ -28,6 +35,11 @@ def check_samples(path: str) -> None:
 def read_samples(spark: SparkSession, path: str) -> DataFrame:
     """Return what clients recorded, as SAMPLES."""
     return spark.read.format(SAMPLES.name).load(path)
+
+
+def read_corrupt_samples(spark: SparkSession, path: str) -> DataFrame:
+    """Return what is no sample there, as CORRUPT_SAMPLES."""
+    return spark.read.format(SAMPLES.name).option("table", "corrupt").load(path)
 
 
 def check_routes(place: str, namespace: str = RegistryConfig().namespace) -> None:

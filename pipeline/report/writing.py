@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ..errors import BadOption
 
-__all__ = ["check_folder", "write_table"]
+__all__ = ["check_folder", "remove_table", "write_table"]
 
 _NESTED: Final = (pa.types.is_list, pa.types.is_map, pa.types.is_struct)
 
@@ -46,3 +46,9 @@ def _flat(table: pa.Table) -> pa.Table:
 
 def _json(value: object) -> str | None:
     return None if value is None else orjson.dumps(value, default=str).decode()
+
+
+def remove_table(folder: Path, name: str) -> None:
+    """Remove the files of a table, if there are any."""
+    for suffix in (".parquet", ".csv"):
+        (folder / f"{name}{suffix}").unlink(missing_ok=True)

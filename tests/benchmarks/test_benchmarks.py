@@ -97,7 +97,7 @@ CASES = (
         ),
         6,
     ),
-    Case("samples", lambda: samples.run(samples.Size(rounds=1, attempts=200, brokers=2)), 1),
+    Case("samples", lambda: samples.run(samples.Size(rounds=5, attempts=2_000, brokers=2)), 1),
     Case(
         "refresh",
         lambda: refresh.run(

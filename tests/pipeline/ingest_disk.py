@@ -30,6 +30,10 @@ class Disk:
     def exists(self, path: str) -> bool:
         return Path(path).exists()
 
+    def size(self, path: str) -> int:
+        where = Path(path)
+        return sum(file.stat().st_size for file in (where, *where.rglob("*")) if file.is_file())
+
     def rename(self, source: str, target: str) -> None:
         self._step()
         Path(target).parent.mkdir(parents=True, exist_ok=True)

@@ -133,6 +133,8 @@ def test_a_failure_is_said_in_a_sentence() -> None:
     assert str(full) == "the ingest could not write: No space left on device; make room and start it again"
     caused = failed("at x\nCaused by: java.lang.Oops: 1\n at y\nCaused by: a.B$C: f is no file")
     assert str(caused) == "the ingest failed: f is no file"
+    bare = failed("  File x, line 1\nModuleNotFoundError: No module named 'pyarrow'")
+    assert str(bare).startswith("the ingest failed: Python has no pyarrow where Spark runs it: install ")
     other = failure(_traceback("java.lang.Oops"), "the report")
     assert type(other) is PipelineError
     assert str(other) == "the report failed: [STREAM_FAILED] Query [id = 1] terminated"

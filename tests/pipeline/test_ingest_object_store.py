@@ -23,7 +23,10 @@ ENTRY = Entry(name=NAME, positions={"r": "7-0"}, newest_ms=7)
 
 
 class ObjectStore(Disk):
-    """Renames as S3A does: file by file, a copy and a delete, so that a kill leaves a part on either side."""
+    """Renames as S3A does, and Hadoop from one local disk to another: file by file, a copy and a delete.
+
+    A kill leaves a part on either side, and half a file where the tables are on another disk than the rest.
+    """
 
     def names(self, folder: str) -> list[str]:
         return [name for name in super().names(folder) if self.exists(join(folder, name))]
@@ -43,9 +46,16 @@ class ObjectStore(Disk):
                 copy = Path(target, *file.relative_to(origin).parts)
                 self._step()
                 copy.parent.mkdir(parents=True, exist_ok=True)
+                if _is_table(source) != _is_table(target):
+                    copy.write_bytes(file.read_bytes()[:5])
+                    self._step()
                 shutil.copyfile(file, copy)
                 self._step()
                 file.unlink()
+
+
+def _is_table(path: str) -> bool:
+    return "_staging" not in path and "/changes/" in path
 
 
 def stage(out: Path) -> str:

@@ -88,11 +88,17 @@ def test_an_empty_table_says_so() -> None:
 
 def test_what_makes_answers_doubtful_is_told_first() -> None:
     overview = Overview(
-        begin_ms=0, end_ms=1, registries=("r",), gaps=(("r", 1_795_295_000_123, "trimmed"),), quarantined=3
+        begin_ms=0,
+        end_ms=1,
+        registries=("r",),
+        gaps=(("r", 1_795_295_000_123, "trimmed"),),
+        quarantined=3,
+        corrupt_samples=2,
     )
     assert warnings(overview) == [
         "r: changes were lost after 2026-11-21 21:03:20.123 (trimmed): what happened then is not known",
         "3 records could not be read; they are in the quarantine",
+        "2 lines, rows or files are no samples and were left out",
     ]
 
 

@@ -106,7 +106,8 @@ def others(url: str, folder: Path) -> tuple[object, ...]:
     """Write samples, faults and routes; return the words that name them."""
     samples = [sample(DAY_MS + second * 1_000, "c", "broker-a") for second in range(180)]
     samples += [sample(DAY_MS + second * 1_000 + 500, "c", "broker-b") for second in range(50)]
-    (folder / "samples.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in samples))
+    lines = [*map(orjson.dumps, samples), b"no sample"]
+    (folder / "samples.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     killed = {**fault(DAY_MS + 50_000, "broker-b", "frozen"), "registry": "sharedroutes"}
     (folder / "faults.jsonl").write_bytes(orjson.dumps(killed))
     with RouteStore.from_url(url) as store:
@@ -157,7 +158,8 @@ def test_a_compaction_says_how_many_days_of_which_tables(written: Written) -> No
 def test_a_report_prints_its_progress_and_at_last_the_path_of_the_page(written: Written) -> None:
     assert (written.reported.status, written.reported.out) == (0, f"{written.page}\n")
     steps = [line.partition(" ")[0] for line in written.reported.err.splitlines()]
-    assert steps == [f"{number}/{ANSWERS}" for number in range(1, ANSWERS + 1)]
+    count = len(ANSWERS) + 1  # the page
+    assert steps == [f"{number}/{count}" for number in range(1, count + 1)]
 
 
 def test_what_a_report_is_to_be_made_from_is_checked_before_the_first_answer(
@@ -245,6 +247,7 @@ def test_the_page_stands_in_a_real_browser_by_itself(written: Written, browser: 
     assert "2026-11-21 00:00:59.900" in text  # the end of the lease
     assert "changes were lost after 2026-11-21 00:03:00.000" in text
     assert "1 records could not be read" in text
+    assert "1 lines, rows or files are no samples" in text
     assert browser.get_log("browser") == []
     assert requested(browser) <= {"file", "data", "chrome"}  # the last is its own empty first page
 
