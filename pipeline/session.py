@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from .errors import BadOption
 from .java import check_java
+from .lookups import remember_classes
 from .sources import register
 
 __all__ = ["LOCAL", "SessionConfig", "running", "session"]
@@ -92,6 +93,7 @@ def session(config: SessionConfig | None = None) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(config.log_level)
     _pass_on_zips(spark)
+    remember_classes(spark)
     register(spark)
     return spark
 
@@ -115,6 +117,7 @@ def running(config: SessionConfig | None = None) -> Iterator[SparkSession]:
     if config.master not in ("", master):
         what = f"Spark runs in this process already, on {master}: name that one, or none"
         raise BadOption.of("session", "master", what)
+    remember_classes(there)
     register(there)
     with _set(there, _ALWAYS | dict(config.settings)):
         yield there

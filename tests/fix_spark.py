@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -27,7 +29,10 @@ SESSION = SessionConfig(
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.lightweightPlanChangeValidation": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
+        "spark.driver.extraJavaOptions": (
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+        ),
     },
 )
 
@@ -43,9 +48,26 @@ def need_java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the session, with the pipeline's sources."""
     need_java()
-    found = session(SESSION)
+    home = _home(tmp_path_factory.mktemp("spark"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home))
+        found = session(SESSION)
     yield found
     found.stop()
+
+
+def _home(folder: Path) -> Path:
+    """Return a home of Spark that lets its workers import PySpark as it is installed.
+
+    At home they import it from a zip, without byte code: each of them starts twice as slowly, and tests start
+    dozens.
+    """
+    installed = Path(pyspark.__file__).parent
+    for name in ("bin", "jars"):
+        (folder / name).symlink_to(installed / name)
+    (folder / "python" / "lib").mkdir(parents=True)
+    (folder / "python" / "lib" / "pyspark.zip").symlink_to(installed.parent)
+    return folder

@@ -172,7 +172,7 @@ def found(spark: SparkSession) -> Found:
     routes = routes_of(spark, ROUTES_BEFORE)
     sessions = broker_sessions(changes).localCheckpoint()
     outages = topic_outages(changes, sessions, routes=routes).localCheckpoint()
-    return Found(outages, topic_availability(changes, outages, routes=routes))
+    return Found(outages, topic_availability(changes, outages, routes=routes).localCheckpoint())
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sharedroutes.pipeline.answers.sessions import BROKER_SESSIONS, broker_sessions
 from sharedroutes.pipeline.answers.uptime import (
@@ -22,14 +22,23 @@ from tests.pipeline.answering import Row, changes_of, down, forgotten, gap, kv, 
 
 SHORT = ("broker", "broker_id", "begin_ms", "end_ms", "ended", "away_until_ms", "returned")
 DAY_MS = 86_400_000
+HOUR_MS = DAY_MS // 24
 
+IN_A_GAP: Final = [
+    up(100, "a"),
+    up(100, "b"),
+    up(100, "c"),
+    down(150, "c"),
+    kv(300, "x"),
+    gap(300, after_ms=700),
+    kv(700, "x"),
+    down(800, "a"),
+    up(850, "c", epoch=2),
+    kv(900, "x"),
+]
 
-def sessions_of(spark: SparkSession, rows: list[Row], until_ms: int | None = None) -> list[tuple[Any, ...]]:
-    return picked(broker_sessions(changes_of(spark, rows), until_ms), *SHORT)
-
-
-def test_every_way_to_end_has_its_name(spark: SparkSession) -> None:
-    rows = [
+HISTORIES: Final[dict[str, list[Row]]] = {
+    "ends": [
         up(100, "clean"),
         up(100, "expired"),
         up(100, "fenced"),
@@ -47,8 +56,58 @@ def test_every_way_to_end_has_its_name(spark: SparkSession) -> None:
         up(260, "moved", epoch=2),
         up(270, "replaced", epoch=2),
         kv(1_000, "x"),
-    ]
-    assert sessions_of(spark, rows) == [
+    ],
+    "owners": [
+        up(100, "b", epoch=7, address="one:1"),
+        # The same owner again, with another address and another TTL: its session goes on.
+        up(150, "b", epoch=7, address="two:1", lease_ttl_ms=5_000),
+        up(200, "b", epoch=8, address="two:1"),
+        up(300, "b", epoch=9, address="three:1"),
+        down(425, "b", "expired", epoch=9, lease_ended_ms=410),
+    ],
+    "before": [kv(50, "x"), down(100, "b", "expired"), up(150, "b", epoch=2), down(160, "b"), kv(200, "x")],
+    "gap": IN_A_GAP,
+    # As of a store that was emptied: it ends with the first change behind it.
+    "gap without an end": [gap(300) if row["kind"] == "gap" else row for row in IN_A_GAP],
+    "at once": [up(100, "b"), down(100, "b"), up(100, "b", epoch=2)],
+    "elsewhere": [down(150, "b")],
+    "days": [
+        up(12 * HOUR_MS, "b"),
+        down(36 * HOUR_MS, "b"),
+        up(42 * HOUR_MS, "b", epoch=2),
+        up(12 * HOUR_MS, "s", broker_id=1),
+        down(18 * HOUR_MS, "s", "has id 2 now", broker_id=1),
+        kv(48 * HOUR_MS, "x"),
+    ],
+    "failures": [
+        up(0, "b"),
+        down(110_000, "b", "expired", lease_ended_ms=100_000),  # alive 100 s, away 50 s
+        up(150_000, "b", epoch=2),
+        down(250_000, "b", "broker gone"),  # alive 100 s, away 10 s
+        up(260_000, "b", epoch=3),
+        down(290_000, "b", "agent stopped"),  # alive 30 s, away 100 s
+        up(390_000, "b", epoch=4),
+        up(490_000, "b", epoch=5),  # alive 100 s, replaced
+        down(590_000, "b", "expired"),  # alive 100 s, away 10 s and not back
+        kv(600_000, "x"),
+    ],
+}
+"""Each a registry of its own: Spark takes as long for all of them as for one."""
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> DataFrame:
+    """Return the sessions of all histories, whose records come in another order than that of their ids."""
+    rows = [{**row, "registry": name} for name, history in HISTORIES.items() for row in history]
+    return broker_sessions(changes_of(spark, rows).orderBy("epoch", "kind")).localCheckpoint()
+
+
+def of(found: DataFrame, history: str) -> DataFrame:
+    return found.where(found["registry"] == history)
+
+
+def test_every_way_to_end_has_its_name(found: DataFrame) -> None:
+    assert picked(of(found, "ends"), *SHORT) == [
         ("clean", 0, 100, 200, "clean", 1_000, False),
         ("expired", 0, 100, 220, "expired", 1_000, False),
         ("fenced", 0, 100, 240, "fenced", 240, True),
@@ -63,22 +122,14 @@ def test_every_way_to_end_has_its_name(spark: SparkSession) -> None:
     ]
 
 
-def test_a_session_tells_whose_it_was_and_which_records_bound_it(spark: SparkSession) -> None:
-    rows = [
-        up(100, "b", epoch=7, address="one:1"),
-        # The same owner again, with another address and another TTL: its session goes on.
-        up(150, "b", epoch=7, address="two:1", lease_ttl_ms=5_000),
-        up(200, "b", epoch=8, address="two:1"),
-        up(300, "b", epoch=9, address="three:1"),
-        down(425, "b", "expired", epoch=9, lease_ended_ms=410),
-    ]
-    found = broker_sessions(changes_of(spark, rows))
-    assert picked(found, "begin_id", "end_id", "epoch", "address", "ended", "successor", "cluster") == [
+def test_a_session_tells_whose_it_was_and_which_records_bound_it(found: DataFrame) -> None:
+    owners = of(found, "owners")
+    assert picked(owners, "begin_id", "end_id", "epoch", "address", "ended", "successor", "cluster") == [
         ("100-0", "200-0", 7, "one:1", "replaced", "two:1", "c"),
         ("200-0", "300-0", 8, "two:1", "fenced", "three:1", "c"),
         ("300-0", "425-0", 9, "three:1", "expired", None, "c"),
     ]
-    assert picked(found, "begin_ms", "lease_ttl_ms", "lease_ended_ms", "told_ms", "end_ms", "alive_ms") == [
+    assert picked(owners, "begin_ms", "lease_ttl_ms", "lease_ended_ms", "told_ms", "end_ms", "alive_ms") == [
         (100, 5_000, None, 200, 200, 100),
         (200, 10_000, None, 300, 300, 100),
         (300, 10_000, 410, 425, 410, 110),
@@ -86,98 +137,66 @@ def test_a_session_tells_whose_it_was_and_which_records_bound_it(spark: SparkSes
     assert found.schema.names == list(BROKER_SESSIONS.names)
 
 
-def test_what_was_alive_before_the_stream_ends_a_session_that_nobody_saw_begin(spark: SparkSession) -> None:
-    rows = [kv(50, "x"), down(100, "b", "expired"), up(150, "b", epoch=2), down(160, "b"), kv(200, "x")]
-    assert sessions_of(spark, rows) == [
+def test_what_was_alive_before_the_stream_ends_a_session_that_nobody_saw_begin(found: DataFrame) -> None:
+    assert picked(of(found, "before"), *SHORT) == [
         ("b", 0, 50, 100, "expired", 150, True),
         ("b", 0, 150, 160, "clean", 200, False),
     ]
 
 
-def test_a_gap_ends_what_is_known_and_nothing_is_made_up_across_it(spark: SparkSession) -> None:
-    rows = [
-        up(100, "a"),
-        up(100, "b"),
-        up(100, "c"),
-        down(150, "c"),
-        kv(300, "x"),
-        gap(300, after_ms=700),
-        kv(700, "x"),
-        down(800, "a"),
-        up(850, "c", epoch=2),
-        kv(900, "x"),
-    ]
-    assert sessions_of(spark, rows) == [
+@pytest.mark.parametrize("history", ["gap", "gap without an end"])
+def test_a_gap_ends_what_is_known_and_nothing_is_made_up_across_it(found: DataFrame, history: str) -> None:
+    assert picked(of(found, history), *SHORT) == [
         ("a", 0, 100, 300, "unknown", 300, False),
         ("a", 0, 700, 800, "clean", 900, False),  # no up between 700 and 800: it was alive at 700
         ("b", 0, 100, 300, "unknown", 300, False),  # and nothing more of it
         ("c", 0, 100, 150, "clean", 300, False),
         ("c", 0, 850, 900, "open", 900, False),
     ]
-    # A gap that does not tell its end, as of a store that was emptied, ends with the first change behind it.
-    rows[5] = gap(300)
-    assert sessions_of(spark, rows)[1] == ("a", 0, 700, 800, "clean", 900, False)
 
 
-def test_an_observation_ends_where_it_is_told_to(spark: SparkSession) -> None:
-    rows = [up(100, "b"), down(200, "b"), up(300, "b", epoch=2)]
-    assert sessions_of(spark, rows, until_ms=150) == [("b", 0, 100, 150, "open", 150, False)]
-    assert sessions_of(spark, rows, until_ms=500)[1] == ("b", 0, 300, 500, "open", 500, False)
+@pytest.mark.parametrize(
+    ("until_ms", "last"),
+    [(150, ("b", 0, 100, 150, "open", 150, False)), (500, ("b", 0, 300, 500, "open", 500, False))],
+)
+def test_an_observation_ends_where_it_is_told_to(
+    spark: SparkSession, until_ms: int, last: tuple[Any, ...]
+) -> None:
+    changes = changes_of(spark, [up(100, "b"), down(200, "b"), up(300, "b", epoch=2)])
+    assert picked(broker_sessions(changes, until_ms), *SHORT)[-1] == last
 
 
-def test_order_is_that_of_the_ids_and_registries_do_not_meet(spark: SparkSession) -> None:
-    rows = [up(100, "b"), down(100, "b"), up(100, "b", epoch=2), {**down(150, "b"), "registry": "other"}]
-    shuffled = changes_of(spark, rows).orderBy("epoch", "kind")
-    assert picked(broker_sessions(shuffled), "registry", "begin_ms", "ended", "epoch") == [
-        ("other", 150, "clean", 1),
-        ("r", 100, "clean", 1),
-        ("r", 100, "open", 2),
+def test_order_is_that_of_the_ids_and_registries_do_not_meet(found: DataFrame) -> None:
+    met = found.where(found["registry"].isin("at once", "elsewhere"))
+    assert picked(met, "registry", "begin_ms", "ended", "epoch") == [
+        ("at once", 100, "clean", 1),
+        ("at once", 100, "open", 2),
+        ("elsewhere", 150, "clean", 1),
     ]
 
 
-def test_a_session_is_split_at_midnight_and_counts_only_what_was_missed(spark: SparkSession) -> None:
-    hour_ms = DAY_MS // 24
-    rows = [
-        up(12 * hour_ms, "b"),
-        down(36 * hour_ms, "b"),
-        up(42 * hour_ms, "b", epoch=2),
-        up(12 * hour_ms, "s", broker_id=1),
-        down(18 * hour_ms, "s", "has id 2 now", broker_id=1),
-        kv(48 * hour_ms, "x"),
-    ]
-    days = broker_availability(broker_sessions(changes_of(spark, rows)))
+def test_a_session_is_split_at_midnight_and_counts_only_what_was_missed(found: DataFrame) -> None:
+    days = broker_availability(of(found, "days")).localCheckpoint()
     assert days.schema.names == list(BROKER_AVAILABILITY.names)
     # Day 1: 12 of 12 hours. Day 2: 12 hours, then 6 away, then 6. Nobody misses the slave: it has another id.
     assert picked(days, "broker", "broker_id", "day", "alive_ms", "away_ms", "availability") == [
-        ("b", 0, "1970-01-01", 12 * hour_ms, 0, 1.0),
-        ("b", 0, "1970-01-02", 18 * hour_ms, 6 * hour_ms, 0.75),
-        ("s", 1, "1970-01-01", 6 * hour_ms, 0, 1.0),
+        ("b", 0, "1970-01-01", 12 * HOUR_MS, 0, 1.0),
+        ("b", 0, "1970-01-02", 18 * HOUR_MS, 6 * HOUR_MS, 0.75),
+        ("s", 1, "1970-01-01", 6 * HOUR_MS, 0, 1.0),
     ]
     clusters = cluster_availability(days)
     assert clusters.schema.names == list(CLUSTER_AVAILABILITY.names)
     assert picked(clusters, "day", "replicas", "alive_ms", "availability", "master_availability") == [
-        ("1970-01-01", 2, 18 * hour_ms, 1.0, 1.0),
-        ("1970-01-02", 1, 18 * hour_ms, 0.75, 0.75),
+        ("1970-01-01", 2, 18 * HOUR_MS, 1.0, 1.0),
+        ("1970-01-02", 1, 18 * HOUR_MS, 0.75, 0.75),
     ]
 
 
-def test_failures_are_what_nobody_asked_for(spark: SparkSession) -> None:
-    rows = [
-        up(0, "b"),
-        down(110_000, "b", "expired", lease_ended_ms=100_000),  # alive 100 s, away 50 s
-        up(150_000, "b", epoch=2),
-        down(250_000, "b", "broker gone"),  # alive 100 s, away 10 s
-        up(260_000, "b", epoch=3),
-        down(290_000, "b", "agent stopped"),  # alive 30 s, away 100 s
-        up(390_000, "b", epoch=4),
-        up(490_000, "b", epoch=5),  # alive 100 s, replaced
-        down(590_000, "b", "expired"),  # alive 100 s, away 10 s and not back
-        kv(600_000, "x"),
-    ]
-    sessions = broker_sessions(changes_of(spark, rows))
-    found = broker_reliability(sessions, short_s=60, return_s=20)
-    assert found.schema.names == list(BROKER_RELIABILITY.names)
-    (row,) = found.collect()
+def test_failures_are_what_nobody_asked_for(found: DataFrame) -> None:
+    failed = of(found, "failures")
+    reliability = broker_reliability(failed, short_s=60, return_s=20)
+    assert reliability.schema.names == list(BROKER_RELIABILITY.names)
+    (row,) = reliability.collect()
     assert (row.sessions, row.failures, row.stops, row.restarts, row.takeovers) == (5, 3, 1, 1, 0)
     assert (row.alive_ms, row.away_ms) == (430_000, 170_000)
     assert row.mtbf_s == pytest.approx(430 / 3)
@@ -185,7 +204,7 @@ def test_failures_are_what_nobody_asked_for(spark: SparkSession) -> None:
     assert row.longest_away_s == 100
     assert row.availability == pytest.approx(430 / 600)
     assert row.flaps == 2
-    short = flaps(sessions, short_s=60, return_s=20)
+    short = flaps(failed, short_s=60, return_s=20)
     assert short.schema.names == list(FLAPS.names)
     assert picked(short, "begin_ms", "alive_ms", "away_ms", "too_short", "soon_back") == [
         (150_000, 100_000, 10_000, False, True),

@@ -1,0 +1,36 @@
+"""Spark's classes as the driver names them in each operation, looked up once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+__all__ = ["remember_classes"]
+
+_CLASSES: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
+"""What PySpark asks py4j for whenever it makes a column, by the names that it asks with."""
+
+
+class _Remembered:
+    """A class of Java whose methods are asked for once."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._found, name)
+        setattr(self, name, method)
+        return method
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Let a driver look up Spark's functions once: py4j asks Java at every use, which looks through all jars.
+
+    That was more than half of the time that a plan takes to make.
+    """
+    classes = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to it
+    for name in _CLASSES:
+        found = getattr(classes, name)
+        if not isinstance(found, _Remembered):
+            setattr(classes, name, _Remembered(found))
