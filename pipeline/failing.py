@@ -15,6 +15,7 @@ _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded", "File too
 _AWAY: Final = ("StoreUnavailable", "StoreTimeout")
 _AS_THEY_ARE: Final[dict[str, type[PipelineError]]] = {of.__name__: of for of in (BadOption, ChangesLost)}
 _MODULE: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
+_NOTHING: Final = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
 _LONGEST: Final = 300
 
 
@@ -37,6 +38,9 @@ def failure(error: BaseException, job: str, kind: type[PipelineError] = Pipeline
         return kind(
             f"{job} failed: Python has no {lacking[1]} where Spark runs it: install the extra spark there"
         )
+    nothing = _NOTHING.search(text)
+    if nothing is not None:
+        return kind(f"{job} failed: there is nothing at {nothing[1]}")
     return kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
 
 

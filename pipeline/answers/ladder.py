@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from ...client import LADDER, LADDER_4, Ladder
 from ..tables import Column, Table
 from .frames import with_registry
-from .replay import CANDIDATES, Attempt, Stretch, isolation_ms, least_trigger_ms, longest_ms
+from .replay import CANDIDATES, Attempt, Stretch, Sums, isolation_ms, least_trigger_ms, longest_ms
 
 __all__ = [
     "ISOLATIONS",
@@ -178,13 +178,10 @@ def recommend(
     least_ms = least_trigger_ms(candidates)
 
     def replay(rows: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
-        saved, withheld = [0.0] * len(candidates), [0.0] * len(candidates)
+        sums = Sums(candidates)
         for _, stretch in _stretches(rows, least_ms):
-            for place, ladder in enumerate(candidates):
-                of_saved, of_withheld = stretch.sums(ladder)
-                saved[place] += of_saved
-                withheld[place] += of_withheld
-        yield from zip(range(len(candidates)), saved, withheld, strict=True)
+            sums.add(stretch)
+        yield from sums.of_each()
 
     parts = _sorted(samples, objective, candidates).rdd.mapPartitions(replay).collect()
     score = [0.0] * len(candidates)

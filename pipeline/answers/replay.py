@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf
 from typing import Final, NamedTuple
@@ -13,7 +13,16 @@ import numpy as np
 
 from ...client import LADDER, LADDER_4, Ladder
 
-__all__ = ["CANDIDATES", "Attempt", "Isolation", "Stretch", "isolation_ms", "least_trigger_ms", "longest_ms"]
+__all__ = [
+    "CANDIDATES",
+    "Attempt",
+    "Isolation",
+    "Stretch",
+    "Sums",
+    "isolation_ms",
+    "least_trigger_ms",
+    "longest_ms",
+]
 
 _LEAST_MS: Final = 0.001
 """An attempt begins before it ends: one that took no time has not been sent elsewhere for its own end."""
@@ -81,6 +90,11 @@ class Stretch:
         self._saved = array("d", np.concatenate(([0.0], np.cumsum(saved))).tobytes())
         self._withheld = array("d", np.concatenate(([0.0], np.cumsum(withheld))).tobytes())
 
+    @property
+    def has_only_failures(self) -> bool:
+        """Whether no answer was slow: then ladders that say the same of a failure say the same of it all."""
+        return all(attempt.failed for attempt in self._triggers)
+
     def replay(self, ladder: Ladder) -> list[Isolation]:
         """Return the isolations that the ladder makes of the attempts, in order."""
         return self._replay(self._answers(ladder))
@@ -136,6 +150,36 @@ class Stretch:
         low, high = bisect_left(self._begins, start_ms), bisect_left(self._begins, end_ms)
         saved, withheld = (round(sums[high] - sums[low], _DIGITS) for sums in (self._saved, self._withheld))
         return Isolation(start_ms, end_ms, cause, saved, withheld)
+
+
+class Sums:
+    """What goes elsewhere by each of many ladders, summed over stretches."""
+
+    def __init__(self, ladders: Sequence[Ladder]) -> None:
+        self._ladders = ladders
+        alike: dict[int, int] = {}
+        self._alike = [
+            alike.setdefault(isolation_ms(ladder, 0, failed=True), place)
+            for place, ladder in enumerate(ladders)
+        ]
+        """The first ladder that answers a failure as this one does."""
+        self._firsts = [*alike.values()]
+        self._of_all, self._of_failures = ([[0.0, 0.0] for _ in ladders] for _ in range(2))
+
+    def add(self, stretch: Stretch) -> None:
+        """Add what each ladder says of a stretch."""
+        only = stretch.has_only_failures
+        sums = self._of_failures if only else self._of_all
+        for place in self._firsts if only else range(len(self._ladders)):
+            saved, withheld = stretch.sums(self._ladders[place])
+            sums[place][0] += saved
+            sums[place][1] += withheld
+
+    def of_each(self) -> Iterator[tuple[int, float, float]]:
+        """Yield the place of each ladder, with its bad attempts and its healthy ones."""
+        for place, of_all in enumerate(self._of_all):
+            of_failures = self._of_failures[self._alike[place]]
+            yield place, of_all[0] + of_failures[0], of_all[1] + of_failures[1]
 
 
 def isolation_ms(ladder: Ladder, latency_ms: float, *, failed: bool) -> int:

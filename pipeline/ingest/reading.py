@@ -7,16 +7,20 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..errors import BadOption
+from ..errors import BadOption, PipelineError
 from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .files import HadoopFiles
 from .journal import newest_entry
 from .layout import CHANGES_FOLDER, QUARANTINE_FOLDER, READY, STAGED_SWAPS, folder_value, join
+from .swapping import Swap
 
 __all__ = ["quarantined", "stored_changes"]
 
 _LOG: Final = logging.getLogger(__name__)
+_MISSING: Final = (
+    "%s may be missing in %s below %s: a compaction works on it, or was killed, and another one ends it"
+)
 
 
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
@@ -31,7 +35,7 @@ def quarantined(spark: SparkSession, out: str) -> DataFrame:
 
 def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame:
     files = HadoopFiles(spark, out)
-    _warn_of_swaps(files, out)
+    _warn_of_swaps(files, out, folder)
     path = join(out, folder)
     if folder_value(files.names(path), "day"):
         return spark.read.schema(table.schema).parquet(path).select(*table.names)
@@ -41,8 +45,14 @@ def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame
     return spark.createDataFrame([], table.schema)
 
 
-def _warn_of_swaps(files: HadoopFiles, out: str) -> None:
-    """Warn where a compaction takes a day out to put a new one in its place, or was killed at that."""
+def _warn_of_swaps(files: HadoopFiles, out: str, folder: str) -> None:
+    """Warn of days that a compaction has taken out, to put new ones in their place, or was killed at that."""
     staged = join(out, STAGED_SWAPS)
-    if any(files.exists(join(staged, name, READY)) for name in files.names(staged)):
-        _LOG.warning("a compaction below %s works, or was killed: a day is missing until one is done", out)
+    for name in files.names(staged):
+        ready = join(staged, name, READY)
+        try:
+            swap = Swap.from_json(ready, files.read(ready)) if files.exists(ready) else None
+        except PipelineError:  # it has ended meanwhile
+            continue
+        if swap is not None and swap.table == folder:
+            _LOG.warning(_MISSING, swap.day, folder, out)

@@ -51,6 +51,7 @@ _ALIASES: Final = {
 }
 _ONLY_OF_A_SNAPSHOT: Final = frozenset(ROUTES.names) - frozenset(TOPIC_CONFIGS.names)
 _NOT_THERE: Final = "PATH_NOT_FOUND"
+_ARRAY: Final = "{} is a JSON array over several lines: write a line for each topic, as jq -c '.[]' does"
 _LENIENT: Final = {"allowUnquotedFieldNames": "true"}
 """RocketMQ writes numbers as names without quotes."""
 
@@ -182,7 +183,16 @@ def _csv(spark: SparkSession, source: Source) -> Configs:
 
 def _json(spark: SparkSession, source: Source) -> Configs:
     options = {"primitivesAsString": "true", "mode": "FAILFAST", **source.options}
+    if "multiLine" not in options and _begins_an_array(spark, source.path):
+        raise BadRows(_ARRAY.format(source.path))
     return _of_table(spark, source, spark.read.options(**options).json(source.path))
+
+
+def _begins_an_array(spark: SparkSession, path: str) -> bool:
+    """Whether the first line begins an array that goes on: Spark would take each line for a topic."""
+    first = spark.read.text(path).where(F.trim("value") != "").first()
+    line = first["value"].strip() if first is not None else ""
+    return line.startswith("[") and not line.endswith("]")
 
 
 def _of_table(spark: SparkSession, source: Source, frame: DataFrame) -> Configs:

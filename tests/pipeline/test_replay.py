@@ -13,6 +13,7 @@ from sharedroutes.pipeline.answers.replay import (
     CANDIDATES,
     Attempt,
     Stretch,
+    Sums,
     isolation_ms,
     least_trigger_ms,
     longest_ms,
@@ -169,3 +170,16 @@ def test_what_goes_elsewhere_is_what_the_client_sends_elsewhere(
 def test_what_a_higher_least_latency_leaves_out_makes_no_difference(attempts: list[Attempt]) -> None:
     every = Stretch(attempts, 0.0).replay(LADDER)
     assert Stretch(attempts, least_trigger_ms([LADDER])).replay(LADDER) == every
+
+
+@given(st.lists(_attempts, max_size=5))
+def test_the_sums_of_many_ladders_are_those_of_each(several: list[list[Attempt]]) -> None:
+    least_ms = least_trigger_ms(CANDIDATES)
+    sums = Sums(CANDIDATES)
+    for attempts in several:
+        sums.add(Stretch(attempts, least_ms))
+    found = {place: (saved, withheld) for place, saved, withheld in sums.of_each()}
+    for place, ladder in enumerate(CANDIDATES):
+        alone = [Stretch(attempts, least_ms).sums(ladder) for attempts in several]
+        wanted = tuple(map(sum, zip(*alone, strict=True))) or (0, 0)
+        assert found[place] == wanted

@@ -150,6 +150,7 @@ def test_files_that_cannot_be_read_are_set_aside_unless_the_load_is_strict(
         ),
         ("t.csv", "broker,topic\nb,t,8\n", 1, "pipeline load failed: [MALFORMED_CSV_RECORD] "),
         ("t.csv", "broker,topic,perm\nb,t,77\n", 1, "nothing was written; 1 problem: "),
+        ("t.json", '[\n {"broker": "b", "topic": "t"}\n]', 1, "{path} is a JSON array over several lines: "),
         ("t.parquet", "no parquet", 1, "pipeline load failed: file:"),
     ],
 )
@@ -160,7 +161,7 @@ def test_a_file_that_makes_no_sense_is_told_in_one_line(
         (tmp_path / name).write_text(content)
     ran = run("load", tmp_path / name, "--redis", AWAY)
     assert (ran.status, ran.out, ran.err.count("\n")) == (status, "", 1)
-    assert ran.err.startswith(f"Error: {problem}")
+    assert ran.err.startswith(f"Error: {problem.format(path=tmp_path / name)}")
     assert ran.err.count("cluster,") <= 1
 
 

@@ -17,7 +17,8 @@ from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.ingest import CompactConfig, compact, quarantined, stored_changes
 from sharedroutes.pipeline.ingest.batches import written_columns
 from sharedroutes.pipeline.ingest.journal import Entry, entry_path
-from sharedroutes.pipeline.ingest.layout import BatchName, batch_folder, day_of
+from sharedroutes.pipeline.ingest.layout import READY, BatchName, batch_folder, day_of
+from sharedroutes.pipeline.ingest.swapping import Swap, staged_swap
 from sharedroutes.pipeline.schemas import QUARANTINE, STORED_CHANGES
 from sharedroutes.pipeline.tables import Table
 from tests.pipeline.ingest_disk import Disk
@@ -145,3 +146,19 @@ def test_a_folder_that_is_no_output_is_named(spark: SparkSession, tmp_path: Path
         compact(spark, CompactConfig(out=str(tmp_path)))
     with pytest.raises(PipelineError, match="holds nothing that was ingested"):
         stored_changes(spark, str(tmp_path))
+
+
+def test_who_reads_is_told_once_of_a_day_that_a_killed_compaction_left_out(
+    spark: SparkSession, out: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    staged = staged_swap(out)
+    swap = Swap(table="changes", day=FIRST, batch="compacted-0001-000000000001", replaced=frozenset())
+    Disk().write(f"{staged}/{READY}", swap.to_json())
+    stored_changes(spark, out)
+    quarantined(spark, out)
+    (said,) = caplog.messages
+    assert said.startswith(f"{FIRST} may be missing in changes below {out}: a compaction works on it")
+    compact(spark, CompactConfig(out=out))
+    caplog.clear()
+    stored_changes(spark, out)
+    assert caplog.messages == []

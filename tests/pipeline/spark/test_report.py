@@ -176,7 +176,7 @@ def test_what_a_report_is_to_be_made_from_is_checked_before_the_first_answer(
             f"--faults: {faults}: ",
         ),
         ('{"at_ms": 1, "what": "killed"}', ("--faults", faults), "--faults: "),
-        ("", ("--faults", tmp_path / "none"), "--faults: reading it failed: [PATH_NOT_FOUND]"),
+        ("", ("--faults", tmp_path / "none"), "--faults: reading it failed: there is nothing at file:"),
         ("", ("--routes", routes), f"--routes: {routes} is no snapshot: registry, "),
         (
             "",

@@ -1,0 +1,148 @@
+"""A history of a registry made by Spark, the same in each run.
+
+Brokers register, write their topics, expire or stop, and come back; clients send all the time; and the routes
+are those at the end of it, of brokers that are all alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sharedroutes.pipeline.schemas import CHANGES, ROUTES, SAMPLES
+
+__all__ = ["Size", "changes", "routes", "samples"]
+
+_START_MS: Final = 1_700_000_000_000
+_STEP_MS: Final = 250
+"""Between two changes: 10,000,000 of them are 29 days."""
+
+_TURNS: Final = 20
+"""Changes of a broker from one up to the next: up, its topics again and again, and at last down."""
+
+_TOGETHER: Final = 10
+"""One in so many pairs of brokers goes down at once; the others take turns."""
+
+_TTL_MS: Final = 10_000
+_ADDED: Final = 4
+"""Topics that a record brings; the next one takes half of them away, and the one after it changes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    changes: int = 10_000_000
+    brokers: int = 10_000
+    topics: int = 1_000_000
+    samples: int = 2_000_000
+    clients: int = 1_000
+    driver_memory: str = "4g"
+
+
+def changes(spark: SparkSession, size: Size) -> DataFrame:
+    """Return a history in which pairs of brokers hold the same topics, and each broker comes and goes."""
+    number, turn, broker, pair = F.col("id"), F.col("turn"), F.col("broker_no"), F.col("pair")
+    apart = F.when(pair % _TOGETHER == 0, 0).otherwise(broker % 2 * (_TURNS // 2))
+    step = (turn + pair + apart) % _TURNS
+    ms = _START_MS + number * _STEP_MS
+    is_up, is_down = step == 0, step == _TURNS - 1
+    is_expired = is_down & (_hash("expired", number) % 2 == 0)
+    what = F.when(is_up, "up").when(is_down, "down").otherwise("topics")
+    no_names = F.array().cast("array<string>")  # no column is made before there is a session
+    names = F.when(what == "topics", _topics(turn, pair, size)).otherwise(no_names)
+    values = {
+        "registry": F.lit("r"),
+        "change_id": F.concat(ms, F.lit("-0")),
+        "ms": ms,
+        "seq": F.lit(0),
+        "at": F.timestamp_millis(ms),
+        "kind": what,
+        "broker": F.format_string("broker-%05d", broker),
+        "broker_id": F.lit(0),
+        "epoch": turn,
+        "cluster": F.concat(F.lit("cluster-"), pair % 20),
+        "address": F.concat(F.lit("host:"), broker),
+        "reason": F.when(is_expired, "expired").when(is_down, "agent stopped").otherwise(""),
+        "added": F.when(turn % 3 == 0, names).otherwise(no_names),
+        "removed": F.when(turn % 3 == 1, F.slice(names, 1, _ADDED // 2)).otherwise(no_names),
+        "changed": F.when(turn % 3 == 2, F.slice(names, _ADDED, 1)).otherwise(no_names),
+        "lease_ttl_ms": F.when(is_up, F.lit(_TTL_MS)),
+        "lease_ended_ms": F.when(is_expired, ms - _hash("late", number) % 50),
+    }
+    rows = (
+        spark.range(size.changes, numPartitions=16)
+        .withColumn("turn", F.floor(number / size.brokers))
+        .withColumn("broker_no", number % size.brokers)
+        .withColumn("pair", F.floor(F.col("broker_no") / 2))
+    )
+    return rows.select(
+        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in CHANGES.columns)
+    )
+
+
+def _topics(turn: Column, pair: Column, size: Size) -> Column:
+    """Return the topics that are dealt with in three turns of a pair of brokers, which has its own ones."""
+    of_pair = 2 * size.topics // size.brokers
+    first = F.floor(turn / 3) * _ADDED
+    return F.transform(
+        F.sequence(F.lit(0), F.lit(_ADDED - 1)),
+        lambda i: F.concat(F.lit("topic-"), (pair * of_pair + (first + i) % of_pair).cast("string")),
+    )
+
+
+def samples(spark: SparkSession, size: Size) -> DataFrame:
+    """Return attempts of clients, all through the history."""
+    number = F.col("id")
+    ms = _START_MS + number * (size.changes * _STEP_MS // size.samples)
+    failed = _hash("failed", number) % 10 == 0
+    values = {
+        "registry": F.lit(None),
+        "client": F.concat(F.lit("client-"), _hash("client", number) % size.clients),
+        "at_ms": ms,
+        "error_ms": F.lit(1.0),
+        "topic": F.concat(F.lit("topic-"), _hash("topic", number) % size.topics),
+        "broker": F.format_string("broker-%05d", _hash("broker", number) % size.brokers),
+        "latency_ms": F.lit(1.0) + _hash("latency", number) % 1_000 / 100,
+        "outcome": F.when(failed, "failed").otherwise("ok"),
+        "isolated": F.lit(col=False),
+        "attempt": F.lit(1),
+        "position": F.concat(ms - 100, F.lit("-0")),
+        "share": F.lit(0.01),
+    }
+    rows = spark.range(size.samples, numPartitions=8)
+    return rows.select(*(values[one.name].cast(one.type).alias(one.name) for one in SAMPLES.columns))
+
+
+def routes(spark: SparkSession, size: Size) -> DataFrame:
+    """Return the topics of each pair of brokers, at both of them, with 4 to 11 queues."""
+    number = F.col("id")
+    of_pair = 2 * size.topics // size.brokers
+    pair, second = F.floor(number / (2 * of_pair)), number % 2
+    topic = pair * of_pair + F.floor(number % (2 * of_pair) / 2)
+    values = {
+        "registry": F.lit("r"),
+        "broker": F.format_string("broker-%05d", 2 * pair + second),
+        "cluster": F.concat(F.lit("cluster-"), pair % 20),
+        "topic": F.concat(F.lit("topic-"), topic),
+        "read_queue_nums": 4 + topic % 8,
+        "write_queue_nums": 4 + topic % 8,
+        "perm": F.lit(6),
+        "topic_sys_flag": F.lit(0),
+        "order": F.lit(col=False),
+        "topic_filter_type": F.lit("SINGLE_TAG"),
+        "wiped": F.lit(col=False),
+        "live_ids": F.array(F.lit(0)),
+        "master_address": F.concat(F.lit("host:"), 2 * pair + second),
+    }
+    rows = spark.range(2 * size.topics, numPartitions=8)
+    return rows.select(
+        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in ROUTES.columns)
+    )
+
+
+def _hash(of: str, number: Column) -> Column:
+    return F.pmod(F.xxhash64(F.lit(of), number), F.lit(1 << 40))
