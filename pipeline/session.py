@@ -41,6 +41,8 @@ _LOCAL_ONLY: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A report brings answers of any size here; the heap is bound enough.
+    "spark.driver.maxResultSize": "0",
     # Two hundred, the default, suit a cluster; here each of them is a task that waits for the same cores.
     "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
@@ -55,7 +57,7 @@ class SessionConfig:
     """Empty = what spark-submit says, or this process: local[*]."""
 
     app_name: str = "sharedroutes"
-    driver_memory: str = "2g"
+    driver_memory: str = "4g"
     """Of the Java process; in local mode the executors live in it."""
 
     shuffle_partitions: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -39,6 +40,13 @@ __all__ = ["report"]
 @click.option(
     "--until", "until_ms", type=int, metavar="MS", help="End of the observation.  [default: newest change]"
 )
+@click.option(
+    "--fewer-than",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="A topic is out while fewer of its brokers take messages.",
+)
 @click.option("--title", default="Route registry", show_default=True, help="Of the page.")
 @click.option(
     "--out",
@@ -57,6 +65,7 @@ def report(
     namespace: str,
     faults: str | None,
     until_ms: int | None,
+    fewer_than: int,
     title: str,
     out: Path,
 ) -> None:
@@ -71,6 +80,7 @@ def report(
         check_until(until_ms)
     check_report_folder(out)
     found = _history(start(), history, samples, routes, namespace, faults, until_ms)
+    found = replace(found, fewer_than=fewer_than)
     count = 0
 
     def show(name: str) -> None:

@@ -39,7 +39,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--driver-memory",
-        default="2g",
+        default="4g",
         show_default=True,
         metavar="SIZE",
         help="Of the Java process, where Spark is local.",

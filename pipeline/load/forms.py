@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -139,8 +140,8 @@ def read_configs(spark: SparkSession, source: Source) -> Configs:
     read = _READERS[source.kind()]
     try:
         found = read(spark, source)
-    except PySparkException as error:
-        if error.getCondition() == _NOT_THERE:
+    except (PySparkException, Py4JError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == _NOT_THERE:
             raise BadOption.of("load", "path", f"there is nothing at {source.path}") from error
         raise BadRows(str(failure(error, f"reading {source.path}"))) from error
     if source.strict:

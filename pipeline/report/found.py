@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 __all__ = ["Found"]
 
 _SHOWN: Final = 5_000
-"""Rows for plots and for the first lines of tables."""
+"""Rows for the first lines of tables."""
 
 
 class Found:
@@ -29,7 +29,12 @@ class Found:
     @cached_property
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """The first 5,000 rows."""
-        return _rows(self._content)
+        return _rows(self._content.slice(0, _SHOWN))
+
+    def values(self, column: str) -> list[Any]:
+        """Return a column of all rows."""
+        values: list[Any] = self._content.column(column).to_pylist()
+        return values
 
     def sum(self, column: str) -> int:
         """Return the sum of a column of numbers, of all rows."""
@@ -40,7 +45,7 @@ class Found:
         return _rows(self._content.sort_by([(column, "descending")]).slice(0, count))
 
     def of(self, columns: Sequence[str], keys: Collection[Sequence[Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the first 5,000 of the rows in which these columns are one of some keys, in their order."""
+        """Return the rows in which these columns are one of some keys, in their order."""
         wanted = pa.schema([self._content.schema.field(name) for name in columns])
         chosen = pa.Table.from_pylist([dict(zip(columns, key, strict=True)) for key in keys], schema=wanted)
         joined = self._content.join(chosen, list(columns), join_type="left semi")
@@ -48,5 +53,5 @@ class Found:
 
 
 def _rows(content: pa.Table) -> Sequence[Mapping[str, Any]]:
-    rows: list[dict[str, Any]] = content.slice(0, _SHOWN).to_pylist()
+    rows: list[dict[str, Any]] = content.to_pylist()
     return rows

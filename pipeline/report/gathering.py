@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -64,6 +64,9 @@ class History:
     corrupt_samples: DataFrame | None = None
     until_ms: int | None = None
     """The end of the observation, by the store's clock; None = the newest change."""
+
+    fewer_than: int = 1
+    """Outages of topics: times with fewer masters that take messages."""
 
     @property
     def steps(self) -> int:
@@ -140,27 +143,33 @@ def _of_brokers(alive: DataFrame) -> Iterator[Answer]:
     )
     reliability = uptime.broker_reliability(alive)
     yield Answer(
-        uptime.BROKER_RELIABILITY, reliability.orderBy("availability", "registry", "broker", "broker_id")
+        uptime.BROKER_RELIABILITY,
+        reliability.orderBy(F.asc_nulls_last("availability"), "registry", "broker", "broker_id"),
     )
     yield Answer(uptime.FLAPS, uptime.flaps(alive).orderBy("registry", "broker", "broker_id", "begin_ms"))
 
 
 def _of_topics(history: History, alive: DataFrame) -> Iterator[Answer]:
     changes, routes, until_ms = history.changes, history.routes, history.until_ms
-    with _kept(availability.topic_outages(changes, alive, routes=routes, until_ms=until_ms)) as outages:
+    low = availability.topic_outages(
+        changes, alive, routes=routes, fewer_than=history.fewer_than, until_ms=until_ms
+    )
+    with _kept(low) as outages:
         yield Answer(availability.TOPIC_OUTAGES, outages.orderBy("registry", "topic", "from_ms"))
         by_topic = availability.topic_availability(changes, outages, routes=routes, until_ms=until_ms)
-        worst_first = by_topic.orderBy("availability", "registry", "topic")
+        worst_first = by_topic.orderBy(F.desc("lost_ms"), F.desc("outages"), "registry", "topic")
         yield Answer(availability.TOPIC_AVAILABILITY, worst_first)
         causes = availability.outage_causes(outages).orderBy("lost_min", ascending=False)
         yield Answer(availability.OUTAGE_CAUSES, causes)
 
 
 def _of_detection(history: History, alive: DataFrame) -> Iterator[Answer]:
-    avoided = None
-    if history.observed_samples is not None:
-        avoided = detection.avoidance(alive, history.observed_samples, history.faults)
-    with _kept(detection.detection(alive, avoided, history.faults)) as found:
+    with ExitStack() as kept:
+        avoided = None
+        if history.observed_samples is not None:
+            of_clients = detection.avoidance(alive, history.observed_samples, history.faults)
+            avoided = kept.enter_context(_kept(of_clients))
+        found = kept.enter_context(_kept(detection.detection(alive, avoided, history.faults)))
         yield Answer(detection.DETECTION, found.orderBy("registry", "since_ms", "broker"))
         if avoided is not None:
             yield Answer(detection.AVOIDANCE, avoided.orderBy("registry", "since_ms", "broker", "client"))

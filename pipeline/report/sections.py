@@ -187,16 +187,17 @@ _CURVES: Final = {
 
 
 def _of_detection(_: Overview, found: Mapping[str, Found]) -> Iterator[Plot]:
-    rows = found[detection.DETECTION.name].rows
-    with_clients = [row for row in rows if row["clients"]]
+    ends = found[detection.DETECTION.name]
+    clients = ends.values("clients")
     delays_s = {
         name: [
-            None if row[column] is None else row[column] / 1000
-            for row in (with_clients if column.endswith("avoided_after_ms") else rows)
+            None if delay_ms is None else delay_ms / 1000
+            for delay_ms, count in zip(ends.values(column), clients, strict=True)
+            if count or not column.endswith("avoided_after_ms")
         ]
         for name, column in _CURVES.items()
     }
-    if rows:
+    if ends.total:
         yield Plot(
             detection_curves(delays_s),
             "Share of the ends of brokers that are known after so many seconds; what is missing from 1 "

@@ -16,6 +16,11 @@ def test_sums_and_counts_are_of_all_rows_and_only_the_first_are_shown() -> None:
     assert Found(pa.table({"n": pa.array([], pa.int64())})).sum("n") == 0
 
 
+def test_what_is_drawn_is_not_cut() -> None:
+    assert len(MANY.values("n")) == 6_000
+    assert len(MANY.of(("broker",), [(f"b{n:05d}",) for n in range(6_000)])) == 6_000
+
+
 def test_the_largest_are_found_wherever_they_stand() -> None:
     assert [row["broker"] for row in MANY.most("away_ms", 2)] == ["b05999", "b05998"]
 

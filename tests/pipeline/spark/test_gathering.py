@@ -5,9 +5,22 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from sharedroutes.pipeline.answers.availability import TOPIC_OUTAGES
 from sharedroutes.pipeline.errors import BadOption
 from sharedroutes.pipeline.report import ANSWERS, History
-from tests.pipeline.answering import changes_of, picked, route, routes_of, sample, samples_of, up
+from sharedroutes.pipeline.report.gathering import answers
+from tests.pipeline.answering import (
+    changes_of,
+    down,
+    kv,
+    picked,
+    route,
+    routes_of,
+    sample,
+    samples_of,
+    topics,
+    up,
+)
 
 
 def test_routes_of_other_registries_are_refused(spark: SparkSession) -> None:
@@ -32,3 +45,11 @@ def test_steps_are_counted_by_what_there_is(spark: SparkSession) -> None:
     assert History(changes=changes, samples=samples, routes=routes).steps == len(ANSWERS) + 1
     assert History(changes=changes, routes=routes).steps == 18
     assert History(changes=changes).steps == 14
+
+
+def test_outages_are_times_with_fewer_brokers_than_was_asked_for(spark: SparkSession) -> None:
+    both = [row for broker in "ab" for row in (topics(0, broker, added=["t"]), up(1, broker))]
+    changes = changes_of(spark, [*both, down(100, "a"), kv(200, "x")])
+    history = History(changes=changes, fewer_than=2)
+    outages = next(found for table, found in answers(history) if table is TOPIC_OUTAGES)
+    assert picked(outages, "topic", "from_ms", "to_ms", "fewest") == [("t", 100, 200, 1)]
