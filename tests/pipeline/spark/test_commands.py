@@ -151,7 +151,7 @@ def test_files_that_cannot_be_read_are_set_aside_unless_the_load_is_strict(
         ("t.csv", "broker,topic\nb,t,8\n", 1, "pipeline load failed: [MALFORMED_CSV_RECORD] "),
         ("t.csv", "broker,topic,perm\nb,t,77\n", 1, "nothing was written; 1 problem: "),
         ("t.json", '[\n {"broker": "b", "topic": "t"}\n]', 1, "{path} is a JSON array over several lines: "),
-        ("t.parquet", "no parquet", 1, "pipeline load failed: file:"),
+        ("t.parquet", "no parquet", 1, "reading {path} failed: file:"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_told_in_one_line(
