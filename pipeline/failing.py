@@ -7,7 +7,7 @@ from typing import Final
 
 from .errors import BadOption, ChangesLost, PipelineError
 
-__all__ = ["failure", "store_is_away"]
+__all__ = ["failure", "missing_path", "store_is_away"]
 
 _OURS: Final = re.compile(r"^(?:E\s+)?(sharedroutes\.[\w.]+): (.+)$", re.MULTILINE)
 _CAUSE: Final = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
@@ -24,6 +24,12 @@ def store_is_away(error: BaseException) -> bool:
     return _ours(error)[0] in _AWAY
 
 
+def missing_path(error: BaseException) -> str | None:
+    """Return the path at which Spark found nothing; None when it failed for another reason."""
+    found = _NOTHING.search(str(error))
+    return found[1] if found is not None else None
+
+
 def failure(error: BaseException, job: str, kind: type[PipelineError] = PipelineError) -> PipelineError:
     """Return why a job, such as `the report`, failed: an error of that kind, or one that is known."""
     ours, reason = _ours(error)
@@ -38,9 +44,9 @@ def failure(error: BaseException, job: str, kind: type[PipelineError] = Pipeline
         return kind(
             f"{job} failed: Python has no {lacking[1]} where Spark runs it: install the extra spark there"
         )
-    nothing = _NOTHING.search(text)
-    if nothing is not None:
-        return kind(f"{job} failed: there is nothing at {nothing[1]}")
+    path = missing_path(error)
+    if path is not None:
+        return kind(f"{job} failed: there is nothing at {path}")
     return kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
 
 

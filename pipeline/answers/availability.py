@@ -21,6 +21,7 @@ __all__ = [
     "outage_causes",
     "topic_availability",
     "topic_outages",
+    "worst_first",
     "worst_topics",
 ]
 
@@ -297,13 +298,14 @@ def _in_gaps_ms() -> Expression:
     )
 
 
+def worst_first(availability: DataFrame) -> DataFrame:
+    """Order rows of TOPIC_AVAILABILITY by the minutes that they lost, most first."""
+    return availability.orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic")
+
+
 def worst_topics(availability: DataFrame, limit: int = 20) -> DataFrame:
     """Return the rows of TOPIC_AVAILABILITY that lost most minutes, most first; none that lost nothing."""
-    return (
-        availability.where(F.col("outages") > 0)
-        .orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic")
-        .limit(limit)
-    )
+    return worst_first(availability.where(F.col("outages") > 0)).limit(limit)
 
 
 def outage_causes(outages: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadOption, BadRows
-from ..failing import failure
+from ..failing import failure, missing_path
 from ..schemas import ROUTES, TOPIC_CONFIGS
 from .tables import SET_ASIDE
 
@@ -51,7 +51,6 @@ _ALIASES: Final = {
     "topicname": "topic",
 }
 _ONLY_OF_A_SNAPSHOT: Final = frozenset(ROUTES.names) - frozenset(TOPIC_CONFIGS.names)
-_NOT_THERE: Final = "PATH_NOT_FOUND"
 _ARRAY: Final = "{} is a JSON array over several lines: write a line for each topic, as jq -c '.[]' does"
 _LENIENT: Final = {"allowUnquotedFieldNames": "true"}
 """RocketMQ writes numbers as names without quotes."""
@@ -141,7 +140,7 @@ def read_configs(spark: SparkSession, source: Source) -> Configs:
     try:
         found = read(spark, source)
     except (PySparkException, Py4JError) as error:
-        if isinstance(error, PySparkException) and error.getCondition() == _NOT_THERE:
+        if missing_path(error) is not None:
             raise BadOption.of("load", "path", f"there is nothing at {source.path}") from error
         raise BadRows(str(failure(error, f"reading {source.path}"))) from error
     if source.strict:

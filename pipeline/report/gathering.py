@@ -157,8 +157,7 @@ def _of_topics(history: History, alive: DataFrame) -> Iterator[Answer]:
     with _kept(low) as outages:
         yield Answer(availability.TOPIC_OUTAGES, outages.orderBy("registry", "topic", "from_ms"))
         by_topic = availability.topic_availability(changes, outages, routes=routes, until_ms=until_ms)
-        worst_first = by_topic.orderBy(F.desc("lost_ms"), F.desc("outages"), "registry", "topic")
-        yield Answer(availability.TOPIC_AVAILABILITY, worst_first)
+        yield Answer(availability.TOPIC_AVAILABILITY, availability.worst_first(by_topic))
         causes = availability.outage_causes(outages).orderBy("lost_min", ascending=False)
         yield Answer(availability.OUTAGE_CAUSES, causes)
 

@@ -156,14 +156,17 @@ def test_a_gap_ends_what_is_known_and_nothing_is_made_up_across_it(found: DataFr
 
 
 @pytest.mark.parametrize(
-    ("until_ms", "last"),
-    [(150, ("b", 0, 100, 150, "open", 150, False)), (500, ("b", 0, 300, 500, "open", 500, False))],
+    ("until_ms", "known"),
+    [
+        (150, [("b", 0, 100, 150, "open", 150, False)]),
+        (500, [("b", 0, 100, 200, "clean", 300, True), ("b", 0, 300, 500, "open", 500, False)]),
+    ],
 )
 def test_an_observation_ends_where_it_is_told_to(
-    spark: SparkSession, until_ms: int, last: tuple[Any, ...]
+    spark: SparkSession, until_ms: int, known: list[tuple[Any, ...]]
 ) -> None:
     changes = changes_of(spark, [up(100, "b"), down(200, "b"), up(300, "b", epoch=2)])
-    assert picked(broker_sessions(changes, until_ms), *SHORT)[-1] == last
+    assert picked(broker_sessions(changes, until_ms), *SHORT) == known
 
 
 def test_order_is_that_of_the_ids_and_registries_do_not_meet(found: DataFrame) -> None:
