@@ -3,8 +3,10 @@
 from .aio_route_client import AsyncRouteClient
 from .attempts import (
     NETWORK_ERRORS,
+    NOT_STORED_CODES,
     ONE_WAY_POLICY,
     RETRYABLE_CODES,
+    ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
     AsyncSending,
     ResponseCode,
@@ -12,7 +14,7 @@ from .attempts import (
     Sending,
 )
 from .config import ClientConfig
-from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute
+from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .hints import HintConfig
 from .observing import Observer
@@ -25,8 +27,10 @@ __all__ = [
     "LADDER",
     "LADDER_4",
     "NETWORK_ERRORS",
+    "NOT_STORED_CODES",
     "ONE_WAY_POLICY",
     "RETRYABLE_CODES",
+    "ROCKETMQ_4_POLICY",
     "ROCKETMQ_POLICY",
     "AsyncRouteClient",
     "AsyncSending",
@@ -40,6 +44,7 @@ __all__ = [
     "HintConfig",
     "Ladder",
     "NoRoute",
+    "NotStored",
     "Observer",
     "ResponseCode",
     "RetryPolicy",

@@ -1,24 +1,35 @@
 """What can go wrong for a caller of the route client.
 
-RegistryError
+RegistryError           its `code` is RocketMQ's for such an error, if there is one
  +-- NoRoute          nobody alive holds the topic, or nobody accepts messages for it: create it, or wait
  +-- AttemptsFailed   every attempt failed; `failures` says where and why. Try again later, unless a message
  |                    that arrives twice is worse than one that is lost: an attempt may have got through
+ +-- NotStored        `sending` only: no broker stored the message as it should; `answer` is the last one's
  +-- BrokerRefused    you raise it when a broker answers with an error; its code decides what becomes of it
 """
 
 from __future__ import annotations
 
+import errno
+import socket
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Final, Self
 
 from ..registry.errors import RegistryError
+from ..remoting.codes import ClientErrorCode
 
-__all__ = ["AttemptsFailed", "BrokerRefused", "Failure", "NoRoute"]
+__all__ = ["AttemptsFailed", "BrokerRefused", "Failure", "NoRoute", "NotStored", "code_of_failure"]
+
+_NO_CONNECTION: Final = frozenset(
+    (errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH)
+)
+"""What a connection that cannot be made fails with."""
 
 
 class NoRoute(RegistryError, LookupError):
     """The registry was read, and no live broker holds the topic in the way that was asked for."""
+
+    code: int = ClientErrorCode.NOT_FOUND_TOPIC_EXCEPTION
 
     def __init__(self, topic: str, wanted: str) -> None:
         super().__init__(f"no route: {wanted} topic {topic!r}; is it created, and are its brokers alive?")
@@ -31,6 +42,9 @@ class NoRoute(RegistryError, LookupError):
 
 class BrokerRefused(RegistryError):
     """A broker answered with an error (RocketMQ: MQBrokerException); for callers to raise in an attempt."""
+
+    code: int
+    """The response code."""
 
     def __init__(self, code: int, remark: str = "") -> None:
         super().__init__(f"the broker answered with code {code}{': ' if remark else ''}{remark}")
@@ -52,6 +66,8 @@ class Failure:
     began_s: float
     latency_s: float
     cause: BaseException
+    code: int | None = None
+    """The response code of a broker that refused, or else RocketMQ's client error code; None = neither."""
 
     def __str__(self) -> str:
         """Return one line for people."""
@@ -62,14 +78,47 @@ class Failure:
 
 
 class AttemptsFailed(RegistryError):
-    """Every attempt at an operation failed; `failures` holds each of them, the last is also `__cause__`."""
+    """Every attempt at an operation failed; `failures` holds each of them, the last is also `__cause__`.
+
+    `code` is the last one's (RocketMQ: DefaultMQProducerImpl.sendDefaultImpl).
+    """
 
     def __init__(self, topic: str, failures: tuple[Failure, ...], why_over: str) -> None:
         told = "; ".join(map(str, failures))
         super().__init__(f"topic {topic!r}: gave up after {len(failures)} attempts, {why_over}: {told}")
         self.topic = topic
         self.failures = failures
+        self.code = failures[-1].code if failures else None
         self._why_over = why_over
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[Failure, ...], str]]:
         return type(self), (self.topic, self.failures, self._why_over)
+
+
+class NotStored(RegistryError):
+    """No broker stored the message as it should, and there is no further attempt; `answer` is the last one.
+
+    Brokers have the message all the same: it is less safe than it should be.
+    """
+
+    def __init__(self, topic: str, answer: Any) -> None:
+        super().__init__(f"topic {topic!r}: no broker stored the message as it should, one said {answer!r}")
+        self.topic = topic
+        self.answer = answer
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, Any]]:
+        return type(self), (self.topic, self.answer)
+
+
+def code_of_failure(error: BaseException) -> int | None:
+    """Return RocketMQ's code for an error of an attempt; None = it has none, as for a connection that broke.
+
+    Source: DefaultMQProducerImpl.sendDefaultImpl.
+    """
+    if isinstance(error, RegistryError):
+        return error.code
+    if isinstance(error, TimeoutError):
+        return ClientErrorCode.ACCESS_BROKER_TIMEOUT
+    if isinstance(error, socket.gaierror) or (isinstance(error, OSError) and error.errno in _NO_CONNECTION):
+        return ClientErrorCode.CONNECT_BROKER_EXCEPTION
+    return None

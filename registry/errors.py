@@ -35,6 +35,9 @@ __all__ = [
 class RegistryError(Exception):
     """The root of all errors of sharedroutes."""
 
+    code: int | None = None
+    """RocketMQ's code of such an error, a client's or a broker's; None = it has none."""
+
 
 class InvalidInput(RegistryError, ValueError):
     """A value that the caller passed is not allowed; nothing was changed."""
@@ -42,6 +45,8 @@ class InvalidInput(RegistryError, ValueError):
 
 class StoreUnavailable(RegistryError, ConnectionError):
     """The store cannot be reached; a write that was under way may or may not have happened."""
+
+    code = 10004  # RocketMQ: ClientErrorCode.NO_NAME_SERVER_EXCEPTION
 
 
 class StoreTimeout(StoreUnavailable, TimeoutError):

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .codes import CURRENT_VERSION, LanguageCode, RequestCode, ResponseCode, SerializeType
+from .codes import (
+    CURRENT_VERSION,
+    ClientErrorCode,
+    LanguageCode,
+    RequestCode,
+    ResponseCode,
+    SerializeType,
+)
 from .command import RemotingCommand, request, response_to
 from .errors import FrameError
 from .frames import MAX_FRAME_BYTES, FrameReader, decode, encode
@@ -10,6 +17,7 @@ from .frames import MAX_FRAME_BYTES, FrameReader, decode, encode
 __all__ = [
     "CURRENT_VERSION",
     "MAX_FRAME_BYTES",
+    "ClientErrorCode",
     "FrameError",
     "FrameReader",
     "LanguageCode",

@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["CURRENT_VERSION", "LanguageCode", "RequestCode", "ResponseCode", "SerializeType"]
+__all__ = [
+    "CURRENT_VERSION",
+    "ClientErrorCode",
+    "LanguageCode",
+    "RequestCode",
+    "ResponseCode",
+    "SerializeType",
+]
 
 CURRENT_VERSION: Final = 479
 """What a command says about its sender (RocketMQ: MQVersion.CURRENT_VERSION, V5_3_3)."""
@@ -79,8 +86,32 @@ class ResponseCode(IntEnum):
     SYSTEM_ERROR = 1
     SYSTEM_BUSY = 2
     REQUEST_CODE_NOT_SUPPORTED = 3
+    FLUSH_DISK_TIMEOUT = 10
+    """The broker has the message in memory, and not on its disk in time."""
+
+    SLAVE_NOT_AVAILABLE = 11
+    """The master has the message, and no slave is there to copy it."""
+
+    FLUSH_SLAVE_TIMEOUT = 12
+    """The master has the message, and no slave had it in time."""
+
+    SERVICE_NOT_AVAILABLE = 14
     NO_PERMISSION = 16
     TOPIC_NOT_EXIST = 17
     QUERY_NOT_FOUND = 22
+    NO_BUYER_ID = 204
+    NOT_IN_CURRENT_UNIT = 205
     GO_AWAY = 1500
     """The server is shutting down: ask another one."""
+
+
+class ClientErrorCode(IntEnum):
+    """What went wrong before a broker gave an answer (RocketMQ: ClientErrorCode of the client)."""
+
+    CONNECT_BROKER_EXCEPTION = 10001
+    ACCESS_BROKER_TIMEOUT = 10002
+    BROKER_NOT_EXIST_EXCEPTION = 10003
+    NO_NAME_SERVER_EXCEPTION = 10004
+    NOT_FOUND_TOPIC_EXCEPTION = 10005
+    REQUEST_TIMEOUT_EXCEPTION = 10006
+    CREATE_REPLY_MESSAGE_EXCEPTION = 10007

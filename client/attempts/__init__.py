@@ -4,8 +4,11 @@ from .log import AttemptLog, Record
 from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts, Select, SelectLater
 from .policy import (
     NETWORK_ERRORS,
+    NOT_STORED_CODES,
     ONE_WAY_POLICY,
     RETRYABLE_CODES,
+    RETRYABLE_CODES_4,
+    ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
     ResponseCode,
     RetryPolicy,
@@ -14,8 +17,11 @@ from .sending import AsyncSending, Sending
 
 __all__ = [
     "NETWORK_ERRORS",
+    "NOT_STORED_CODES",
     "ONE_WAY_POLICY",
     "RETRYABLE_CODES",
+    "RETRYABLE_CODES_4",
+    "ROCKETMQ_4_POLICY",
     "ROCKETMQ_POLICY",
     "AsyncAttempt",
     "AsyncAttempts",

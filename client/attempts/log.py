@@ -6,14 +6,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ...registry.model import MessageQueue
-from ..errors import AttemptsFailed, Failure
+from ..errors import AttemptsFailed, Failure, code_of_failure
 from ..observing.events import AttemptEnded, Tell
 from .policy import FAILED, Outcome, RetryPolicy
 
-__all__ = ["AttemptLog", "Begun", "Record", "See"]
+__all__ = ["Answer", "AttemptLog", "Begun", "Record", "See"]
 
 _LEAST_TIMEOUT_S: Final = 0.001
 """A socket takes 0 for `do not wait at all`."""
@@ -34,6 +34,12 @@ class Record(Protocol):
         generation: int | None = None,
     ) -> None:
         """Take in one outcome."""
+
+
+class Answer(NamedTuple):
+    """What a broker said that did not store a message as it should; the value may be None."""
+
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,11 @@ class AttemptLog:
     ) -> None:
         self.topic = topic
         self.failures: list[Failure] = []
+        self.answer: Answer | None = None
+        """The last one that not_stored() was told; it stands if no later attempt goes well."""
+
         self.over = False
+        self._tried: list[str] = []
         self._policy = policy
         self._record = record
         self._generation = generation
@@ -93,16 +103,19 @@ class AttemptLog:
     @property
     def number(self) -> int:
         """The number of the attempt that is under way or comes next, from 1 on."""
-        return len(self.failures) + 1
+        return len(self._tried) + 1
 
     @property
-    def failed_brokers(self) -> frozenset[str]:
+    def tried(self) -> frozenset[str]:
         """The brokers not to try again if there is another."""
-        return frozenset([failure.broker_name for failure in self.failures])
+        return frozenset(self._tried[-1:] if self._policy.avoid_last_only else self._tried)
 
-    def next(self) -> bool:
+    def next(self, now: float) -> bool:
         """Whether there is another attempt to make; raises RuntimeError for one that was not entered."""
         if self.over:
+            return False
+        if self.answer is not None and self._is_late(now):
+            self.over = True
             return False
         if not self._entered:
             raise RuntimeError("an attempt was passed over: write `with attempt as queue:` in the loop")
@@ -121,60 +134,91 @@ class AttemptLog:
         return self._until
 
     def rather_avoid(self, queue: MessageQueue) -> frozenset[str] | None:
-        """Return whom to avoid in place of all that failed, when that left nobody; None = take the queue.
+        """Return whom to avoid in place of all that were tried, when that left nobody; None = take the queue.
 
         So no broker is tried twice in a row but an only one.
         """
-        if not self.failures or queue.broker_name != self.failures[-1].broker_name:
+        if not self._tried or queue.broker_name != self._tried[-1]:
             return None
-        return frozenset((queue.broker_name,)) if len(self.failed_brokers) > 1 else None
+        return frozenset((queue.broker_name,)) if len(self.tried) > 1 else None
 
     def pause_s(self, queue: MessageQueue, now: float) -> float:
         """Return how long to wait before a queue is used; raises AttemptsFailed if that is too long."""
-        if not self.failures or queue.broker_name not in self.failed_brokers:
+        if queue.broker_name not in self._tried:
             return 0.0
         pause_s = self._policy.pause_s * random.uniform(0.5, 1.0)
-        self._check_deadline(now + pause_s)
-        return pause_s
+        if not self._is_late(now + pause_s):
+            return pause_s
+        if self.answer is None:
+            self._end(self._deadline)
+        return 0.0
 
     def begin(self, queue: MessageQueue, now: float) -> Begun:
         """Return an attempt that begins now; raises AttemptsFailed when it is too late for another one."""
         policy = self._policy
         if self._first_at is None:
             self._first_at = now
-        self._check_deadline(now)
-        ends = self.until(now)
-        if policy.attempt_timeout_s is not None and len(self.failures) < policy.retries:
-            ends = min(ends, now + policy.attempt_timeout_s)
+        if self.answer is None and self._is_late(now):  # with one, next() has looked at the time
+            self._end(self._deadline)
+        ends = now + policy.limit_s(self.until(now) - now, policy.retries - len(self._tried))
         generation = None if self._generation is None else self._generation()
         if self._see is not None:
             self._seen = self._see(queue.broker_name, now)
         return Begun(queue, now, now - self._first_at, ends, generation)
 
-    def leave(self, begun: Begun, error: BaseException | None, now: float, *, overdue: bool = False) -> bool:
+    def leave(
+        self,
+        begun: Begun,
+        error: BaseException | None,
+        now: float,
+        *,
+        overdue: bool = False,
+        answer: Answer | None = None,
+    ) -> bool:
         """Take in how an attempt ended; whether its error is dealt with. Raises AttemptsFailed at the end.
 
         One that is `overdue` was ended because its time was up: the broker's failure, whatever the policy.
+        One with an `answer` was not stored as it should, if it has no error.
         """
         if error is not None and not isinstance(error, Exception):
             self.over = True  # what ends the caller says nothing of the broker
             return False
         if overdue:
             now = max(now, begun.ends)  # timers of event loops may be a little early
-        outcome = FAILED if overdue else self._policy.outcome_of(error)
-        latency_s = now - begun.at
+        outcome = self._outcome(error, overdue=overdue, answered=answer is not None)
+        self._tell_of(begun, now - begun.at, outcome)
+        if error is None:
+            self.answer = answer
+        if not outcome.again:
+            self.over = True
+            return error is not None and self._answered_before(error)
+        if error is not None:
+            self.failures.append(self._failure(begun, now - begun.at, error))
+        self._tried.append(begun.queue.broker_name)
+        if len(self._tried) > self._policy.retries:
+            self._end(f"the limit of {self._policy.retries} retries")
+        elif self._is_late(now):
+            self._end(self._deadline)
+        return True
+
+    def _answered_before(self, error: Exception) -> bool:
+        """Whether an earlier answer stands in place of a refusal, as in RocketMQ."""
+        return self.answer is not None and self._policy.code_of(error) is not None
+
+    def _outcome(self, error: Exception | None, *, overdue: bool, answered: bool) -> Outcome:
+        if overdue:
+            return FAILED
+        if error is None and answered:
+            return self._policy.outcome_not_stored
+        return self._policy.outcome_of(error)
+
+    def _tell_of(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
         self._report(begun, latency_s, outcome)
         if self._tell is not None:
-            name, number, (position, isolated) = begun.queue.broker_name, len(self.failures) + 1, self._seen
-            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.told, number, position, isolated))
-        if error is None or not outcome.again:
-            self.over = True
-            return False
-        self.failures.append(self._failure(begun, latency_s, error))
-        if len(self.failures) > self._policy.retries:
-            self._give_up(f"the limit of {self._policy.retries} retries")
-        self._check_deadline(now)
-        return True
+            name, (position, isolated) = begun.queue.broker_name, self._seen
+            self._tell(
+                AttemptEnded(self.topic, name, latency_s, outcome.told, self.number, position, isolated)
+            )
 
     def _report(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
         name, failed = begun.queue.broker_name, outcome.failed
@@ -188,7 +232,7 @@ class AttemptLog:
             )
 
     def _failure(self, begun: Begun, latency_s: float, cause: Exception) -> Failure:
-        queue = begun.queue
+        queue, code = begun.queue, self._policy.code_of(cause)
         return Failure(
             number=self.number,
             broker_name=queue.broker_name,
@@ -197,12 +241,19 @@ class AttemptLog:
             began_s=begun.began_s,
             latency_s=latency_s,
             cause=cause,
+            code=code_of_failure(cause) if code is None else code,
         )
 
-    def _check_deadline(self, now: float) -> None:
-        if self.failures and now >= self.until(now):  # the first one is made by who has a queue in time
-            self._give_up(f"the deadline of {self._policy.deadline_s} s")
+    @property
+    def _deadline(self) -> str:
+        return f"the deadline of {self._policy.deadline_s} s"
 
-    def _give_up(self, why_over: str) -> None:
+    def _is_late(self, now: float) -> bool:
+        """Whether no further attempt may begin; the first one is made by who has a queue in time."""
+        return bool(self._tried) and now >= self.until(now)
+
+    def _end(self, why_over: str) -> None:
+        """There is no further attempt: an answer stands, or all have failed."""
         self.over = True
-        raise AttemptsFailed(self.topic, tuple(self.failures), why_over) from self.failures[-1].cause
+        if self.answer is None:
+            raise AttemptsFailed(self.topic, tuple(self.failures), why_over) from self.failures[-1].cause

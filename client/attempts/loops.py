@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Generic, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ...registry.model import MessageQueue
-from .log import AttemptLog, Begun
+from .log import Answer, AttemptLog, Begun
 
 __all__ = [
     "AsyncAttempt",
@@ -34,7 +34,7 @@ SelectLater: TypeAlias = Callable[[frozenset[str], float], Awaitable[MessageQueu
 def choose(log: AttemptLog, select: Select, now: float) -> MessageQueue:
     """Return the queue to try next."""
     until = log.until(now)
-    queue = select(log.failed_brokers, until)
+    queue = select(log.tried, until)
     avoid = log.rather_avoid(queue)
     return queue if avoid is None else select(avoid, until)
 
@@ -42,7 +42,7 @@ def choose(log: AttemptLog, select: Select, now: float) -> MessageQueue:
 async def choose_later(log: AttemptLog, select: SelectLater, now: float) -> MessageQueue:
     """Return the queue to try next."""
     until = log.until(now)
-    queue = await select(log.failed_brokers, until)
+    queue = await select(log.tried, until)
     avoid = log.rather_avoid(queue)
     return queue if avoid is None else await select(avoid, until)
 
@@ -54,6 +54,7 @@ class _Timed(Generic[Q]):
         self._log = log
         self._select = select
         self._begun: Begun | None = None
+        self._answer: Answer | None = None
         self.number = log.number
         """1 for the first attempt."""
 
@@ -65,12 +66,22 @@ class _Timed(Generic[Q]):
         """
         return self._under_way().timeout_s(monotonic())
 
+    def not_stored(self, answer: Any) -> None:
+        """Say that the broker answered, and did not store the message as it should; the block goes on.
+
+        Another broker is tried, unless the policy says otherwise; nobody is blamed. When no attempt goes
+        well, the loop ends without an error, and its `answer` is the last one.
+        Source: DefaultMQProducer, retryAnotherBrokerWhenNotStoreOK. Raises RuntimeError before the block.
+        """
+        self._under_way()
+        self._answer = Answer(answer)
+
     def _begin(self, queue: MessageQueue) -> MessageQueue:
         self._begun = self._log.begin(queue, monotonic())
         return queue
 
     def _end(self, error: BaseException | None, *, overdue: bool = False) -> bool:
-        return self._log.leave(self._under_way(), error, monotonic(), overdue=overdue)
+        return self._log.leave(self._under_way(), error, monotonic(), overdue=overdue, answer=self._answer)
 
     def _under_way(self) -> Begun:
         if self._begun is None:
@@ -123,30 +134,42 @@ class AsyncAttempt(_Timed[Awaitable[MessageQueue]]):
         return self._end(error)
 
 
-class Attempts(Iterator[Attempt]):
+class _Loop:
+    """The attempts at one operation."""
+
+    def __init__(self, log: AttemptLog) -> None:
+        self._log = log
+
+    @property
+    def answer(self) -> Any:
+        """The last answer that not_stored() was told, if no later attempt went well; else None."""
+        return None if self._log.answer is None else self._log.answer.value
+
+
+class Attempts(_Loop, Iterator[Attempt]):
     """The attempts at one operation; ends after the first that succeeds."""
 
     def __init__(self, log: AttemptLog, select: Select) -> None:
-        self._log = log
+        super().__init__(log)
         self._select = select
 
     def __next__(self) -> Attempt:
-        if not self._log.next():
+        if not self._log.next(monotonic()):
             raise StopIteration
         return Attempt(self._log, self._select)
 
 
-class AsyncAttempts(AsyncIterator[AsyncAttempt]):
+class AsyncAttempts(_Loop, AsyncIterator[AsyncAttempt]):
     """The attempts at one operation; ends after the first that succeeds."""
 
     def __init__(self, log: AttemptLog, select: SelectLater) -> None:
-        self._log = log
+        super().__init__(log)
         self._select = select
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AsyncAttempt:
-        if not self._log.next():
+        if not self._log.next(monotonic()):
             raise StopAsyncIteration
         return AsyncAttempt(self._log, self._select)

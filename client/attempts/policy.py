@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Final, Literal
 
 from ...registry.checks import check_int, check_seconds, check_type
 from ...registry.errors import InvalidInput, RegistryError
+from ...remoting.codes import ResponseCode
 from ..errors import BrokerRefused
 
 __all__ = [
     "NETWORK_ERRORS",
+    "NOT_STORED_CODES",
     "ONE_WAY_POLICY",
     "RETRYABLE_CODES",
+    "RETRYABLE_CODES_4",
+    "ROCKETMQ_4_POLICY",
     "ROCKETMQ_POLICY",
     "Outcome",
     "ResponseCode",
@@ -31,22 +34,35 @@ _OUR_OWN: Final = (RegistryError, FileNotFoundError, PermissionError, IsADirecto
 _MAX_RETRIES: Final = 1_000
 _LEAST_S: Final = 1e-9
 
-
-class ResponseCode(IntEnum):
-    """RocketMQ's response codes that another broker may not answer with (RocketMQ: ResponseCode)."""
-
-    SYSTEM_ERROR = 1
-    SYSTEM_BUSY = 2
-    SERVICE_NOT_AVAILABLE = 14
-    NO_PERMISSION = 16
-    TOPIC_NOT_EXIST = 17
-    NO_BUYER_ID = 204
-    NOT_IN_CURRENT_UNIT = 205
-    GO_AWAY = 1500
+_MOST_SHARES: Final = 3
+_LEAST_SHARE_S: Final = 0.1
+"""A healthy broker answers within it even while it flushes its disk."""
 
 
-RETRYABLE_CODES: Final[frozenset[int]] = frozenset(ResponseCode)
-"""What RocketMQ 5 tries another broker after (DefaultMQProducer: retryResponseCodes)."""
+RETRYABLE_CODES_4: Final = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    )
+)
+"""What RocketMQ 4.9 tries another broker after (DefaultMQProducer: retryResponseCodes)."""
+
+RETRYABLE_CODES: Final = RETRYABLE_CODES_4 | {ResponseCode.SYSTEM_BUSY, ResponseCode.GO_AWAY}
+"""What RocketMQ 5.3.3 tries another broker after."""
+
+NOT_STORED_CODES: Final = frozenset(
+    (
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    )
+)
+"""Answers that are no error, from a broker that does not have the message as safely as it should (RocketMQ:
+MQClientAPIImpl.processSendResponse): tell them by not_stored()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,8 @@ FAILED: Final = Outcome("failed", failed=True, again=True)
 _REFUSED: Final = Outcome("failed", failed=True, again=True, reachable=False)
 _REFUSED_FOR_GOOD: Final = Outcome("failed", failed=True, again=False, reachable=False)
 _NOT_THE_BROKERS: Final = Outcome("error", failed=False, again=False)
+_NOT_STORED: Final = Outcome("error", failed=False, again=True)
+_NOT_STORED_AND_OVER: Final = _NOT_THE_BROKERS
 
 
 def code_of_refusal(error: Exception) -> int | None:
@@ -94,7 +112,8 @@ class RetryPolicy:
     attempt_timeout_s: float | None = None
     """The most time for an attempt that another can follow (RocketMQ: sendMsgMaxTimeoutPerRequest).
 
-    None = all the time that is left."""
+    None = its share of the time that is left, so that one broker that hangs does not take it all; as much as
+    `deadline_s` = all of it, as RocketMQ does unless told otherwise."""
 
     pause_s: float = 0.1
     """Up to so long, at random, is waited before a broker that failed is tried again for want of another."""
@@ -112,6 +131,12 @@ class RetryPolicy:
     """Whether an answer with another code counts against the broker too, as in RocketMQ.
 
     There, a message that no broker takes isolates all of them."""
+
+    retry_not_stored: bool = True
+    """Whether not_stored() leads to another broker (RocketMQ: retryAnotherBrokerWhenNotStoreOK)."""
+
+    avoid_last_only: bool = False
+    """Whether only the broker of the last attempt is avoided, as in RocketMQ; else all that were tried."""
 
     one_way: bool = False
     """Whether nobody answers, so that the end of the block tells nothing but a failure."""
@@ -135,6 +160,17 @@ class RetryPolicy:
         policy = policy or _DEFAULT
         return policy if retries is None else replace(policy, retries=retries)
 
+    def limit_s(self, left_s: float, following: int) -> float:
+        """Return for how long an attempt may go on, of the seconds left to it and so many that can follow.
+
+        A share is a third of what is left, or more if fewer can follow, and 0.1 s at least.
+        """
+        if not following:
+            return left_s
+        if self.attempt_timeout_s is not None:
+            return min(left_s, self.attempt_timeout_s)
+        return min(left_s, max(_LEAST_SHARE_S, left_s / min(following + 1, _MOST_SHARES)))
+
     def outcome_of(self, error: Exception | None) -> Outcome:
         """Return what an attempt that ended so says."""
         if error is None:
@@ -145,6 +181,11 @@ class RetryPolicy:
         if code in self.retry_codes:
             return _REFUSED
         return _REFUSED_FOR_GOOD if self.every_refusal_isolates else _NOT_THE_BROKERS
+
+    @property
+    def outcome_not_stored(self) -> Outcome:
+        """What an answer says that not_stored() was called with."""
+        return _NOT_STORED if self.retry_not_stored else _NOT_STORED_AND_OVER
 
     def _is_the_brokers(self, error: Exception) -> bool:
         """Whether the broker is at fault: what `retry_on` names most closely counts."""
@@ -158,8 +199,17 @@ class RetryPolicy:
 
 _DEFAULT: Final = RetryPolicy()
 
-ROCKETMQ_POLICY: Final = RetryPolicy(pause_s=0.0, every_refusal_isolates=True)
-"""What RocketMQ's producer does, to the letter; raise BrokerRefused for an answer with an error."""
+ROCKETMQ_POLICY: Final = RetryPolicy(
+    pause_s=0.0, every_refusal_isolates=True, retry_not_stored=False, avoid_last_only=True
+)
+"""What the producer of RocketMQ 5.3.3 does; raise BrokerRefused for an answer with an error.
+
+One thing differs: an attempt has a share of the time, as if sendMsgMaxTimeoutPerRequest were 1000. RocketMQ's
+default lets the first broker that hangs take all of it; `attempt_timeout_s=3.0` does so here.
+"""
+
+ROCKETMQ_4_POLICY: Final = replace(ROCKETMQ_POLICY, retry_codes=RETRYABLE_CODES_4)
+"""The same of RocketMQ 4.9, which has no sendMsgMaxTimeoutPerRequest."""
 
 ONE_WAY_POLICY: Final = RetryPolicy(retries=0, one_way=True)
 """One attempt, and only its failure counts (RocketMQ takes the time of a one-way send for an answer's)."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from time import monotonic
-from typing import Self
+from typing import Any, Self
 
-from .log import AttemptLog, Begun
+from ..errors import NotStored
+from .log import Answer, AttemptLog, Begun
 from .loops import Select, SelectLater, choose, choose_later
 
 __all__ = ["AsyncSending", "Sending"]
@@ -38,18 +39,31 @@ class _Told:
         return self._open.acquire(blocking=False)  # and never released
 
     def _fail(self, error: BaseException) -> bool:
-        """Whether to try again; raises the error if it is not the broker's, and AttemptsFailed at the end."""
+        """Whether to try again; raises the error if it is not the broker's, and at the end what failed()."""
         if not self._is_first():
             return False
         if not self._log.leave(self._begun, error, monotonic()):
             raise error
+        return self._goes_on()
+
+    def _miss(self, answer: Any) -> bool:
+        """Whether to try again; raises NotStored at the end."""
+        if not self._is_first():
+            return False
+        self._log.leave(self._begun, None, monotonic(), answer=Answer(answer))
+        return self._goes_on()
+
+    def _goes_on(self) -> bool:
+        if self._log.over and self._log.answer is not None:
+            raise NotStored(self._log.topic, self._log.answer.value)
         return True
 
 
 class Sending(_Told):
-    """One attempt, for callbacks: use `queue`, then call succeeded() or failed(), on whatever thread.
+    """One attempt, for callbacks: use `queue`, then call succeeded(), failed() or not_stored().
 
-    Source: MQClientAPIImpl.onExceptionImpl. Nothing is waited for, not even before a broker is tried again.
+    They may be called on whatever thread. Nothing is waited for, not even before a broker is tried again.
+    Source: MQClientAPIImpl.onExceptionImpl.
     """
 
     __slots__ = ("_select",)
@@ -61,9 +75,21 @@ class Sending(_Told):
     def failed(self, error: BaseException) -> Sending | None:
         """Return the next attempt; None if the end of this one was told before.
 
-        Raises the error itself if it is not the broker's, and AttemptsFailed when there is no next attempt.
+        Raises the error itself if it is not the broker's. When there is no next attempt, raises
+        AttemptsFailed, or NotStored if an earlier one had an answer.
         """
-        return Sending(self._log, self._select) if self._fail(error) else None
+        return self._next() if self._fail(error) else None
+
+    def not_stored(self, answer: Any) -> Sending | None:
+        """Return the next attempt, after an answer of a broker that did not store the message as it should.
+
+        None if the end of this one was told before. Raises NotStored with the answer when there is no next
+        attempt, or when the policy wants none. Nobody is blamed.
+        """
+        return self._next() if self._miss(answer) else None
+
+    def _next(self) -> Sending:
+        return Sending(self._log, self._select)
 
 
 class AsyncSending(_Told):
@@ -84,3 +110,7 @@ class AsyncSending(_Told):
     async def failed(self, error: BaseException) -> Self | None:
         """Return the next attempt, or None; raises as Sending.failed."""
         return await self.begin(self._log, self._select) if self._fail(error) else None
+
+    async def not_stored(self, answer: Any) -> Self | None:
+        """Return the next attempt, or None; raises as Sending.not_stored."""
+        return await self.begin(self._log, self._select) if self._miss(answer) else None

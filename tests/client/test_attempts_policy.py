@@ -151,3 +151,34 @@ def test_the_end_of_an_attempt_is_told(error: Exception | None, outcome: str) ->
     log = bench.log()
     log.leave(log.begin(QUEUES[0], 0.0), error, 0.5)
     assert bench.events == [AttemptEnded("t", "a", 0.5, outcome)]  # type: ignore[arg-type]  # a literal
+
+
+CODES: Final[dict[str, tuple[Exception, int | None]]] = {
+    "refused connection": (ConnectionRefusedError(111, "refused"), 10001),
+    "timeout": (TimeoutError(), 10002),
+    "refusal": (BrokerRefused(14), 14),
+    "broken connection": (RESET, None),
+}
+
+
+@pytest.mark.parametrize("case", CODES)
+async def test_failed_attempts_have_rocketmqs_code_of_the_last_failure(bench: Bench, case: str) -> None:
+    error, code = CODES[case]
+    with pytest.raises(AttemptsFailed) as failed:
+        await bench.run(script(TimeoutError(), error), retries=1)
+    assert failed.value.code == code
+    assert [failure.code for failure in failed.value.failures] == [10002, code]
+
+
+async def test_the_code_of_an_error_of_ones_own_is_found_by_the_policy(bench: Bench) -> None:
+    policy = RetryPolicy(retries=0, code_of=lambda error: 14 if isinstance(error, KeyError) else None)
+    with pytest.raises(AttemptsFailed) as failed:
+        await bench.run(script(KeyError("x")), policy)
+    assert failed.value.code == 14
+
+
+async def test_only_the_last_broker_is_avoided_if_the_policy_says_so(bench: Bench) -> None:
+    with pytest.raises(AttemptsFailed):
+        await bench.run(script(*[RESET] * 3), avoid_last_only=True)
+    assert bench.avoided == [frozenset(), {"a"}, {"b"}]
+    assert [name for name, _ in bench.recorded] == ["a", "b", "a"]

@@ -31,8 +31,34 @@ async def hang(bench: Bench, policy: RetryPolicy) -> None:
 # ---- what the log decides, at times that the test says
 
 
-def test_an_attempt_may_take_what_is_left_of_the_deadline() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0))
+def test_an_attempt_has_its_share_of_what_is_left() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, retries=2))
+    first = log.begin(A, 100.0)
+    assert first.timeout_s(100.0) == 1.0
+    assert log.leave(first, RESET, 100.0)  # failed at once: the others have its time
+    second = log.begin(B, 100.0)
+    assert second.timeout_s(100.0) == 1.5
+    assert log.leave(second, RESET, 101.5)
+    assert log.begin(C, 101.5).timeout_s(101.5) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("retries", "deadline_s", "share_s"),
+    [
+        (0, 3.0, 3.0),
+        (1, 3.0, 1.5),
+        (1_000, 3.0, 1.0),  # not 3 ms, which no broker could keep
+        (2, 0.2, 0.1),
+        (2, 0.05, 0.05),
+    ],
+)
+def test_a_share_is_never_too_short_to_be_kept(retries: int, deadline_s: float, share_s: float) -> None:
+    log = Bench().log(RetryPolicy(retries=retries, deadline_s=deadline_s))
+    assert log.begin(A, 0.0).timeout_s(0.0) == pytest.approx(share_s)
+
+
+def test_an_attempt_may_take_all_that_is_left_if_the_policy_says_so() -> None:
+    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=3.0))
     first = log.begin(A, 100.0)
     assert first.timeout_s(100.0) == 3.0
     assert first.timeout_s(101.0) == 2.0
@@ -66,7 +92,7 @@ def test_the_deadline_counts_from_before_the_first_queue_is_chosen() -> None:  #
     log = Bench().log(RetryPolicy(deadline_s=3.0))
     assert log.until(1_000.0) == 1_003.0
     first = log.begin(A, 1_001.0)
-    assert first.timeout_s(1_001.0) == 2.0
+    assert first.timeout_s(1_001.0) == pytest.approx(2.0 / 3)
     assert log.leave(first, RESET, 1_002.9)
     with pytest.raises(AttemptsFailed, match=r"deadline of 3\.0 s") as failed:
         log.begin(B, 1_003.0)  # choosing the queue took the rest
@@ -125,7 +151,7 @@ def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
 
 
 def test_a_timer_that_is_early_does_not_make_room_for_another_attempt() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0))
+    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=3.0))
     with pytest.raises(AttemptsFailed, match="deadline"):
         log.leave(log.begin(A, 0.0), TimeoutError(), 2.999, overdue=True)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import socket
 
 import pytest
 
-from sharedroutes.client import AttemptsFailed, BrokerRefused, Failure, NoRoute
+from sharedroutes.client import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
+from sharedroutes.client.errors import code_of_failure
+from sharedroutes.registry import InvalidInput, StoreTimeout, StoreUnavailable
+from sharedroutes.remoting import ClientErrorCode
 
 FAILURE = Failure(
     number=1,
@@ -25,7 +29,8 @@ FAILURE = Failure(
         (NoRoute("orders", "no live broker holds"), ["topic"]),
         (BrokerRefused(2, "busy"), ["code", "remark"]),
         (BrokerRefused(14), ["code", "remark"]),
-        (AttemptsFailed("orders", (FAILURE,), "the limit of 0 retries"), ["topic"]),
+        (AttemptsFailed("orders", (FAILURE,), "the limit of 0 retries"), ["topic", "code"]),
+        (NotStored("orders", {"status": "FLUSH_DISK_TIMEOUT"}), ["topic", "answer"]),
     ],
     ids=repr,
 )
@@ -41,3 +46,25 @@ def test_the_failures_of_attempts_survive_pickling() -> None:
     (failure,) = pickle.loads(pickle.dumps(error)).failures  # noqa: S301 - our own
     assert (failure.broker_name, failure.queue_id, failure.latency_s) == ("broker-a", 0, 0.1)
     assert repr(failure.cause) == repr(FAILURE.cause)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NoRoute("orders", "no live broker holds"), ClientErrorCode.NOT_FOUND_TOPIC_EXCEPTION),
+        (StoreUnavailable("away"), ClientErrorCode.NO_NAME_SERVER_EXCEPTION),
+        (StoreTimeout("slow"), ClientErrorCode.NO_NAME_SERVER_EXCEPTION),
+        (BrokerRefused(14), 14),
+        (ConnectionRefusedError(111, "refused"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
+        (OSError(113, "no route to host"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
+        (socket.gaierror(-2, "unknown name"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
+        (TimeoutError("slow"), ClientErrorCode.ACCESS_BROKER_TIMEOUT),
+        (ConnectionResetError(104, "reset"), None),  # RocketMQ: RemotingSendRequestException, without a code
+        (EOFError(), None),
+        (InvalidInput("x"), None),
+        (KeyError("x"), None),
+    ],
+    ids=repr,
+)
+def test_an_error_has_rocketmqs_code_where_there_is_one(error: Exception, code: int | None) -> None:
+    assert code_of_failure(error) == code
