@@ -6,6 +6,7 @@ from .attempts import (
     NOT_STORED_CODES,
     ONE_WAY_POLICY,
     RETRYABLE_CODES,
+    RETRYABLE_CODES_4,
     ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
     AsyncSending,
@@ -18,6 +19,7 @@ from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .hints import HintConfig
 from .observing import Observer
+from .presets import PRESETS, Preset
 from .route import Route, RouteChange
 from .route_client import RouteClient
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
@@ -29,7 +31,9 @@ __all__ = [
     "NETWORK_ERRORS",
     "NOT_STORED_CODES",
     "ONE_WAY_POLICY",
+    "PRESETS",
     "RETRYABLE_CODES",
+    "RETRYABLE_CODES_4",
     "ROCKETMQ_4_POLICY",
     "ROCKETMQ_POLICY",
     "AsyncRouteClient",
@@ -46,6 +50,7 @@ __all__ = [
     "NoRoute",
     "NotStored",
     "Observer",
+    "Preset",
     "ResponseCode",
     "RetryPolicy",
     "RoundRobin",

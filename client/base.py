@@ -77,7 +77,7 @@ class RouteClientBase:
     def _log(self, topic: str, retries: int | None, policy: RetryPolicy | None) -> AttemptLog:
         return AttemptLog(
             topic,
-            RetryPolicy.of(policy, retries),
+            (policy or self.config.policy).with_retries(retries),
             self.record,
             generation=lambda: self._faults.generation,
             tell=self._core.tell_attempt,

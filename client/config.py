@@ -17,6 +17,7 @@ from ..registry.checks import (
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from ..registry.model import MAX_QUEUES
+from .attempts.policy import RetryPolicy
 from .faults import FaultConfig, Probe
 from .hints import HintConfig
 from .observing import Observer
@@ -85,6 +86,9 @@ class ClientConfig:
     faults: FaultConfig = field(default_factory=FaultConfig)
     """How long a slow or failing broker is left alone, and how it comes back."""
 
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often, for how long and on which errors attempts are made that have no policy of their own."""
+
     probe: Probe | None = None
     """How to find out whether a broker can be reached again; None = a TCP connection to its master."""
 
@@ -110,6 +114,7 @@ class ClientConfig:
         if self.snapshot_path is not None:
             check_type("snapshot_path", self.snapshot_path, Path)
         check_type("faults", self.faults, FaultConfig)
+        check_type("policy", self.policy, RetryPolicy)
         if self.hints is not None:
             check_type("hints", self.hints, HintConfig)
         check_type("observers", self.observers, tuple)

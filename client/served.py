@@ -43,8 +43,15 @@ class Served:
             return None
         turns = self._turns.setdefault(topic, itertools.count(self._rng.randrange(_SPREAD)))
         ring = self._rings.setdefault(topic, TopicRing())
-        share = self._config.faults.max_isolated_share
-        view = PublishView(route, self._config.strategy, turns, max_isolated_share=share, ring=ring)
+        faults = self._config.faults
+        view = PublishView(
+            route,
+            self._config.strategy,
+            turns,
+            max_isolated_share=faults.max_isolated_share,
+            rules=faults.rules if faults.enabled else "sharedroutes",  # the same, if nobody is restricted
+            ring=ring,
+        )
         self.views[topic] = view
         return view
 

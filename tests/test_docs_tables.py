@@ -12,7 +12,9 @@ import pytest
 
 from sharedroutes.client import (
     LADDER,
+    LADDER_4,
     NETWORK_ERRORS,
+    PRESETS,
     RETRYABLE_CODES,
     AsyncRouteClient,
     ClientConfig,
@@ -23,7 +25,7 @@ from sharedroutes.client import (
     RoundRobin,
     RouteClient,
 )
-from sharedroutes.client.attempts.policy import code_of_refusal
+from sharedroutes.client.attempts.policy import RETRYABLE_CODES_4, code_of_refusal
 from sharedroutes.client.observing.metrics import COUNTERS, HISTOGRAMS
 from sharedroutes.client.observing.watched import GAUGES
 from sharedroutes.client.selection import AllocateConsistentHash
@@ -32,11 +34,14 @@ from sharedroutes.registry import RegistryConfig
 PAGE: Final = (Path(__file__).resolve().parents[1] / "docs" / "client.md").read_text(encoding="utf-8")
 NAMED: Final[dict[str, Any]] = {
     "LADDER": LADDER,
+    "LADDER_4": LADDER_4,
     "NETWORK_ERRORS": NETWORK_ERRORS,
     "RETRYABLE_CODES": RETRYABLE_CODES,
+    "RETRYABLE_CODES_4": RETRYABLE_CODES_4,
     "code_of_refusal": code_of_refusal,
     "FaultConfig()": FaultConfig(),
     "RegistryConfig()": RegistryConfig(),
+    "RetryPolicy()": RetryPolicy(),
     "RoundRobin()": RoundRobin(),
 }
 """Defaults that are written by their name."""
@@ -47,8 +52,10 @@ FORKS: Final = {"before_fork", "after_fork_in_parent", "after_fork_in_child"}
 
 def rows(heading: str) -> list[list[str]]:
     """Return the cells of the first table under a heading, without its head."""
-    section = re.split(r"^#+ ", PAGE.partition(f"### {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    _, _, *lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    section = re.split(r"^#+ ", PAGE.partition(f"## {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    table = re.search(r"(?:^\|.*\|\n)+", section, re.MULTILINE)
+    assert table, heading
+    _, _, *lines = re.findall(r"^\|(.*)\|$", table[0], re.MULTILINE)
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
@@ -95,3 +102,40 @@ def test_every_method_is_in_the_table(client: type, other_name: str) -> None:
     written = {name for row in rows("Methods") for name in names(row[0])}
     public = {name for name in dir(client) if not name.startswith("_")} - FORKS
     assert written == public - {other_name} | {"close"}
+
+
+NESTED: Final = ("faults", "policy")
+
+
+def flat(config: ClientConfig) -> dict[str, Any]:
+    """Return the settings of a client by name, those of faults and attempts with a dot."""
+    found = {field.name: getattr(config, field.name) for field in fields(config)}
+    for part in NESTED:
+        inner = found.pop(part)
+        found |= {f"{part}.{field.name}": getattr(inner, field.name) for field in fields(inner)}
+    return found
+
+
+def value(text: str) -> Any:
+    return NAMED[text] if text in NAMED else ast.literal_eval(text)
+
+
+def test_the_table_of_presets_has_every_difference_between_them() -> None:
+    columns = ("sharedroutes", "rocketmq-4", "rocketmq-5")
+    written: dict[str, dict[str, Any]] = {name: {} for name in PRESETS}
+    for setting, *cells, rocketmqs in rows("Presets"):
+        (name,) = names(setting)
+        assert rocketmqs, name
+        for column, cell in zip(columns, cells, strict=True):
+            plain, _, others = cell.partition("; ")
+            for preset in PRESETS:
+                if preset == column or preset.startswith(f"{column}-"):
+                    suffix = preset.removeprefix(column)
+                    text = others if suffix and f"`{suffix}`" in others else plain
+                    written[preset][name] = value(names(text)[-1])
+    real = {name: flat(preset.client) for name, preset in PRESETS.items()}
+    in_table = written["sharedroutes"].keys()
+    assert written == {name: {one: real[name][one] for one in in_table} for name in PRESETS}
+    own = real["sharedroutes"]
+    differ = {one for found in real.values() for one in found if found[one] != own[one]}
+    assert differ <= in_table

@@ -154,11 +154,9 @@ class RetryPolicy:
                 raise InvalidInput(f"retry_on: {kind!r} is no class of exceptions")
         check_type("retry_codes", self.retry_codes, frozenset)
 
-    @classmethod
-    def of(cls, policy: RetryPolicy | None, retries: int | None) -> RetryPolicy:
-        """Return the policy, or the default one, with another number of retries if one is given."""
-        policy = policy or _DEFAULT
-        return policy if retries is None else replace(policy, retries=retries)
+    def with_retries(self, retries: int | None) -> RetryPolicy:
+        """Return the policy with another number of retries, if one is given."""
+        return self if retries is None else replace(self, retries=retries)
 
     def limit_s(self, left_s: float, following: int) -> float:
         """Return for how long an attempt may go on, of the seconds left to it and so many that can follow.
@@ -196,8 +194,6 @@ class RetryPolicy:
                 return False
         return False
 
-
-_DEFAULT: Final = RetryPolicy()
 
 ROCKETMQ_POLICY: Final = RetryPolicy(
     pause_s=0.0, every_refusal_isolates=True, retry_not_stored=False, avoid_last_only=True

@@ -1,6 +1,6 @@
 """Which brokers not to send to for a while, and how they come back."""
 
-from .config import FaultConfig
+from .config import FaultConfig, Rules
 from .detector import Detector
 from .ladder import LADDER, LADDER_4, Ladder
 from .memory import FaultMemory
@@ -18,6 +18,7 @@ __all__ = [
     "IsolationReason",
     "Ladder",
     "Probe",
+    "Rules",
     "Verdict",
     "async_tcp_probe",
     "tcp_probe",

@@ -23,6 +23,7 @@ class BrokerFaults:
         "_config",
         "_ejected_until",
         "_ejections",
+        "_last_latency_s",
         "_reason",
         "_rng",
         "_unreachable_until",
@@ -41,6 +42,7 @@ class BrokerFaults:
         self._ejected_until = -inf
         self._unreachable_until = -inf
         self._ejections = 0
+        self._last_latency_s = 0.0
         self.results = Results(config.window_s, config.ewma_alpha)
         self.failures_in_a_row = 0
         self.seen_at = now
@@ -60,9 +62,19 @@ class BrokerFaults:
             self.failures_in_a_row = 0
             changed = self.suspected
             self.suspected = False
+        if config.enabled:
+            changed |= self._restrict(latency_s, now, failed=failed, reachable=reachable)
+        return changed
+
+    def _restrict(self, latency_s: float, now: float, *, failed: bool, reachable: bool | None) -> bool:
+        config, changed = self._config, False
+        self._last_latency_s = latency_s
         for_s = config.ladder.isolation_s(latency_s, failed=failed) if config.ladder else 0.0
+        reason: IsolationReason = "failure" if failed else "latency"
+        if config.rules == "rocketmq-4":
+            return self._isolate_anew(for_s, reason, now)
         if for_s:
-            changed |= self._isolate(for_s, "failure" if failed else "latency", now)
+            changed = self._isolate(for_s, reason, now)
         if failed:
             changed |= self._eject_if_due(now)
         if reachable is None:
@@ -79,9 +91,13 @@ class BrokerFaults:
     def _lost(self, now: float) -> bool:
         """Clear the reachable flag.
 
-        RocketMQ's stays so until a probe or a send succeeds. Here it has an end, in case that nobody probes.
+        RocketMQ's stays so until a probe or a send succeeds. By our own rules, by which such a broker is left
+        alone, it has an end, in case that nobody probes.
         """
-        until = now + self._config.max_isolation_s if self._config.detect else self._until
+        if self._config.rules == "rocketmq-5":
+            until = inf
+        else:
+            until = now + self._config.max_isolation_s if self._config.detect else self._until
         if until <= self._unreachable_until:
             return False
         self._ejections = self.ejections(now)
@@ -96,6 +112,13 @@ class BrokerFaults:
         self._until = now + for_s
         self._reason = reason
         return True
+
+    def _isolate_anew(self, for_s: float, reason: IsolationReason, now: float) -> bool:
+        """Leave the broker alone for so long from now on, whatever was before, as in RocketMQ 4."""
+        changed = for_s > 0 or self._until > now
+        self._until = now + for_s
+        self._reason = reason
+        return changed
 
     def _eject_if_due(self, now: float) -> bool:
         """Eject a broker that fails too much; what fails while it is ejected does not lengthen that."""
@@ -127,7 +150,15 @@ class BrokerFaults:
     @property
     def end(self) -> float:
         """When it is no longer left alone for what it did to us."""
+        if self._config.rules == "rocketmq-5":
+            return self._until
         return max(self._until, self._unreachable_until)
+
+    def merit(self, now: float) -> tuple[float, float]:
+        """Return what is greater for an isolated broker that is to be used rather than another."""
+        if self._config.rules == "rocketmq-4":  # LatencyFaultToleranceImpl.FaultItem.compareTo
+            return -self._last_latency_s, -self._until
+        return self.reachable(now), -max(self.end, now)
 
     def reachable(self, now: float) -> bool:
         """RocketMQ's reachable flag."""
@@ -155,7 +186,7 @@ class BrokerFaults:
         """Return when time alone changes how it is treated; inf = never."""
         end, slow_start_s = self.end, self._config.slow_start_s
         if now < end:
-            return end if self.reachable(now) else self._unreachable_until
+            return end if self.reachable(now) else min(end, self._unreachable_until)
         if now < end + slow_start_s:
             return end + slow_start_s * (self._step(now) + 1) / _SLOW_START_STEPS
         return inf

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from ...registry.checks import check_int, check_seconds, check_share, check_type
+from ...registry.errors import InvalidInput
 from .ladder import LADDER, Ladder
 
-__all__ = ["FaultConfig"]
+__all__ = ["FaultConfig", "Rules"]
+
+Rules: TypeAlias = Literal["sharedroutes", "rocketmq-4", "rocketmq-5"]
+"""By whose rules results restrict a broker, and who is chosen when all are restricted.
+
+sharedroutes: an isolation is only ever extended; who is unreachable is left alone too, for a limited time.
+rocketmq-5: the same, but whether a broker is reachable counts only when all are isolated, and has no end.
+rocketmq-4: each answer sets the isolation anew, even to none; nobody is unreachable. When all are isolated,
+the half with the better last latency is used, whoever was tried before.
+"""
 
 _MANY: Final = 1_000_000
 _SHORTEST_S: Final = 0.01
@@ -21,6 +31,12 @@ class FaultConfig:
     Raises InvalidInput for values that do not fit. Sources: MQFaultStrategy for the ladder and the detector,
     Envoy's outlier detection and gRPC's A50 for ejections.
     """
+
+    enabled: bool = True
+    """Whether results restrict brokers at all (RocketMQ: sendLatencyFaultEnable, sendLatencyEnable)."""
+
+    rules: Rules = "sharedroutes"
+    """By whose rules they do; see Rules. What else differs are settings: see presets.PRESETS."""
 
     ladder: Ladder | None = LADDER
     """How long a broker is left alone after one slow or failed answer; None = not at all."""
@@ -71,8 +87,10 @@ class FaultConfig:
     detect_timeout_s: float = 0.2
     """How long a probe may take (RocketMQ: detectTimeout)."""
 
-    max_isolated_share: float = 0.75
-    """At most this share of a topic's brokers is left alone, and never all of them."""
+    max_isolated_share: float | None = 0.75
+    """At most this share of a topic's brokers is left alone, and never all of them.
+
+    None = no limit, as in RocketMQ; if all are, those are used that the rules name."""
 
     drop_after_s: float = 3_600.0
     """What is known of a broker without results for so long is dropped."""
@@ -80,7 +98,10 @@ class FaultConfig:
     def __post_init__(self) -> None:
         if self.ladder is not None:
             check_type("ladder", self.ladder, Ladder)
+        check_type("enabled", self.enabled, bool)
         check_type("detect", self.detect, bool)
+        if self.rules not in get_args(Rules):
+            raise InvalidInput(f"rules: {self.rules!r} is none of {', '.join(get_args(Rules))}")
         check_int("consecutive_failures", self.consecutive_failures, 0, _MANY)
         check_int("min_results", self.min_results, 1, _MANY)
         for name in ("window_s", "base_isolation_s", "decay_s", "detect_interval_s", "detect_timeout_s"):
@@ -88,7 +109,9 @@ class FaultConfig:
         check_seconds("max_isolation_s", self.max_isolation_s, self.base_isolation_s)
         check_seconds("slow_start_s", self.slow_start_s, 0)
         check_seconds("drop_after_s", self.drop_after_s, self.window_s)
-        for name in ("min_success_rate", "jitter_share", "max_isolated_share"):
+        for name in ("min_success_rate", "jitter_share"):
             check_share(name, getattr(self, name))
+        if self.max_isolated_share is not None:
+            check_share("max_isolated_share", self.max_isolated_share)
         for name in ("smallest_share", "ewma_alpha"):
             check_share(name, getattr(self, name), above_0=True)

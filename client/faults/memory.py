@@ -216,15 +216,15 @@ class FaultMemory:
     def _judge(self, now: float) -> Verdict:
         if not self._restricted:
             return _NOBODY
-        unreachable, shares, ends = set(), {}, {}
+        unreachable, shares, blocked = set(), {}, []
         for name, broker in self._restricted.items():
             if now < broker.end or broker.suspected:
-                ends[name] = broker.end
+                blocked.append(name)
             else:
                 shares[name] = broker.share(now)
             if not broker.reachable(now):
                 unreachable.add(name)
-        worst_first = sorted(ends, key=lambda name: (name not in unreachable, -max(ends[name], now), name))
+        worst_first = sorted(blocked, key=lambda name: (self._restricted[name].merit(now), name))
         return Verdict(tuple(worst_first), frozenset(unreachable), MappingProxyType(shares))
 
     def _changes(self, now: float) -> list[Event]:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ...registry.model import MessageQueue, TopicRoute
-from ..faults import Verdict
+from ..faults import Rules, Verdict
 from .queues import is_static, publish_queues
 from .ring import QueueRing, TopicRing
 from .strategy import Candidates, Strategy, arranged
@@ -40,24 +40,28 @@ class _Judged(NamedTuple):
 
     blocked: frozenset[str]
     unreachable: frozenset[str]
+    better: frozenset[str]
+    """The better half of all brokers if all are blocked, or else all; see LatencyFaultToleranceImpl."""
+
     shares: Mapping[str, float]
     plans: dict[frozenset[str], _Plan]
     """By the brokers to avoid; made when first asked for."""
 
 
-_NOT_YET: Final = _Judged(None, _NOBODY, _NOBODY, _NOBODY, {}, {})
+_NOT_YET: Final = _Judged(None, _NOBODY, _NOBODY, _NOBODY, _NOBODY, {}, {})
 
 
 class PublishView:
     """The queues of a topic that a producer chooses from; immutable but for the turn; threads share it.
 
-    At most `max_isolated_share` (0..1) of the topic's brokers are left alone, the worst ones. `ring` is that
-    of the views before it. Raises InvalidInput when the strategy gives nobody a turn, or a queue that is not
-    a candidate; so do its methods, which must not be called when `size` is 0.
+    At most `max_isolated_share` (0..1) of the topic's brokers are left alone, the worst ones; None = any
+    number. `rules` name those to use when all are. `ring` is that of the views before it. Raises
+    InvalidInput when the strategy gives nobody a turn, or a queue that is not a candidate; so do its methods,
+    which must not be called when `size` is 0.
     """
 
     __slots__ = (
-        "_judged", "_max_isolated_share", "_ring", "_rings", "_route", "_strategy",
+        "_judged", "_max_isolated_share", "_ring", "_rings", "_route", "_rules", "_strategy",
         "length", "queues", "schedule", "size", "turns",
     )  # fmt: skip
 
@@ -67,7 +71,8 @@ class PublishView:
         strategy: Strategy,
         turns: Iterator[int],
         *,
-        max_isolated_share: float,
+        max_isolated_share: float | None,
+        rules: Rules = "sharedroutes",
         ring: TopicRing | None = None,
     ) -> None:
         self.queues = publish_queues(route)
@@ -77,6 +82,7 @@ class PublishView:
         self._route = route
         self._strategy = strategy
         self._max_isolated_share = max_isolated_share
+        self._rules = rules
         self.schedule = self._arrange(self.queues) if self.queues else ()
         """The order of turns while no broker is restricted: `schedule[next(turns) % length]`."""
         self.length = len(self.schedule)
@@ -88,11 +94,14 @@ class PublishView:
         """Return the next queue: of a broker neither blocked nor avoided, else reachable and not avoided,
         else not avoided, else of any.
 
-        A broker in slow start gives away the turns beyond its share.
-        Source: MQFaultStrategy.selectOneMessageQueue.
+        By the rules of RocketMQ 5, the third step is left out; by those of RocketMQ 4, it is of one that is
+        not blocked, else of the better half, and nobody is avoided. A broker in slow start gives away the
+        turns beyond its share. Source: MQFaultStrategy.selectOneMessageQueue.
         """
         if not (avoid or verdict.blocked or verdict.shares):
             return self.schedule[next(self.turns) % self.length]
+        if self._rules == "rocketmq-4":
+            avoid = _NOBODY
         judged = self._judged
         if judged.verdict is not verdict:
             judged = self._judge(verdict)
@@ -114,11 +123,13 @@ class PublishView:
 
         Which brokers are allowed: as pick. The strategy has no say, or producers would disagree about a key.
         """
+        if self._rules == "rocketmq-4":
+            avoid = _NOBODY
         judged = self._judged
         if judged.verdict is not verdict:
             judged = self._judge(verdict)
         plan = judged.plans.get(avoid)
-        allowed = _allowed(judged, avoid) if plan is None else plan.allowed
+        allowed = self._allowed(judged, avoid) if plan is None else plan.allowed
         ring = self._ring
         if ring is None:
             ring = self._ring = self._rings.of(self.queues, static=is_static(self._route))
@@ -129,11 +140,12 @@ class PublishView:
         last = self._judged
         names = last.names or frozenset([queue.broker_name for queue in self.queues])
         limit = _most_isolated(len(names), self._max_isolated_share)
-        blocked = frozenset(islice((name for name in verdict.blocked if name in names), limit))
-        unreachable = verdict.unreachable & names
-        same = blocked == last.blocked and unreachable == last.unreachable and last is not _NOT_YET
+        worst_first = tuple(islice((name for name in verdict.blocked if name in names), limit))
+        blocked, unreachable = frozenset(worst_first), verdict.unreachable & names
+        better = _better(worst_first) if blocked == names and self._rules == "rocketmq-4" else names
+        same = (blocked, unreachable, better) == last[2:5] and last is not _NOT_YET
         shares = _relative(verdict.shares, names - blocked) if verdict.shares else {}
-        judged = _Judged(verdict, names, blocked, unreachable, shares, last.plans if same else {})
+        judged = _Judged(verdict, names, blocked, unreachable, better, shares, last.plans if same else {})
         if not same:
             self._plan(judged, _NOBODY)
         self._judged = judged
@@ -146,7 +158,7 @@ class PublishView:
             for kept in list(plans):
                 if kept:  # other threads count on the plan that avoids nobody
                     plans.pop(kept, None)
-        allowed = _allowed(judged, avoid)
+        allowed = self._allowed(judged, avoid)
         if allowed == judged.names:
             plan = _Plan(judged.names, self.schedule)
         else:
@@ -155,21 +167,33 @@ class PublishView:
         plans[avoid] = plan
         return plan
 
+    def _allowed(self, judged: _Judged, avoid: frozenset[str]) -> frozenset[str]:
+        names, blocked, unreachable, better = judged[1:5]
+        if self._rules == "rocketmq-4":
+            return names - blocked or better
+        found = names - blocked - avoid or names - unreachable - avoid
+        return found or (self._rules == "sharedroutes" and names - avoid) or names
+
     def _arrange(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
         brokers = {data.broker_name: data for data in self._route.broker_datas}
         return arranged(self._strategy, Candidates(tuple(queues), self.queues, brokers))
 
 
-def _most_isolated(brokers: int, share: float) -> int:
-    """Return how many brokers of a topic may be left alone: one in any case if there are two, never all."""
+def _most_isolated(brokers: int, share: float | None) -> int:
+    """Return how many brokers of a topic may be left alone: one in any case if there are two, never all.
+
+    Without a share: all.
+    """
+    if share is None:
+        return brokers
     if brokers < 2:  # noqa: PLR2004 - the last one is never left alone
         return 0
     return min(brokers - 1, max(1, math.floor(share * brokers + _ROUNDING)))
 
 
-def _allowed(judged: _Judged, avoid: frozenset[str]) -> frozenset[str]:
-    _, names, blocked, unreachable, _, _ = judged
-    return names - blocked - avoid or names - unreachable - avoid or names - avoid or names
+def _better(worst_first: Sequence[str]) -> frozenset[str]:
+    """Return the better half, at least one (LatencyFaultToleranceImpl.pickOneAtLeast of RocketMQ 4)."""
+    return frozenset(worst_first[-max(1, len(worst_first) // 2) :])
 
 
 def _relative(shares: Mapping[str, float], names: frozenset[str]) -> dict[str, float]:

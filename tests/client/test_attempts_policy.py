@@ -108,9 +108,8 @@ async def test_of_a_one_way_send_only_the_failure_counts(bench: Bench) -> None:
 
 
 def test_the_number_of_retries_of_a_policy_can_be_changed() -> None:
-    assert RetryPolicy.of(None, None) == RetryPolicy()
-    assert RetryPolicy.of(ONE_WAY_POLICY, None) is ONE_WAY_POLICY
-    changed = RetryPolicy.of(ONE_WAY_POLICY, 1)
+    assert ONE_WAY_POLICY.with_retries(None) is ONE_WAY_POLICY
+    changed = ONE_WAY_POLICY.with_retries(1)
     assert (changed.retries, changed.one_way) == (1, True)
 
 

@@ -60,6 +60,7 @@ def test_the_tail_is_not_read_more_rarely_than_everything() -> None:
         (ClientConfig, "strategy", "zone"),
         (ClientConfig, "strategy", RoundRobin),
         (ClientConfig, "faults", None),
+        (ClientConfig, "policy", None),
         (ClientConfig, "hints", True),
         (ClientConfig, "observers", object()),
         (ClientConfig, "observers", (object(),)),

@@ -105,7 +105,9 @@ class ClientUnderFaults(RuleBasedStateMachine):
             if view is None or not names or verdict.shares:  # who comes back slowly is chosen by chance
                 continue
             chosen = {self.core.pick(topic, view, None, self.now).broker_name for _ in range(view.size)}
-            most = max(1, int(CONFIG.faults.max_isolated_share * len(names))) if len(names) > 1 else 0
+            share = CONFIG.faults.max_isolated_share
+            assert share is not None
+            most = max(1, int(share * len(names))) if len(names) > 1 else 0
             assert len(names - chosen) == min(most, len(names & {*verdict.blocked}))
             assert names - chosen <= {*verdict.blocked}
 

@@ -23,6 +23,8 @@ NAN = float("nan")
         ("jitter_share", -0.1),
         ("jitter_share", "0.1"),
         ("max_isolated_share", 2),
+        ("rules", "rocketmq"),
+        ("enabled", 1),
         ("smallest_share", 0),
         ("smallest_share", True),
         ("ewma_alpha", 0.0),

@@ -100,6 +100,12 @@ def test_the_cap_is_not_one_lower_for_a_share_that_binary_fractions_cannot_hold(
     assert picked == set(brokers[29:])
 
 
+def test_without_a_cap_all_may_be_left_alone_and_the_reachable_are_used() -> None:
+    view = view_of("abc", max_isolated_share=None)
+    picked = {view.pick(verdict("abc", "a"), NOBODY, RNG).broker_name for _ in range(40)}
+    assert picked == {"b", "c"}
+
+
 SOME = st.frozensets(st.sampled_from("abcdxyz"))
 
 

@@ -28,7 +28,7 @@ def view_of(
     *,
     start: int = 0,
     strategy: Strategy = RoundRobin(),  # noqa: B008 - it has no state
-    max_isolated_share: float = 1.0,
+    max_isolated_share: float | None = 1.0,
 ) -> PublishView:
     route = route_of(dict.fromkeys(brokers, queues_each))
     return PublishView(route, strategy, itertools.count(start), max_isolated_share=max_isolated_share)
