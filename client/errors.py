@@ -71,9 +71,10 @@ class Failure:
 
     def __str__(self) -> str:
         """Return one line for people."""
+        named = f" ({self.code} {self.code.name})" if isinstance(self.code, ClientErrorCode) else ""
         return (
             f"{self.number}. {self.broker_name}, queue {self.queue_id} ({self.address}), "
-            f"at {self.began_s * 1000:.0f} ms, for {self.latency_s * 1000:.0f} ms: {self.cause!r}"
+            f"at {self.began_s * 1000:.0f} ms, for {self.latency_s * 1000:.0f} ms: {self.cause!r}{named}"
         )
 
 

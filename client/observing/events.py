@@ -97,6 +97,8 @@ class BrokersSuspected:
 class AttemptEnded:
     """One attempt at an operation ended: well, by fault of the broker, or by an error that is not its own.
 
+    An answer that was not stored is told as such an error.
+
     Not to be changed, although it can be: other observers get the same one.
     """
 

@@ -167,6 +167,7 @@ async def test_failed_attempts_have_rocketmqs_code_of_the_last_failure(bench: Be
         await bench.run(script(TimeoutError(), error), retries=1)
     assert failed.value.code == code
     assert [failure.code for failure in failed.value.failures] == [10002, code]
+    assert "TimeoutError() (10002 ACCESS_BROKER_TIMEOUT)" in str(failed.value)
 
 
 async def test_the_code_of_an_error_of_ones_own_is_found_by_the_policy(bench: Bench) -> None:

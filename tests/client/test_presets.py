@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,6 +30,7 @@ from tests.client.attempting import RESET, Bench
 from tests.client.topics import route_of
 from tests.registry.builders import broker
 
+RECORDED: Final = Path(__file__).parents[1] / "data" / "rocketmq-choices.txt"
 NAMES: Final = "abcde"
 FEW: Final = "abc"
 """So few that there are cases in which none is available, and none reachable either."""
@@ -259,6 +261,26 @@ def test_rocketmq_5_with_fault_tolerance_chooses_as_its_source_says(
         if name in model.items:
             model.items[name].reachable = True
     model.check(producer.chosen(now, last), last, now)
+
+
+def recorded() -> list[str]:
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_choices_are_those_that_the_classes_of_rocketmq_made() -> None:
+    all_isolated = 0
+    for line in recorded():
+        preset, names, last, *attempts = line.split()
+        producer = Producer(preset, names)
+        for attempt in attempts:
+            ended, _, choices = attempt.partition("=")
+            name, latency, end = ended.split(":")
+            producer.ended(name, int(latency), 0, **outcome(end))
+            assert producer.chosen(0, last.strip("-")) == {*choices}, (line, attempt)
+            all_isolated += len(producer.memory.verdict(0.0).blocked) == len(names)
+    assert len(recorded()) == 240
+    assert all_isolated > 100
 
 
 def test_in_rocketmq_4_one_good_answer_ends_ten_minutes_and_in_5_it_does_not_end_ten_seconds() -> None:
