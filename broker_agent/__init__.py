@@ -5,11 +5,10 @@ try:
     from .broker_conf import BrokerConf
     from .config import AgentConfig, TopicsFrom
     from .status import AgentStatus, Phase
-except ModuleNotFoundError as error:
-    missing = (error.name or "").partition(".")[0]
-    if missing != "watchdog":
-        raise
-    message = f"the broker agent needs {missing}: run `pip install 'sharedroutes[agent]'`"
-    raise ModuleNotFoundError(message, name=missing) from error
+except ModuleNotFoundError:
+    from ..extras import check
+
+    check("the broker agent", "agent")
+    raise
 
 __all__ = ["AgentConfig", "AgentStatus", "BrokerAgent", "BrokerConf", "Phase", "TopicsFrom"]

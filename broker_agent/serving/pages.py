@@ -19,7 +19,6 @@ CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
 
 _JSON: Final = "application/json"
 _LONGEST_WAIT_S: Final = 86_400
-_NO_METRICS: Final = "metrics need prometheus_client: run `pip install 'sharedroutes[metrics]'`"
 
 
 class Pages:
@@ -58,10 +57,13 @@ class Pages:
         if self._metrics is None:
             try:
                 from .metrics import Metrics  # noqa: PLC0415 - most never ask for it, and it takes 2 MB
-            except ModuleNotFoundError as error:
-                if error.name != "prometheus_client":
+            except ModuleNotFoundError:
+                from ...extras import lacking  # noqa: PLC0415 - as above
+
+                problem = lacking("/metrics", "metrics")
+                if problem is None:
                     raise
-                return Response.text(HTTPStatus.NOT_IMPLEMENTED, _NO_METRICS)
+                return Response.text(HTTPStatus.NOT_IMPLEMENTED, problem)
             self._metrics = Metrics(self._process.status).page
         body, content_type = self._metrics(accept)
         return Response(body=body, content_type=content_type)

