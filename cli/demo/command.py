@@ -19,7 +19,7 @@ from .stage import Stage
 
 __all__ = ["demo"]
 
-_PIPE_COLUMNS: Final = 120
+_PIPE_COLUMNS: Final = 80
 _BY_SIGNAL: Final = 128
 """What shells add to the number of the signal that ended a program."""
 

@@ -211,6 +211,6 @@ def _seen(one: Observed, client_s: float | None, sent: int, pause_s: float, paus
     """Whether the awaited effect was there in time, and what was not to be affected was not."""
     if one.noticed_s is None or sent == 0:
         return False
-    if one.event.happening.is_death or one.event.happening.is_birth:
+    if one.event.happening.is_of_broker:
         return client_s is not None and client_s <= one.event.deadline_s
     return pause_s <= pause_limit_s

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
@@ -11,11 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ... import __version__
-from ...broker_agent import AgentConfig
 from ...client import ClientConfig
 from ...registry import RegistryConfig
 from .measure import Outcome, Report
-from .scenario import Happening, NameServer, Settings
+from .scenario import Settings
 
 __all__ = ["summary", "to_json"]
 
@@ -23,20 +23,14 @@ _MAX_LOSSES: Final = 10
 
 
 def summary(report: Report, settings: Settings) -> RenderableType:
-    """Return the table of the events and the verdict."""
-    table = Table(title="What the client noticed", title_justify="left", show_lines=True)
-    for header in ("event", "measured here", "RocketMQ's name server, worst case *"):
-        table.add_column(header)
-    for header in ("messages", "first attempts failed", "lost"):
-        table.add_column(header, justify="right")
+    """Return a line for each event, what its figures mean, and the verdict; 80 columns wide."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("what the client saw", no_wrap=True)
+    for header in ("noticed", "in use", "pause", "RocketMQ*", "sent", "retried", "lost"):
+        table.add_column(header, justify="right", no_wrap=True)
     for outcome in report.outcomes:
-        table.add_row(
-            Text(outcome.event.title),
-            Text(_measured(outcome), style="" if outcome.seen else "bold red"),
-            Text(_worst(outcome.event.name_server)),
-            *(f"{number:,}" for number in (outcome.sent, outcome.failed_first, outcome.lost)),
-        )
-    return Group(table, *(Text(line) for line in _notes(settings)), *_verdict(report))
+        table.add_row(outcome.event.short_title, *_figures(outcome), style="" if outcome.seen else "bold red")
+    return Group("", table, "", *(Text(line) for line in _notes(settings)), *_verdict(report))
 
 
 def to_json(report: Report, settings: Settings) -> str:
@@ -81,17 +75,17 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 4)
 
 
-def _measured(outcome: Outcome) -> str:
-    if not outcome.seen:
-        return "NOT SEEN " + _why_not_seen(outcome)
-    client_s, noticed_s = outcome.client_s or 0.0, outcome.noticed_s or 0.0
-    if outcome.event.happening.is_death:
-        return f"used for the last time after {client_s:.2f} s; gone from the routes after {noticed_s:.2f} s"
-    if outcome.event.happening.is_birth:
-        return f"used after {client_s:.2f} s"
-    if outcome.event.happening is Happening.STORE_STOPPED:
-        return f"served from memory; longest pause {outcome.longest_pause_s:.2f} s"
-    return f"registered again after {noticed_s:.2f} s; longest pause {outcome.longest_pause_s:.2f} s"
+def _figures(outcome: Outcome) -> Iterator[str]:
+    yield _seconds(outcome.noticed_s) if outcome.seen else "NOT SEEN"
+    yield _seconds(outcome.client_s)
+    yield _seconds(None if outcome.event.happening.is_of_broker else outcome.longest_pause_s)
+    worst_s = outcome.event.name_server.worst_s
+    yield "as here" if worst_s is None else f"{worst_s:g} s"
+    yield from (f"{number:,}" for number in (outcome.sent, outcome.failed_first, outcome.lost))
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f} s"
 
 
 def _why_not_seen(outcome: Outcome) -> str:
@@ -102,25 +96,20 @@ def _why_not_seen(outcome: Outcome) -> str:
     return f"as it should: {outcome.sent} messages, longest pause {outcome.longest_pause_s:.2f} s"
 
 
-def _worst(name_server: NameServer) -> str:
-    return f"{name_server.worst_s:g} s: {name_server.why}" if name_server.worst_s else name_server.why
-
-
 def _notes(settings: Settings) -> list[str]:
     """Return what has to be known to judge the table."""
-    (heartbeat_s,) = (field.default for field in fields(AgentConfig) if field.name == "heartbeat_s")
     usual_ttl_s, look_s = RegistryConfig().lease_ttl_s, ClientConfig().tail_s
     here_s, usual_s = settings.lease_ttl_s + look_s, usual_ttl_s + look_s
     return [
-        "* Calculated from the default timers of RocketMQ 5; here every event is measured once.",
-        (
-            f"  The agents renew a lease of {settings.lease_ttl_s:g} s every {settings.heartbeat_s:g} s; "
-            f"without options it is {usual_ttl_s:g} s and {heartbeat_s:g} s."
-        ),
-        (
-            f"  A lost host is noticed by the end of its lease, which clients look at every {look_s:g} s: "
-            f"calculated as well, {here_s:g} s at worst, and {usual_s:g} s without options."
-        ),
+        "noticed: the client's routes were right again. in use: the last use of a broker",
+        "that died, or the first of one that came. pause: the longest time without a use",
+        "of some live broker. retried: messages whose first attempt failed.",
+        "* The worst case of RocketMQ 5's name server, calculated from its default timers:",
+        "  clients ask every 30 s, brokers register every 30 s, silence is noticed after",
+        "  120 s. Here every event is measured once.",
+        f"A lost host is noticed when its lease ends, here {here_s:g} s later at worst: leases last",
+        f"{settings.lease_ttl_s:g} s. By default that is {usual_s:g} s, and leases last {usual_ttl_s:g} s.",
+        "",
     ]
 
 
@@ -133,4 +122,12 @@ def _verdict(report: Report) -> list[Text]:
         f"{report.sent:,} messages in {report.duration_s:.1f} s, {len(report.losses)} lost, "
         f"{report.failed_first} first attempts failed; {seen} of {len(report.outcomes)} events seen"
     )
-    return [Text(verdict, style="bold green" if report.ok else "bold red"), *map(Text, losses)]
+    return [
+        Text(verdict, style="bold green" if report.ok else "bold red"),
+        *(
+            Text(f"  {one.event.short_title}: NOT SEEN {_why_not_seen(one)}")
+            for one in report.outcomes
+            if not one.seen
+        ),
+        *map(Text, losses),
+    ]

@@ -33,6 +33,11 @@ class Happening(StrEnum):
         """Whether clients should begin to use somebody."""
         return self in {Happening.ALL_START, Happening.BROKER_BACK, Happening.HOST_BACK}
 
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether it happens to brokers, and not to Redis."""
+        return self.is_death or self.is_birth
+
 
 @dataclass(frozen=True, slots=True)
 class NameServer:
@@ -50,6 +55,9 @@ class Event:
 
     happening: Happening
     title: str
+    short_title: str
+    """The same in a few words, for the table at the end."""
+
     brokers: tuple[str, ...]
     """Whom it happens to."""
 
@@ -95,39 +103,56 @@ _IDLE_S: Final = 120.0
 
 _AT_FIRST_USE: Final = NameServer(None, "asked at the first message, as here")
 _BY_POLL: Final = NameServer(_POLL_S, "the broker registers at its start, clients poll every 30 s")
+_AT_CLOSE: Final = NameServer(_POLL_S, "the closed connection is noticed at once, clients poll every 30 s")
+_WHEN_IDLE: Final = NameServer(
+    _IDLE_S + _POLL_S, "the silent connection is closed after 120 s, clients poll every 30 s"
+)
+_FROM_MEMORY: Final = NameServer(None, "name server stopped: clients keep their routes, as here")
+_BY_REGISTRATION: Final = NameServer(
+    _REGISTER_S, "name server restarted: it knows no route until brokers register, every 30 s"
+)
 
 SCENARIO: Final = (
-    Event(Happening.ALL_START, "three brokers start, an agent beside each", BROKERS, 20.0, _AT_FIRST_USE),
+    Event(
+        Happening.ALL_START,
+        "three brokers start, an agent beside each",
+        "three brokers start",
+        BROKERS,
+        20.0,
+        _AT_FIRST_USE,
+    ),
     Event(
         Happening.BROKER_KILLED,
         "broker-b: its process is killed (kill -9)",
+        "broker-b killed",
         ("broker-b",),
         5.0,
-        NameServer(_POLL_S, "the closed connection is noticed at once, clients poll every 30 s"),
+        _AT_CLOSE,
     ),
     Event(
         Happening.HOST_LOST,
         "broker-c: its host is lost, broker and agent at once",
+        "broker-c's host lost",
         ("broker-c",),
         10.0,
-        NameServer(_IDLE_S + _POLL_S, "the silent connection is closed after 120 s, clients poll every 30 s"),
+        _WHEN_IDLE,
     ),
+    Event(Happening.STORE_STOPPED, "Redis is stopped", "Redis stopped", (), 5.0, _FROM_MEMORY),
+    Event(Happening.STORE_EMPTY, "Redis comes back, empty", "Redis back, empty", (), 8.0, _BY_REGISTRATION),
     Event(
-        Happening.STORE_STOPPED,
-        "Redis is stopped",
-        (),
-        5.0,
-        NameServer(None, "name server stopped: clients keep their routes, as here"),
-    ),
-    Event(
-        Happening.STORE_EMPTY,
-        "Redis comes back, empty",
-        (),
+        Happening.BROKER_BACK,
+        "broker-b: its process is started again",
+        "broker-b back",
+        ("broker-b",),
         8.0,
-        NameServer(
-            _REGISTER_S, "name server restarted: it knows no route until brokers register, every 30 s"
-        ),
+        _BY_POLL,
     ),
-    Event(Happening.BROKER_BACK, "broker-b: its process is started again", ("broker-b",), 8.0, _BY_POLL),
-    Event(Happening.HOST_BACK, "broker-c: its host is back, broker and agent", ("broker-c",), 8.0, _BY_POLL),
+    Event(
+        Happening.HOST_BACK,
+        "broker-c: its host is back, broker and agent",
+        "broker-c's host back",
+        ("broker-c",),
+        8.0,
+        _BY_POLL,
+    ),
 )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +28,7 @@ _REFRESHES_PER_S: Final = 8
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 _NOTHING: Final = "·"
 _FAILED: Final = "x"
+_LEGEND: Final = f"{_LEVELS} acknowledged in {SLOT_S:g} s  {_FAILED} failed only  {_NOTHING} nothing sent"
 
 
 class Show:
@@ -46,6 +47,7 @@ class Show:
         """Keep the timeline moving for the length of a `with` block, if this is a terminal."""
         if not self._console.is_terminal:
             yield
+            self._console.print(self._timeline())
             return
         with Live(console=self._console, get_renderable=self._timeline, refresh_per_second=_REFRESHES_PER_S):
             yield
@@ -67,7 +69,7 @@ class Show:
         """Show from now on that Redis runs, or that it does not."""
         self._store_is_up.append((monotonic() - self._began_s, up))
 
-    def _timeline(self) -> Table:
+    def _timeline(self) -> Group:
         """Return the picture of this moment; called by the thread that refreshes it."""
         now_s = monotonic() - self._began_s
         columns = max(1, self._console.width - _NAME_COLUMNS)
@@ -80,7 +82,7 @@ class Show:
         table.add_row("Redis", Text(store_cells(self._store_is_up, first, last), style="cyan"))
         source = self._client.health().source if self._client else "none"
         table.add_row("routes", f"from {'the store' if source == 'live' else source}")
-        return table
+        return Group(table, Text(_LEGEND, style="dim", no_wrap=True, overflow="ellipsis"))
 
 
 def cells(tries: Iterable[Try], began_s: float, full: float, first: int, last: int) -> dict[str, str]:

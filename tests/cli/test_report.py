@@ -30,28 +30,44 @@ def report_of(log: Log, *events: Observed) -> Report:
 
 
 GOOD: Final = report_of(log_of(TRIES, 12.0), observed(Happening.BROKER_KILLED, 10.0, 10.25))
+OUTAGE: Final = report_of(
+    log_of(TRIES, 12.0), observed(Happening.STORE_STOPPED, 10.0, 10.25, live={"broker-a"})
+)
+TIMELINE_LINES: Final = 6
+"""What `Show` draws above the table."""
+
 LOSING: Final = replace(GOOD, losses=("message 17: gave up",))
 BLIND: Final = report_of(log_of(TRIES, 12.0), observed(Happening.BROKER_KILLED, 10.0, None))
 
 
 def printed(report: Report) -> str:
     text = io.StringIO()
-    Console(file=text, width=400).print(summary(report, SETTINGS))
+    Console(file=text, width=80).print(summary(report, SETTINGS))
     return text.getvalue()
 
 
 def test_the_table_has_the_measured_and_the_calculated_figure_side_by_side() -> None:
-    text = printed(GOOD)
-    assert "used for the last time after 0.30 s; gone from the routes after 0.25 s" in text
-    assert "30 s: the closed connection is noticed at once" in text
-    assert "* Calculated from the default timers of RocketMQ 5" in text
-    assert "4 messages in 2.0 s, 0 lost, 0 first attempts failed; 1 of 1 events seen" in text
+    lines = [line.split() for line in printed(GOOD).splitlines()]
+    assert lines[1][-8:] == ["noticed", "in", "use", "pause", "RocketMQ*", "sent", "retried", "lost"]
+    assert ["broker-b", "killed", "0.25", "s", "0.30", "s", "30", "s", "4", "0", "0"] in lines
+    assert "4 messages in 2.0 s, 0 lost, 0 first attempts failed; 1 of 1 events seen" in printed(GOOD)
+
+
+def test_a_line_for_each_event_fits_80_columns_and_one_screen() -> None:
+    outcomes = [replace(OUTAGE.outcomes[0], event=event, sent=99_999) for event in SCENARIO]
+    lines = printed(replace(GOOD, sent=99_999, duration_s=99.9, outcomes=tuple(outcomes))).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert TIMELINE_LINES + len(lines) <= 28
+    for event in SCENARIO:
+        assert [line for line in lines if line.startswith(event.short_title) and "99,999" in line]
+    assert not [line for line in lines if "…" in line]
 
 
 @pytest.mark.parametrize("happening", list(Happening))
 def test_every_event_is_told_in_words(happening: Happening) -> None:
     seen = report_of(log_of(TRIES, 12.0), observed(happening, 10.0, 10.25))
     assert seen.ok
+    assert seen.outcomes[0].event.short_title in printed(seen)
     assert "NOT SEEN" not in printed(seen)
     assert "NOT SEEN within" in printed(report_of(log_of(TRIES, 12.0), observed(happening, 10.0, None)))
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from rich.console import Console
 
-from sharedroutes.cli.demo.scenario import SETTINGS, Happening
+from sharedroutes.cli.demo.scenario import BROKERS, SETTINGS, Happening
 from sharedroutes.cli.demo.show import SLOT_S, Show, cells, noticed, store_cells
 from tests.cli.records import observed, try_of
 
@@ -45,17 +45,19 @@ def test_what_an_event_led_to_is_said_with_the_time_it_took(happening: Happening
     assert noticed(observed(happening, 10.0, None)).startswith("NOT SEEN within ")
 
 
-def test_where_there_is_no_terminal_only_lines_are_printed() -> None:
+def test_where_there_is_no_terminal_the_timeline_is_printed_once_at_the_end() -> None:
     text = io.StringIO()
     show = Show(Console(file=text, width=20), SETTINGS)
     with show.on():
         show.say("a long line that a narrow reader [gets] in one piece")
         show.seen(observed(Happening.BROKER_KILLED, 10.0, 10.25))
         show.store(up=False)
-    assert [line.partition(" s  ")[2].strip() for line in text.getvalue().splitlines()] == [
+    lines = text.getvalue().splitlines()
+    assert [line.partition(" s  ")[2].strip() for line in lines[:2]] == [
         "a long line that a narrow reader [gets] in one piece",
         "gone from the client's routes after 0.25 s",
     ]
+    assert [line.split()[0] for line in lines[2:7]] == [*BROKERS, "Redis", "routes"]
 
 
 def test_on_a_terminal_the_timeline_is_drawn() -> None:
@@ -63,3 +65,12 @@ def test_on_a_terminal_the_timeline_is_drawn() -> None:
     with Show(Console(file=text, width=60, force_terminal=True), SETTINGS).on():
         pass
     assert all(name in text.getvalue() for name in ("broker-a", "broker-b", "broker-c", "Redis", "routes"))
+
+
+def test_the_timeline_ends_with_its_legend_in_80_columns() -> None:
+    text = io.StringIO()
+    with Show(Console(file=text, width=80), SETTINGS).on():
+        pass
+    lines = text.getvalue().splitlines()
+    assert lines[-1] == "▁▂▃▄▅▆▇█ acknowledged in 0.5 s  x failed only  · nothing sent"
+    assert max(map(len, lines)) <= 80
