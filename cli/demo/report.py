@@ -104,7 +104,7 @@ def _notes(settings: Settings) -> list[str]:
         "noticed: the client's routes were right again. in use: the last use of a broker",
         "that died, or the first of one that came. pause: the longest time without a use",
         "of some live broker. retried: messages whose first attempt failed.",
-        "* The worst case of RocketMQ 5's name server, calculated from its default timers:",
+        "* RocketMQ 5's name server at worst, calculated from its default timers:",
         "  clients ask every 30 s, brokers register every 30 s, silence is noticed after",
         "  120 s. Here every event is measured once.",
         f"A lost host is noticed when its lease ends, here {here_s:g} s later at worst: leases last",
