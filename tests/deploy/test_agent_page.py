@@ -28,6 +28,7 @@ from tests.broker_agent.stand_ins import BrokerProcess
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "agent.md").read_text(encoding="utf-8")
+SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 UNITS: Final = {"SECONDS": "s", "COUNT": "a word"}
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
@@ -152,8 +153,24 @@ def test_links_lead_somewhere() -> None:
         assert not anchor or anchor in headings, target
 
 
+def ran(snippet: str) -> subprocess.CompletedProcess[str]:
+    """Run a snippet in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(
+        (sys.executable, "-c", snippet), capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_the_snippet_of_a_broker_in_python_runs(own_server: EmbeddedServer) -> None:
+    _, snippet = SNIPPETS
+    assert snippet.count("redis://127.0.0.1:6379/0") == 1
+    done = ran(snippet.replace("redis://127.0.0.1:6379/0", own_server.url))
+    assert done.returncode == 0, done.stderr
+    assert "topics=2" in done.stdout
+
+
 def test_the_snippet_of_the_library_runs(tmp_path: Path, own_server: EmbeddedServer) -> None:
-    (snippet,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    snippet, _ = SNIPPETS
     put(tmp_path / "topics.json", topics_json("orders", "payments"))
     with BrokerProcess() as broker:
         for written, real in (
@@ -163,8 +180,6 @@ def test_the_snippet_of_the_library_runs(tmp_path: Path, own_server: EmbeddedSer
         ):
             assert snippet.count(written) == 1
             snippet = snippet.replace(written, real)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        command = (sys.executable, "-c", snippet)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = ran(snippet)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 files: ")
