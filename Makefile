@@ -31,7 +31,7 @@ help: ## list these targets
 demo: $(DEMO) ## the main job, end to end, on an embedded server
 	$(BIN)/sharedroutes demo $(ARGS)
 
-pipeline-demo: $(DEMO) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
+pipeline-demo: $(READY) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
 	$(BIN)/sharedroutes pipeline demo $(ARGS)
 
 test: lint ## everything that must be green: lint, types, layers, tests
@@ -100,7 +100,8 @@ $(VENV)/.demo $(READY): pyproject.toml $(CONSTRAINTS)
 # Of what pip says, what takes long: large files, builds, and the unpacking at the end.
 define progress
 while read -r first second third; do case "$$first $$second $$third" in \
-  *' MB)') echo "  $$second $$third" ;; \
+  'Downloading '*' MB)') echo "  $$second $$third" ;; \
+  'Using cached '*' MB)') echo "  $$third" ;; \
   'Building wheel for '*': started' | 'Building editable for '*': started') echo "  building $$(set -- $$third; echo "$$2")" ;; \
   'Installing collected packages:'*) echo "  unpacking $$(wc -w <<<"$${third#packages:}") packages" ;; \
 esac; done
