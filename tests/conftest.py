@@ -22,10 +22,31 @@ _ON_REQUEST: Final = {
 
 _SPARK: Final = "tests/pipeline/spark/"
 
-_LONG_S: Final = {_SPARK: 190.0}
-"""How long the longest files take on two cores; the order is what matters, so nobody has to keep it exact."""
+LONG_S: Final = {
+    _SPARK: 190.0,
+    "tests/cli/test_demo.py": 60.0,
+    "tests/benchmarks/test_benchmarks.py": 40.0,
+    "tests/benchmarks/test_rocketmq.py": 40.0,
+    "tests/broker_agent/test_process.py": 40.0,
+    "tests/benchmarks/test_fleet.py": 30.0,
+    "tests/pipeline/processes/test_stopping.py": 30.0,
+    "tests/pipeline/processes/test_submit.py": 30.0,
+    "tests/registry/test_registry_machine.py": 30.0,
+    "tests/client/test_client_changes.py": 20.0,
+    "tests/client/test_typing.py": 20.0,
+    "tests/test_snippets.py": 20.0,
+    "tests/test_wheel.py": 20.0,
+    "tests/client/test_cache_machine.py": 15.0,
+    "tests/faults/test_drains.py": 15.0,
+    "tests/faults/test_pauses.py": 15.0,
+    "tests/registry/test_table_property.py": 15.0,
+    "tests/pipeline/test_sample_round_trip.py": 10.0,
+    "tests/client/test_core_machine.py": 10.0,
+    "tests/registry/test_follow_machine.py": 10.0,
+}
+"""About how long the longest take, by `--durations`. Only their order matters: it need not be exact."""
 
-_USUAL_TEST_S: Final = 0.15
+_USUAL_TEST_S: Final = 0.1
 
 _ONE_SERVER_ONLY: Final = {
     "test_key_guard": "plants keys of other slots than the registry's",
@@ -54,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--on-server", action="store_true", help="run only what can depend on the server's kind")
 
 
-class _LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each file to one worker, the longest first, so that all workers end together.
 
     All that need Spark go to the same worker: a session takes ten seconds.
@@ -68,12 +89,12 @@ class _LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no t
         super()._assign_work_unit(node)
 
     def _expected_s(self, scope: str) -> float:
-        return _LONG_S.get(scope, _USUAL_TEST_S * len(self.workqueue[scope]))
+        return LONG_S.get(scope, _USUAL_TEST_S * len(self.workqueue[scope]))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     """Share the tests out as `--dist loadfile`, but the longest files first, and Spark to one worker."""
-    return _LongestFirst(config, log)
+    return LongestFirst(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
