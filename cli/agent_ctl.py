@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 
 import click
 
+from .groups import Group
+
 __all__ = ["DEFAULT_HTTP", "agent_ctl"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +35,7 @@ class _Unanswered(click.ClickException):
     exit_code = 1
 
 
-@click.group("agent-ctl")
+@click.group("agent-ctl", cls=Group)
 @click.option(
     "--http",
     "address",

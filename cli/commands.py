@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from .groups import Group
 from .places import ABOUT, COMMANDS, problem_of
 
 __all__ = ["sharedroutes"]
@@ -21,7 +22,7 @@ class _ExtraMissing(click.ClickException):
     exit_code = 2
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """A group that knows the names of its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Final
 import click
 
 from ..registry import HealthReport, RouteStore, Severity
-from .read import print_json, print_table, with_store
+from .on_store import Role, with_store
+from .printing import print_json, wrapped
 
 __all__ = ["health"]
 
@@ -20,7 +21,7 @@ _MIB: Final = 2**20
 
 
 @click.command()
-@with_store
+@with_store(Role.ADMIN)
 def health(store: RouteStore, output: str) -> None:
     """Report on the registry and on the server that keeps it: what was found, and what to do about it.
 
@@ -33,7 +34,10 @@ def health(store: RouteStore, output: str) -> None:
     if output == "json":
         print_json({"severity": report.severity, **dataclasses.asdict(report)})
     else:
-        print_table(("fact", "value"), _facts(report))
+        facts = list(_facts(report))
+        width = max(len(fact) for fact, _ in facts)
+        for fact, value in facts:
+            click.echo(wrapped(f"{fact:<{width}}  {value}", hanging=width + 2))
         for line in _findings(report):
             click.echo(line)
     sys.exit(_STATUS[report.severity])
@@ -67,10 +71,10 @@ def _findings(report: HealthReport) -> Iterator[str]:
     for finding in report.findings:
         if finding.severity is not Severity.OK:
             yield ""
-            yield f"{finding.severity.upper()} {finding.what}: {finding.text}"
-            yield f"  {finding.advice}"
+            yield wrapped(f"{finding.severity.upper()} {finding.what}: {finding.text}", hanging=2)
+            yield f"  {finding.advice}"  # not broken: there may be a command in it
     yield ""
-    yield f"OK {', '.join(fine)}"
+    yield wrapped(f"OK {', '.join(fine)}", hanging=3)
 
 
 def _text(value: object, empty: str = "none") -> str:

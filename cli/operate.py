@@ -1,24 +1,20 @@
-"""`wipe`, `lift`, `delete-topic`, `kv` and `changes`: what an operator does, and sees done."""
+"""`wipe`, `lift`, `delete-topic` and `kv`: what an operator does."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
-import orjson
 
-from ..registry import Change, ChangeKind, NotFound, Reset, RouteStore
-from ..registry.codec import encode_change
-from .read import print_json, print_table, with_store
+from ..registry import NotFound, RouteStore
+from .groups import Group
+from .on_store import Role, with_store
+from .printing import print_json, print_table
 
-__all__ = ["changes", "delete_topic", "kv", "lift", "wipe"]
-
-_PAGE: Final = 1_000
+__all__ = ["delete_topic", "kv", "lift", "wipe"]
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
-@with_store
+@with_store(Role.FRONT)
 def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Let nobody send to the brokers, until `lift`: before a shutdown, so that producers leave first.
 
@@ -29,7 +25,7 @@ def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
-@with_store
+@with_store(Role.FRONT)
 def lift(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Give brokers back the write permission that `wipe` took away."""
     _set_write_perm(store, output, names, writable=True)
@@ -55,7 +51,7 @@ def _set_write_perm(store: RouteStore, output: str, names: tuple[str, ...], *, w
 @click.command("delete-topic")
 @click.argument("topic")
 @click.option("--cluster", help="Only from the brokers of this cluster.")
-@with_store
+@with_store(Role.FRONT)
 def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None) -> None:
     """Remove a topic from all brokers' tables and routes.
 
@@ -70,7 +66,7 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
         raise click.ClickException(f"no broker{f' of cluster {cluster!r}' if cluster else ''} has {topic!r}")
 
 
-@click.group()
+@click.group(cls=Group)
 def kv() -> None:
     """Read and write the key-value store, the order configuration of topics (ORDER_TOPIC_CONFIG) among it."""
 
@@ -79,7 +75,7 @@ def kv() -> None:
 @click.argument("namespace_", metavar="NAMESPACE")
 @click.argument("key")
 @click.argument("value")
-@with_store
+@with_store(Role.FRONT)
 def _put(store: RouteStore, output: str, namespace_: str, key: str, value: str) -> None:
     """Set a value."""
     changed = store.kv.put(namespace_, key, value)
@@ -89,7 +85,7 @@ def _put(store: RouteStore, output: str, namespace_: str, key: str, value: str) 
 @kv.command("get")
 @click.argument("namespace_", metavar="NAMESPACE")
 @click.argument("key")
-@with_store
+@with_store(Role.READER)
 def _get(store: RouteStore, output: str, namespace_: str, key: str) -> None:
     """Print a value; exit status 1 when there is none."""
     value = store.kv.get(namespace_, key)
@@ -101,7 +97,7 @@ def _get(store: RouteStore, output: str, namespace_: str, key: str) -> None:
 @kv.command("delete")
 @click.argument("namespace_", metavar="NAMESPACE")
 @click.argument("key")
-@with_store
+@with_store(Role.FRONT)
 def _delete(store: RouteStore, output: str, namespace_: str, key: str) -> None:
     """Remove a value, if there is one."""
     removed = store.kv.delete(namespace_, key)
@@ -112,7 +108,7 @@ def _delete(store: RouteStore, output: str, namespace_: str, key: str) -> None:
 
 @kv.command("list")
 @click.argument("namespace_", metavar="[NAMESPACE]", required=False)
-@with_store
+@with_store(Role.READER)
 def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
     """List the namespaces, or the keys and values of one."""
     if namespace_ is None:
@@ -123,61 +119,3 @@ def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
     if found is None:
         raise click.ClickException(f"there is no namespace {namespace_!r}")
     print_json(found) if output == "json" else print_table(("key", "value"), sorted(found.items()))
-
-
-@click.command()
-@click.option(
-    "--after", "position", default="0-0", show_default=True, help="The id of the last change known."
-)
-@click.option(
-    "--follow", "-f", is_flag=True, help="Go on, through all trouble of the store, until interrupted."
-)
-@with_store
-def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> None:
-    """List what happened to the registry, as far back as its change stream goes: a line a change.
-
-    Exit status 1 when the changes after the given id are not all there any more: those that are, are listed.
-    """
-    lost = False
-    while True:
-        page = store.changes_since(position, _PAGE)
-        lost = lost or page.lost
-        for error in page.corrupt:
-            click.echo(f"cannot be read: {error}", err=True)
-        for change in page.changes:
-            _print_change(change, output)
-        position = page.position
-        if page.complete and not page.lost:
-            break
-    if follow:
-        with store.follow(position, table=False) as items:
-            for item in items:
-                if isinstance(item, Change):
-                    _print_change(item, output)
-                elif isinstance(item, Reset):
-                    click.echo(f"changes before {item.position} may be missing", err=True)
-    if lost:
-        raise click.ClickException("changes are missing: the stream does not reach so far back")
-
-
-def _print_change(change: Change, output: str) -> None:
-    if output == "json":
-        record = {"changeId": change.change_id, **orjson.loads(encode_change(change))}
-        click.echo(orjson.dumps(record))
-    else:
-        click.echo(f"{change.change_id}\t{change.kind}\t{_subject(change)}\t{_what(change)}")
-
-
-def _subject(change: Change) -> str:
-    if change.kind is ChangeKind.KV:
-        return f"{change.namespace}/{change.key}"
-    if change.kind is ChangeKind.DELETED:
-        return " ".join(change.removed)
-    return f"{change.broker_name}:{change.broker_id}"
-
-
-def _what(change: Change) -> str:
-    counts = {"added": change.added, "changed": change.changed, "removed": change.removed}
-    topics = ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names)
-    of_topics = topics if change.kind is ChangeKind.TOPICS else ""
-    return change.address or change.reason or " ".join(change.brokers) or of_topics

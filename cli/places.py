@@ -33,8 +33,8 @@ COMMANDS: Final = {
         ("agent",),
     ),
     "agent-ctl": Place(".agent_ctl", "agent_ctl", "Ask a running agent how it is; drain, pause, resume.", ()),
-    "brokers": Place(".read", "brokers", "List the live brokers."),
-    "changes": Place(".operate", "changes", "List what happened to the registry, or follow it."),
+    "brokers": Place(".brokers", "brokers", "List the brokers: the live ones, or all."),
+    "changes": Place(".changes", "changes", "List what happened to the registry, or follow it."),
     "delete-topic": Place(".operate", "delete_topic", "Remove a topic from all brokers' tables."),
     "demo": Place(
         ".demo.command",

@@ -15,7 +15,8 @@ from rich.progress import Progress as Bar
 
 from ..registry import BrokerOwned, Difference, NotFound, Progress, RouteStore, StaleEpoch
 from ..registry.streaming import OnProgress
-from .read import print_json, print_table, with_store
+from .on_store import Role, with_store
+from .printing import print_json, print_table
 
 __all__ = ["forget", "progress_bar", "rebuild", "verify"]
 
@@ -39,7 +40,7 @@ def progress_bar(what: str) -> Iterator[OnProgress | None]:
 
 
 @click.command()
-@with_store
+@with_store(Role.ADMIN)
 def verify(store: RouteStore, output: str) -> None:
     """Find every difference between the brokers' tables, the routes, the indexes and the design of the keys.
 
@@ -61,7 +62,7 @@ def verify(store: RouteStore, output: str) -> None:
 
 
 @click.command()
-@with_store
+@with_store(Role.ADMIN)
 def rebuild(store: RouteStore, output: str) -> None:
     """Mend what `verify` finds, from the brokers' own tables, while brokers and clients go on.
 
@@ -86,7 +87,7 @@ def rebuild(store: RouteStore, output: str) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
-@with_store
+@with_store(Role.ADMIN)
 def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Remove brokers that will not come back, with their topics.
 

@@ -51,6 +51,7 @@ __all__ = [
     "encode_row",
     "ids_of_address",
     "is_text",
+    "member_address",
     "number",
     "replica_field",
 ]
@@ -261,6 +262,15 @@ def decode_broker(key: str, broker_name: str, broker_id: int, cluster: str, memb
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"member {broker_id} is {member[:80]!r}: {error!r}") from None
+
+
+def member_address(member: bytes | None) -> str:
+    """Return the address that a field of a group gives a replica; '' for none, and for nonsense."""
+    try:
+        address = orjson.loads(member or b"{}").get("address", "")
+    except (ValueError, AttributeError):
+        return ""
+    return address if isinstance(address, str) else ""
 
 
 # Groups are read again and again, and most replicas have no traits.

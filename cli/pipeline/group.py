@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..groups import Group
 from .demo import demo
 from .ingest import compact, ingest
 from .load import load
@@ -13,7 +14,7 @@ from .simulate import simulate
 __all__ = ["pipeline"]
 
 
-@click.group()
+@click.group(cls=Group)
 def pipeline() -> None:
     """Keep and answer the registry's history, on Spark.
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .forgetting import forget
     from .repair.mend import rebuild
     from .repair.walk import verify
+    from .replicas import ReplicaState, Roster, RosterEntry, roster
     from .transfer import export, import_broker, import_kv
     from .whole import whole_table
 
@@ -59,7 +60,10 @@ __all__ = [
     "Page",
     "Plan",
     "Reads",
+    "ReplicaState",
     "Reply",
+    "Roster",
+    "RosterEntry",
     "Stream",
     "advance",
     "brokers",
@@ -92,6 +96,7 @@ __all__ = [
     "rebuild",
     "register",
     "register_topic",
+    "roster",
     "route_of",
     "server_time",
     "set_write_perm",
@@ -113,7 +118,11 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "health": "examination",
         "import_broker": "transfer",
         "import_kv": "transfer",
+        "ReplicaState": "replicas",
+        "Roster": "replicas",
+        "RosterEntry": "replicas",
         "rebuild": "repair.mend",
+        "roster": "replicas",
         "server_time": "examination",
         "verify": "repair.walk",
         "whole_table": "whole",

@@ -1,0 +1,103 @@
+"""What every command has that asks the store: its options, and what is said when the store refuses."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, Final, ParamSpec
+
+import click
+
+from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
+from ..registry.acl import Role, commands_of
+from .groups import ended_by_sigterm
+from .registry_options import registry_options
+
+__all__ = ["Role", "refusal", "with_store"]
+
+P = ParamSpec("P")
+Command = Callable[Concatenate[RouteStore, str, P], None]
+
+_NO_PERMISSION: Final = re.compile(r"NOPERM|no permissions? to |can't (?:run|access)", re.IGNORECASE)
+_COMMAND: Final = re.compile(r"run the '([^']+)' command")
+_NO_LOGIN: Final = re.compile("WRONGPASS|NOAUTH|Authentication required|username-password", re.IGNORECASE)
+
+
+def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
+    """Give a command the options that say which registry to read and how to print it.
+
+    `needs` is the role of ACL users that may run it.
+    """
+
+    def decorate(command: Command[P]) -> Callable[..., None]:
+        @registry_options
+        @click.option(
+            "--output",
+            type=click.Choice(["table", "json"]),
+            default="table",
+            show_default=True,
+            help="For people, or for programs.",
+        )
+        @functools.wraps(command)
+        def run(redis_url: str, namespace: str, output: str, *args: P.args, **kwargs: P.kwargs) -> None:
+            with ended_by_sigterm(), _warnings(), _open(redis_url, namespace, needs) as store:
+                command(store, output, *args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+@contextmanager
+def _warnings() -> Iterator[None]:
+    """Show what the registry logs, such as a corrupt key that a listing leaves out."""
+    logger = logging.getLogger("sharedroutes")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+@contextmanager
+def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
+    """Give a store; a RegistryError becomes a message and exit status 1, a wrong option 2."""
+    try:
+        store = RouteStore.from_url(redis_url, RegistryConfig(namespace=namespace))
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    with store:
+        try:
+            yield store
+        except StoreRefused as error:
+            what = click.get_current_context().command_path
+            raise click.ClickException(refusal(str(error), what, needs, namespace)) from error
+        except RegistryError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
+    """Return what a store said that refuses, with what to do about it; `what` = who has asked."""
+    if _NO_LOGIN.search(error):
+        return f"{error}\nSay who asks in the URL: redis://USER:PASSWORD@HOST:PORT/DB."
+    if not _NO_PERMISSION.search(error):
+        return error
+    lines = [error, f"{what} needs a user of Redis with the role {needs}{_lacking(error)}."]
+    of_namespace = "" if namespace == RegistryConfig().namespace else f" --namespace {namespace}"
+    return "\n".join([*lines, f"`sharedroutes acl {needs}{of_namespace}` prints the line that makes one."])
+
+
+def _lacking(error: str) -> str:
+    """Return which roles lack the command that was refused."""
+    found = _COMMAND.search(error)
+    roles = [role for role in Role if found and found[1].lower() not in commands_of(role)]
+    return f"; {', '.join(roles)} may not run '{found[1]}'" if found and roles else ""
