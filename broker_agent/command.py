@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import click
 
 from ..registry import InvalidInput
+from . import checking
 from .daemon_threads import in_thread
 from .logs import LogOutput
 from .serving import AddressTaken
@@ -86,23 +87,33 @@ def _help(option: Option) -> str:
     return f"{option.help}  [env var: {option.variable}{default}]"
 
 
-@click.command("agent", help=_HELP)
+@click.command("agent", help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @_with_settings
-@click.option("--check", is_flag=True, help="Look at the configuration, say what is wrong with it, and end.")
+@click.option(
+    "--check",
+    "checks",
+    is_flag=False,
+    flag_value=checking.ALL,
+    metavar="[CHECKS]",
+    help="Look at what is needed, a line a check, and end with 0 when all is well, else with 2. Without a "
+    f"list, all is looked at: {checking.ALL}.",
+)
 @click.option(
     "--print-config", is_flag=True, help="Print the configuration and where it comes from, and end."
 )
 @click.pass_context
-def agent_command(context: click.Context, /, *, check: bool, print_config: bool, **_: str | None) -> None:
+def agent_command(
+    context: click.Context, /, *, checks: str | None, print_config: bool, **_: str | None
+) -> None:
     """Run the agents; the settings are taken from the context, since their names are made from a table."""
     flags = _given(context)
     try:
-        with _Ending(only_looks=check or print_config) as ending:
+        with _Ending(only_looks=bool(checks) or print_config) as ending:
+            if checks and not print_config:
+                context.exit(asyncio.run(_check(flags, checking.wanted(checks))))
             config = asyncio.run(in_thread(load, flags, os.environ))  # the files may be on a disk that hangs
             if print_config:
                 click.echo(as_toml(config), nl=False)
-            elif check:
-                _check(config)
             else:
                 _run(config, flags, ending)
     except InvalidInput as error:
@@ -118,17 +129,24 @@ def _given(context: click.Context) -> Mapping[str, str]:
     return {
         parameter.opts[0]: value
         for parameter in context.command.params
-        if isinstance(value := context.params.get(parameter.name or ""), str)
+        if parameter.name != "checks" and isinstance(value := context.params.get(parameter.name or ""), str)
     }
 
 
-def _check(config: SidecarConfig) -> None:
-    for warning in config.warnings:
-        click.echo(warning, err=True)
-    if config.awaited:
-        raise InvalidInput("\n".join(broker.why for broker in config.awaited))
-    brokers = len(config.brokers)
-    click.echo(f"the configuration is right: {brokers} broker{'s' if brokers > 1 else ''}")
+async def _check(flags: Mapping[str, str], checks: frozenset[checking.Check]) -> int:
+    """Print what was found; return the exit code."""
+    config: SidecarConfig | InvalidInput
+    try:
+        config = await in_thread(load, flags, os.environ)  # the files may be on a disk that hangs
+    except InvalidInput as error:
+        config = error
+    else:
+        for warning in config.warnings:
+            click.echo(warning, err=True)
+    found = await checking.check(config, checks)
+    for result in found:
+        click.echo(result)
+    return 2 if any(result.outcome is checking.Outcome.FAILED for result in found) else 0
 
 
 def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:

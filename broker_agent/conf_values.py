@@ -10,9 +10,13 @@ from ..registry import InvalidInput
 from ..registry.checks import check_int
 from . import properties
 
-__all__ = ["ConfValues", "of_file", "of_running"]
+__all__ = ["OVERRIDE", "ConfValues", "of_file", "of_running"]
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")  # as Java reads it; int() would take 1_000 too
+
+
+OVERRIDE: Final = "override"
+"""Where a setting stands that was said in place of the file's."""
 
 
 class _Value(NamedTuple):
@@ -32,6 +36,10 @@ class ConfValues:
     def get(self, key: str) -> str:
         """Return a setting, or ''."""
         return self._found[key].text if key in self._found else ""
+
+    def place_of(self, key: str) -> str:
+        """Return where a setting stands: source and line, or OVERRIDE; '' for one that is not set."""
+        return self._found[key].place if self.get(key) else ""
 
     def text(self, key: str, default: str, check: Callable[[str], None] | None = None) -> str:
         """Return a setting, or the default; a wrong one becomes a problem."""
@@ -93,7 +101,7 @@ def of_file(content: bytes, source: str, overrides: Mapping[str, str]) -> ConfVa
     """Return the settings of a properties file; `overrides` that are not empty go before them."""
     problems: list[str] = []
     found = dict(_properties(content, source, problems))
-    found |= {key: _Value(text.strip(), "override") for key, text in overrides.items() if text.strip()}
+    found |= {key: _Value(text.strip(), OVERRIDE) for key, text in overrides.items() if text.strip()}
     return ConfValues(source, found, problems)
 
 
@@ -103,11 +111,14 @@ def of_running(content: bytes, source: str, overrides: Mapping[str, str]) -> Con
     for line in content.decode(errors="replace").split("\n"):
         key, _, text = line.partition("=")
         found[key.strip()] = _Value(text.strip(), source)
-    found |= {key: _Value(text.strip(), "override") for key, text in overrides.items() if text.strip()}
+    found |= {key: _Value(text.strip(), OVERRIDE) for key, text in overrides.items() if text.strip()}
     return ConfValues(source, found, [])
 
 
 def _properties(content: bytes, source: str, problems: list[str]) -> Iterator[tuple[str, _Value]]:
+    if b"\0" in content:
+        problems.append(f"{source}: is no text: a byte in it is 0")
+        return
     try:
         for one in properties.parse(content):
             yield one.key, _Value(one.value.strip(), f"{source}:{one.line}")

@@ -26,6 +26,7 @@ _POLL_S: Final = 0.2
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what is asked instead
 _OUT: Final = frozenset(("paused", "stopping"))
 """Phases in which a broker is to be out of the registry because somebody wanted that."""
+_BACK: Final = "; `sharedroutes agent-ctl resume --broker "
 _TROUBLES: Final = ("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck")
 
 
@@ -101,8 +102,8 @@ def status(agent: _Agent, output: str) -> None:
         click.echo(why)
     for broker in found["brokers"]:
         click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {_facts(broker)}")
-        for trouble in filter(None, map(broker.__getitem__, _TROUBLES)):
-            click.echo(f"  {trouble}")
+        for line in filter(None, (_meaning(broker), *map(broker.__getitem__, _TROUBLES))):
+            click.echo(f"  {line}")
 
 
 @agent_ctl.command()
@@ -230,6 +231,28 @@ def _why_in(broker: dict[str, Any]) -> str:
 
 
 def _facts(broker: dict[str, Any]) -> str:
+    return f"{broker['role']}, {broker['topics']} topics, {_heartbeat(broker)}"
+
+
+def _heartbeat(broker: dict[str, Any]) -> str:
+    """Return how the lease is: a broker that is out has none, however many heartbeats there were."""
     heartbeat_s = broker["last_heartbeat_s"]
-    heartbeat = "no heartbeat yet" if heartbeat_s is None else f"heartbeat {heartbeat_s:.1f} s ago"
-    return f"{broker['role']}, {broker['topics']} topics, {heartbeat}"
+    if heartbeat_s is not None:
+        return f"heartbeat {heartbeat_s:.1f} s ago"
+    if not broker["may_be_served"] and broker["phase"] in _OUT:
+        return "out of the registry: no heartbeats"
+    sent = broker["heartbeats"]
+    return f"no lease now, {sent} heartbeats before" if sent else "no heartbeat yet"
+
+
+def _meaning(broker: dict[str, Any]) -> str:
+    """Return what a phase that an operator has brought about means, and how it ends; '' for the others."""
+    name = broker["name"]
+    if broker["phase"] == "draining":
+        what = "it is being drained: nobody may write to it, and it leaves the registry after the wait"
+        return f"{what}{_BACK}{name}` brings it back"
+    if broker["phase"] == "paused" and broker["may_be_served"]:
+        return "an operator has taken it out, and the store does not say so yet"
+    if broker["phase"] == "paused":
+        return f"an operator has taken it out{_BACK}{name}` brings it back"
+    return ""

@@ -13,15 +13,20 @@ from .places import ABOUT, COMMANDS, problem_of
 __all__ = ["main"]
 
 _USAGE: Final = 2
+_INTERRUPTED: Final = 130
+"""As shells count: 128 and the number of SIGINT."""
 
 
 def main() -> None:
     """Run the command line and exit with its status; with 2 when a command lacks its extras."""
     if find_spec("click") is None:
         sys.exit(_without_click(sys.argv[1:]))
-    from .commands import sharedroutes  # noqa: PLC0415 - cannot be imported without click
+    try:
+        from .commands import sharedroutes  # noqa: PLC0415 - cannot be imported without click
 
-    sharedroutes(prog_name="sharedroutes")
+        sharedroutes(prog_name="sharedroutes")
+    except KeyboardInterrupt:  # while it is imported
+        sys.exit(_INTERRUPTED)
 
 
 def _without_click(words: Sequence[str]) -> int:

@@ -55,7 +55,8 @@ def _set_write_perm(store: RouteStore, output: str, names: tuple[str, ...], *, w
 def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None) -> None:
     """Remove a topic from all brokers' tables and routes.
 
-    A live broker that still has the topic brings it back within a heartbeat: delete it on the broker first.
+    A live broker that still has the topic brings it back within a heartbeat: delete it on the broker instead
+    (mqadmin deleteTopic), and its agent removes it here. This is for what is left of brokers that are gone.
     """
     brokers = store.admin.delete_topic(topic, cluster)
     if output == "json":
@@ -64,6 +65,18 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
         print_table(("broker",), ((name,) for name in brokers))
     if not brokers:
         raise click.ClickException(f"no broker{f' of cluster {cluster!r}' if cluster else ''} has {topic!r}")
+    live = [broker.broker_name for broker in store.brokers() if broker.broker_name in brokers]
+    if live:
+        click.echo(_will_return(topic, live), err=True)
+
+
+def _will_return(topic: str, live: list[str]) -> str:
+    """Say what becomes of a topic that live brokers still have, and what removes it for good."""
+    is_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
+    return (
+        f"warning: {is_live}: the next registration brings {topic!r} back, within a heartbeat, while the broker "
+        "has it.\nDelete it on the broker instead (mqadmin deleteTopic): its agent then removes it here."
+    )
 
 
 @click.group(cls=Group)

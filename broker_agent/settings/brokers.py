@@ -8,6 +8,7 @@ from functools import partial
 from ...registry import RegistryConfig
 from .. import broker_conf
 from ..broker_conf import BrokerConf
+from ..conf_values import OVERRIDE, of_file
 from ..config import AgentConfig, TopicsFrom
 from ..configuring import agent_config
 from .options import OPTIONS
@@ -33,7 +34,17 @@ def settings_of(
         zone=values["zone"].value,
         overrides=values["overrides"].value,
     )
-    return BrokerSettings(values, _config(conf, values, redis_url, registry))
+    return BrokerSettings(values, _config(conf, values, redis_url, registry), partial(_place, values))
+
+
+def _place(values: Mapping[str, Value], key: str) -> str:
+    """Return where a setting of the broker is said, by its key in broker.conf; '' = nowhere."""
+    path, overrides = values["broker_conf"].value, values["overrides"]
+    try:
+        place = of_file(path.read_bytes(), str(path), overrides.value).place_of(key)
+    except OSError:  # it was there a moment ago
+        return ""
+    return overrides.place if place == OVERRIDE else place
 
 
 def _config(

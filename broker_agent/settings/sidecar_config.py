@@ -70,6 +70,8 @@ class BrokerSettings:
 
     values: Mapping[str, Value]
     config: AgentConfig
+    places: Callable[[str], str] = field(default=lambda _: "", repr=False, compare=False)
+    """Where the broker.conf, or what goes before it, says a setting of the broker; '' = nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 import orjson
 
 from .options import OPTIONS, Kind, Option, Section, of
-from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
+from .sidecar_config import DEFAULT, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
 __all__ = ["as_toml", "masked"]
 
@@ -59,23 +59,39 @@ def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> It
     if isinstance(broker, AwaitedBroker):
         yield f"# {' '.join(broker.why.split())}"
         return
-    for name, said in _of_broker_conf(broker).items():
-        yield f"# {name} = {_toml(said)}  # {broker.config.broker_conf_path}"
+    for name, said, place in _of_broker_conf(broker):
+        yield f"# {name} = {_toml(said)}  # {place}"
 
 
-def _of_broker_conf(broker: BrokerSettings) -> Mapping[str, str]:
-    config = broker.config
-    said = {
-        "brokerName": config.broker.broker_name,
-        "brokerId": "elected while it runs" if config.elected else str(config.broker.broker_id),
-        "brokerClusterName": config.broker.cluster,
-        "brokerPermission": str(config.broker_permission),
-    }
+def _of_broker_conf(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    """Yield what the broker.conf and RocketMQ's defaults make: name, value, and where that is said."""
+    config, place = broker.config, broker.places
+    its = config.broker
+    yield "brokerName", its.broker_name, place("brokerName") or "default: the name of this host"
+    yield from _id(broker)
+    yield "brokerClusterName", its.cluster, place("brokerClusterName") or DEFAULT
+    yield "brokerPermission", str(config.broker_permission), place("brokerPermission") or DEFAULT
     if broker.values["broker_address"].is_default:
-        said["broker_address"] = config.broker.address
+        host = place("brokerIP1") or "default: the address of this host"
+        port = place("listenPort") or "default port"
+        yield "broker_address", its.address, f"{host}; {port}"
     if broker.values["topics"].is_default:
-        said["topics"] = str(config.topics_path)
-    return said
+        yield (
+            "topics",
+            str(config.topics_path),
+            place("storePathRootDir") or "default: below this user's home",
+        )
+
+
+def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    """Yield the id; that of a master is 0, whatever stands there (RocketMQ: BrokerStartup)."""
+    its, place = broker.config.broker, broker.places
+    if broker.config.elected:
+        by = place("enableControllerMode") or place("enableDLegerCommitLog")
+        yield "brokerId", "elected while it runs", by
+        return
+    role = place("brokerRole") or DEFAULT
+    yield "brokerId", str(its.broker_id), place("brokerId") if its.broker_id else f"a master: {role}"
 
 
 def _line(option: Option, value: Value, config: SidecarConfig) -> str:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .repair.mend import rebuild
     from .repair.walk import verify
     from .replicas import ReplicaState, Roster, RosterEntry, roster
+    from .rights import may_register
     from .transfer import export, import_broker, import_kv
     from .whole import whole_table
 
@@ -89,6 +90,7 @@ __all__ = [
     "kv_put",
     "last_change_id",
     "lookup",
+    "may_register",
     "member_group",
     "order_configs",
     "owner",
@@ -121,6 +123,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "ReplicaState": "replicas",
         "Roster": "replicas",
         "RosterEntry": "replicas",
+        "may_register": "rights",
         "rebuild": "repair.mend",
         "roster": "replicas",
         "server_time": "examination",
