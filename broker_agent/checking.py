@@ -95,7 +95,8 @@ async def _files(config: SidecarConfig) -> list[Result]:
     if problems:
         return [Result(Check.FILES, Outcome.FAILED, problem) for problem in problems]
     names = ", ".join(f"{_name(one)} ({what})" for one, what in zip(config.agents, said, strict=True))
-    return [Result(Check.FILES, Outcome.OK, names)]
+    count = f"{len(said)} broker{'s' if len(said) > 1 else ''}"
+    return [Result(Check.FILES, Outcome.OK, f"{count}: {names}")]
 
 
 def _topics(path: Path, source: TopicsFrom) -> str:

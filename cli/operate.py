@@ -74,8 +74,8 @@ def _will_return(topic: str, live: list[str]) -> str:
     """Say what becomes of a topic that live brokers still have, and what removes it for good."""
     is_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
     return (
-        f"warning: {is_live}: the next registration brings {topic!r} back, within a heartbeat, while the broker "
-        "has it.\nDelete it on the broker instead (mqadmin deleteTopic): its agent then removes it here."
+        f"warning: {is_live}: while the broker has {topic!r}, its next registration brings it back, within a "
+        "heartbeat.\nDelete it on the broker instead (mqadmin deleteTopic): its agent then removes it here."
     )
 
 

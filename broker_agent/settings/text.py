@@ -73,14 +73,11 @@ def _of_broker_conf(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     yield "brokerPermission", str(config.broker_permission), place("brokerPermission") or DEFAULT
     if broker.values["broker_address"].is_default:
         host = place("brokerIP1") or "default: the address of this host"
-        port = place("listenPort") or "default port"
-        yield "broker_address", its.address, f"{host}; {port}"
+        port = place("listenPort") or "default"
+        yield "broker_address", its.address, f"brokerIP1: {host}; listenPort: {port}"
     if broker.values["topics"].is_default:
-        yield (
-            "topics",
-            str(config.topics_path),
-            place("storePathRootDir") or "default: below this user's home",
-        )
+        root = place("storePathRootDir") or "default: below this user's home"
+        yield "topics", str(config.topics_path), root
 
 
 def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
@@ -91,7 +88,11 @@ def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
         yield "brokerId", "elected while it runs", by
         return
     role = place("brokerRole") or DEFAULT
-    yield "brokerId", str(its.broker_id), place("brokerId") if its.broker_id else f"a master: {role}"
+    yield (
+        "brokerId",
+        str(its.broker_id),
+        place("brokerId") if its.broker_id else f"of a master; brokerRole: {role}",
+    )
 
 
 def _line(option: Option, value: Value, config: SidecarConfig) -> str:

@@ -338,7 +338,10 @@ def test_the_printed_configuration_says_where_values_come_from_and_can_be_read_a
     assert f"recheck_s = 2.0  # {site}/agent.toml: agent.recheck_s\n" in text
     assert f"hang_check_s = 1.5  # {site}/agent.toml: broker[1].hang_check_s\n" in text
     assert "drain_wait_s = 10.0  # default\n" in text
-    assert f'# broker_address = "10.0.0.1:20911"  # {site}/b.conf\n' in text
+    assert f'# brokerName = "broker-b"  # {site}/b.conf:1\n' in text
+    where = f"brokerIP1: {site}/b.conf:2; listenPort: {site}/b.conf:3"
+    assert f'# broker_address = "10.0.0.1:20911"  # {where}\n' in text
+    assert f'# topics = "/store-b/config/topics.json"  # {site}/b.conf:4\n' in text
     again = loaded(site, text.replace(":***@", ":secret@"))
     assert again.agents == config.agents
 
@@ -358,16 +361,14 @@ def test_flags_and_variables_are_unique() -> None:
 
 
 def test_a_check_says_that_all_is_right_or_every_problem_and_ends_with_2(site: Path) -> None:
-    good = CliRunner().invoke(agent_command, ["--broker-conf", str(site / "a.conf"), "--check"])
-    assert (good.exit_code, good.output) == (0, "the configuration is right: 1 broker\n")
-    missing = CliRunner().invoke(agent_command, ["--broker-conf", str(site / "none.conf"), "--check"])
-    assert (missing.exit_code, missing.output) == (
-        2,
-        f"Error: {site}/none.conf: cannot be read: No such file or directory\n",
-    )
+    good = CliRunner().invoke(agent_command, ["--broker-conf", str(site / "a.conf"), "--check=files"])
+    assert (good.exit_code, good.output.splitlines()[0].split()[:4]) == (0, ["files", "ok", "1", "broker:"])
+    missing = CliRunner().invoke(agent_command, ["--broker-conf", str(site / "none.conf"), "--check=files"])
+    assert missing.exit_code == 2
+    assert f"failed    {site}/none.conf: cannot be read: No such file or directory\n" in missing.output
     warned = CliRunner().invoke(
         agent_command,
-        ["--broker-conf", str(site / "a.conf"), "--check"],
+        ["--broker-conf", str(site / "a.conf"), "--check=files"],
         env={"SHAREDROUTES_HEARTBEATS": "1"},
     )
     assert warned.exit_code == 0
@@ -376,6 +377,30 @@ def test_a_check_says_that_all_is_right_or_every_problem_and_ends_with_2(site: P
     assert bad.exit_code == 2
     assert "--heartbeat: expected a number of seconds" in bad.output
     assert "--probe: 'y' is not host:port" in bad.output
+
+
+def test_what_no_file_says_is_credited_to_the_default_or_to_who_said_it(site: Path) -> None:
+    (site / "a.conf").write_text("brokerIP1=10.0.0.1\nbrokerRole=SLAVE\nbrokerId=2\nbrokerPermission=6\n")
+    text = as_toml(loaded(site, '[[broker]]\nbroker_conf = "a.conf"\noverrides = { brokerPermission = 4 }\n'))
+    said = {line.split()[1]: line.rpartition("  # ")[2] for line in text.splitlines() if line[:1] == "#"}
+    assert said == {
+        "brokerName": "default: the name of this host",
+        "brokerId": f"{site}/a.conf:3",
+        "brokerClusterName": "default",
+        "brokerPermission": f"{site}/agent.toml: broker[1].overrides",
+        "broker_address": f"brokerIP1: {site}/a.conf:1; listenPort: default",
+        "topics": "default: below this user's home",
+    }
+
+
+def test_a_master_has_its_id_by_its_role_whatever_stands_there(site: Path) -> None:
+    (site / "a.conf").write_text("brokerIP1=10.0.0.1\nbrokerId=7\n")
+    assert '# brokerId = "0"  # of a master; brokerRole: default\n' in as_toml(loaded(site))
+
+
+def test_a_binary_file_is_no_broker_conf(site: Path) -> None:
+    (site / "a.conf").write_bytes(b"\x7fELF\0\0")
+    assert problems(site) == ("a.conf: is no text: a byte in it is 0",)
 
 
 def test_print_config_prints_and_ends(site: Path) -> None:

@@ -16,7 +16,7 @@ from sharedroutes.cli.agent_ctl import agent_ctl
 
 
 @contextmanager
-def an_agent(*statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
+def an_agent(*statuses: Sequence[dict[str, Any]], **head: Any) -> Iterator[str]:
     """Serve an agent that drains broker-a:0, and then says these one after the other; return its address."""
     left = list(statuses)
 
@@ -25,7 +25,7 @@ def an_agent(*statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
             self._answer({"brokers": ["broker-a:0"]})
 
         def do_GET(self) -> None:
-            self._answer({"brokers": left.pop(0) if len(left) > 1 else left[0]})
+            self._answer({**head, "brokers": left.pop(0) if len(left) > 1 else left[0]})
 
         def _answer(self, value: object) -> None:
             body = json.dumps(value).encode()
@@ -100,3 +100,35 @@ def test_an_empty_name_does_not_mean_every_broker(action: str) -> None:
     refused = CliRunner().invoke(agent_ctl, [action, "--broker", ""])
     assert refused.exit_code == 2
     assert "is empty: leave it out to mean all brokers" in refused.output
+
+
+def status_of(**facts: Any) -> str:
+    """Return what `agent-ctl status` says of a broker."""
+    usual = {"phase_s": 3.0, "role": "master", "topics": 2, "last_heartbeat_s": None, "heartbeats": 0}
+    troubles = dict.fromkeys(("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck"), "")
+    one = {**usual, **troubles, **a_broker("broker-a:0", "serving", may_be_served=True), **facts}
+    head = {"version": "0", "uptime_s": 1.0, "store": {"url": "redis://h:1/0"}, "awaited": []}
+    with an_agent([one], **head) as address:
+        done = CliRunner().invoke(agent_ctl, ["--http", address, "status"])
+    assert done.exit_code == 0, done.output
+    return done.stdout.partition("\n")[2]
+
+
+def test_a_broker_that_was_drained_says_that_it_is_out_and_how_it_comes_back() -> None:
+    said = status_of(phase="paused", may_be_served=False, heartbeats=4)
+    assert "out of the registry: no heartbeats" in said
+    assert (
+        "an operator has taken it out; `sharedroutes agent-ctl resume --broker broker-a:0` brings it" in said
+    )
+    assert "no heartbeat yet" not in said
+
+
+def test_a_broker_that_is_drained_and_still_sends_heartbeats_says_so() -> None:
+    said = status_of(phase="draining", last_heartbeat_s=1.5, heartbeats=4)
+    assert "draining for 3 s, master, 2 topics, heartbeat 1.5 s ago" in said
+    assert "it is being drained: nobody may write to it, and it leaves the registry after the wait" in said
+
+
+def test_a_broker_that_lost_its_lease_does_not_say_that_it_never_had_one() -> None:
+    assert "no lease now, 4 heartbeats before" in status_of(phase="registering", heartbeats=4)
+    assert "no heartbeat yet" in status_of(phase="registering")

@@ -110,11 +110,52 @@ def test_a_command_names_all_that_it_lacks_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "arguments", [[], ["topics"], ["kv"], ["kv", "put"], ["agent"], ["agent-ctl", "status"]]
+)
+def test_h_is_help_everywhere(arguments: list[str]) -> None:
+    long = CliRunner().invoke(sharedroutes, [*arguments, "--help"])
+    short = CliRunner().invoke(sharedroutes, [*arguments, "-h"])
+    assert (short.exit_code, short.output) == (0, long.output)
+    assert "-h, --help" in short.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["topcs"], "topics"),
+        (["agent-ctrl"], "agent-ctl"),
+        (["kv", "putt"], "put"),
+        (["agent-ctl", "stat"], "status"),
+        (["topics", "--namspace", "x"], "--namespace"),
+    ],
+)
+def test_who_mistypes_is_told_what_was_probably_meant(arguments: list[str], meant: str) -> None:
+    done = CliRunner().invoke(sharedroutes, arguments)
+    assert done.exit_code == 2
+    assert f"Did you mean '{meant}'?" in done.stderr
+
+
+def test_a_word_that_is_like_no_command_gets_no_advice() -> None:
+    done = CliRunner().invoke(sharedroutes, ["zzz"])
+    assert (done.exit_code, "Did you mean" in done.stderr) == (2, False)
+
+
 def test_an_agent_needs_nothing_of_the_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     assert CliRunner().invoke(sharedroutes, ["agent", "--help"]).exit_code == 0
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    program = "import runpy, sys; sys.argv = ['x', '--version']; runpy.run_module('sharedroutes.cli')"
-    assert run_python(program).stdout == f"sharedroutes, version {__version__}\n"
+    for module in ("sharedroutes", "sharedroutes.cli"):
+        command = [sys.executable, "-m", module, "--version"]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout == f"sharedroutes, version {__version__}\n"
+
+
+def test_the_package_as_a_module_names_the_extra_too() -> None:
+    program = "import runpy, sys; sys.modules['click'] = None; runpy.run_module('sharedroutes', run_name='__main__')"
+    done = run_python(program)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "sharedroutes[cli]" in done.stderr

@@ -65,6 +65,15 @@ def test_a_topic_is_deleted_from_one_cluster_and_then_everywhere(store: RouteSto
     assert "no broker has 'audit'" in done.stderr
 
 
+def test_who_deletes_a_topic_of_a_live_broker_is_told_that_it_comes_back(store: RouteStore, run: Run) -> None:
+    store.unregister(store.register(Broker("broker-c", "h:3"), [TopicConfig("left")]))
+    done = run("delete-topic", "orders")
+    assert done.exit_code == 0
+    assert "broker-a, broker-b are live: while the broker has 'orders'" in done.stderr
+    assert "Delete it on the broker instead (mqadmin deleteTopic)" in done.stderr
+    assert run("delete-topic", "left").stderr == ""
+
+
 @pytest.mark.usefixtures("store")
 def test_keys_and_values(run: Run) -> None:
     assert run("kv", "put", "ns", "k", "v").stdout == "set\n"
@@ -89,17 +98,20 @@ def test_what_happened_is_listed_in_order(run: Run) -> None:
     run("wipe", "broker-a")
     run("kv", "put", "ns", "k", "v")
     run("delete-topic", "audit")
-    lines = [line.split("\t")[1:] for line in run("changes").stdout.splitlines()]
-    assert lines[:2] == [["topics", "broker-a:0", "2 added"], ["up", "broker-a:0", "h:1"]]
+    lines = [line.split()[2:] for line in run("changes").stdout.splitlines()[1:]]
+    assert lines[:2] == [
+        ["topics", "broker-a:0", "added", "2:", "audit", "orders"],
+        ["up", "broker-a:0", "h:1"],
+    ]
     assert lines[-3:] == [
-        ["wiped", "broker-a:0", ""],
+        ["wiped", "broker-a:0"],
         ["kv", "ns/k", "put"],
-        ["deleted", "audit", "broker-a broker-b"],
+        ["deleted", "audit", "from", "broker-a", "broker-b"],
     ]
     records = [json.loads(line) for line in run("changes", "--output", "json").stdout.splitlines()]
     assert [record["kind"] for record in records[-3:]] == ["wiped", "kv", "deleted"]
     after = run("changes", "--after", records[-2]["changeId"]).stdout.splitlines()
-    assert [line.split("\t")[1] for line in after] == ["deleted"]
+    assert [line.split()[2] for line in after[1:]] == ["deleted"]
 
 
 @pytest.mark.usefixtures("store")
@@ -107,4 +119,4 @@ def test_a_place_that_is_gone_is_said(run: Run) -> None:
     done = run("changes", "--after", "1-1")
     assert done.exit_code == 1
     assert "missing" in done.stderr
-    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stdout.splitlines()) == 1 + 4

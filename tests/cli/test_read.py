@@ -62,9 +62,9 @@ def test_brokers_are_listed_with_their_live_replicas(redis_url: str) -> None:
         {"cluster": "DefaultCluster", "brokerName": "broker-b", "brokerAddrs": {"0": "10.0.0.2:10911"}},
     ]
     assert rows(run(redis_url, "brokers")) == [
-        ["DefaultCluster", "broker-a", "0", "10.0.0.1:10911"],
-        ["DefaultCluster", "broker-a", "1", "10.0.0.9:10911"],
-        ["DefaultCluster", "broker-b", "0", "10.0.0.2:10911"],
+        ["DefaultCluster", "broker-a", "0", "10.0.0.1:10911", "yes"],
+        ["DefaultCluster", "broker-a", "1", "10.0.0.9:10911", "yes"],
+        ["DefaultCluster", "broker-b", "0", "10.0.0.2:10911", "yes"],
     ]
 
 

@@ -83,14 +83,14 @@ def container(name: str) -> dict[str, Any]:
 
 
 def checked(words: Sequence[str], folder: Path, files: Mapping[str, str], **environment: str) -> str:
-    """Run the command with --check in a place where these files are; return what it said."""
+    """Run the command with --check=files in a place where these files are; return what it said."""
     for path, content in files.items():
         place = folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content.replace("/etc/", f"{folder}/etc/"))
     assert Path(words[0]).name == "sharedroutes"
     arguments = [word.replace("/etc/", f"{folder}/etc/") for word in words[1:]]
-    done = run(sys.executable, "-m", "sharedroutes.cli", *arguments, "--check", **environment)
+    done = run(sys.executable, "-m", "sharedroutes.cli", *arguments, "--check=files", **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

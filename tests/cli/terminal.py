@@ -1,0 +1,69 @@
+"""Runs the command line as people do: at a terminal of some width, and as a process that gets signals."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from typing import Final, NamedTuple
+
+__all__ = ["COMMAND", "Shown", "at_terminal", "started"]
+
+COMMAND: Final = (sys.executable, "-m", "sharedroutes")
+_ROWS: Final = 50
+_STYLE: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class Shown(NamedTuple):
+    """What a terminal was sent, without its styles, and how the command ended."""
+
+    text: str
+    exit_code: int
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands in each line, if the terminal were wide enough."""
+        return self.text.splitlines()
+
+
+def environment(**more: str) -> dict[str, str]:
+    usual = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**usual, "TERM": "xterm", "TZ": "Europe/Berlin", **more}
+
+
+def at_terminal(columns: int, *arguments: str) -> Shown:
+    """Run the command at a terminal with so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment()
+    ) as process:
+        os.close(theirs)
+        parts = []
+        while part := _read(ours):
+            parts.append(part)
+        os.close(ours)
+    return Shown(_STYLE.sub("", b"".join(parts).decode().replace("\r\n", "\n")), process.returncode)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # nobody has the other end any more
+        return b""
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    """Start the command with pipes."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )

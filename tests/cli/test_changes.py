@@ -1,0 +1,132 @@
+"""`changes`: what people read, and what programs read; following through the absence of the store."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.cli.times import iso
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+from tests.cli.terminal import at_terminal, started
+from tests.ports import free_port
+from tests.support import wait_until
+
+WAITING = "the store cannot be reached"
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[RouteStore]:
+    with RouteStore.from_url(redis_url) as store:
+        yield store
+
+
+def test_a_change_has_its_id_a_local_time_with_offset_and_the_names_of_topics(
+    store: RouteStore, redis_url: str
+) -> None:
+    store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders"), TopicConfig("audit")])
+    changes = store.changes_since("0-0").changes
+    done = started("changes", "--redis", redis_url)
+    text, said = done.communicate()
+    head, *lines = text.splitlines()
+    assert (done.returncode, said) == (0, "")
+    assert head.split() == ["id", "time", "change", "of", "what"]
+    for change, line in zip(changes, lines, strict=True):
+        change_id, when, kind, name, *_ = line.split()
+        assert (change_id, kind, name) == (change.change_id, change.kind, "broker-a:0")
+        moment = datetime.fromisoformat(when)
+        assert moment.timestamp() == int(change_id.partition("-")[0]) / 1_000
+        assert moment.utcoffset() in (timedelta(hours=1), timedelta(hours=2))  # Europe/Berlin
+    assert lines[0].endswith("added 2: audit orders")
+    assert lines[1].endswith("  10.0.0.1:10911")
+
+
+def test_programs_get_the_milliseconds(store: RouteStore, redis_url: str) -> None:
+    store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
+    done = CliRunner().invoke(sharedroutes, ["changes", "--output", "json", "--redis", redis_url])
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["changeId"] for record in records] == [
+        change.change_id for change in store.changes_since("0-0").changes
+    ]
+
+
+def test_a_terminal_is_shown_some_of_many_topics_and_a_pipe_all(store: RouteStore, redis_url: str) -> None:
+    names = [f"topic-{number:03}" for number in range(50)]
+    store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig(name) for name in names])
+    shown = at_terminal(100, "changes", "--redis", redis_url).text.split()
+    assert [name for name in names if name in shown] == names[:20]
+    assert "30 more" in " ".join(shown)
+    piped = CliRunner().invoke(sharedroutes, ["changes", "--redis", redis_url]).stdout.split()
+    assert set(names) <= set(piped)
+
+
+def test_a_moment_that_no_calendar_has_is_unknown() -> None:
+    assert iso(10**19) == iso(None) == "unknown"
+
+
+class Follower:
+    """`changes --follow` as a process, with what it has said so far."""
+
+    def __init__(self, url: str) -> None:
+        self.process: subprocess.Popen[str] = started("changes", "--follow", "--redis", url)
+        self.out: list[str] = []
+        self.err: list[str] = []
+        pairs = ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        self._threads = [threading.Thread(target=self._read, args=pair) for pair in pairs]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _read(lines: Iterator[str], into: list[str]) -> None:
+        into.extend(lines)
+
+    def until(self, lines: list[str], text: str) -> None:
+        wait_until(lambda: text in "".join(lines), timeout_s=60.0, description=f"{text!r} is said")
+
+    def end(self, how: signal.Signals) -> int:
+        self.process.send_signal(how)
+        code = self.process.wait(30.0)
+        for thread in self._threads:
+            thread.join()
+        return code
+
+
+def test_a_follower_waits_for_a_store_that_is_away_and_says_so_once(own_server: EmbeddedServer) -> None:
+    own_server.stop()
+    follower = Follower(own_server.url)
+    follower.until(follower.err, WAITING)
+    own_server.start()
+    follower.until(follower.err, "the store answers")
+    with RouteStore.from_url(own_server.url) as store:
+        store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
+    follower.until(follower.out, "broker-a:0")
+    assert follower.end(signal.SIGINT) == 130
+    assert "".join(follower.err).count(WAITING) == 1
+    assert not {"Aborted", "Traceback"} & set("".join(follower.err).replace("!", " ").split())
+
+
+def test_a_follower_says_once_that_the_store_went_away_later(own_server: EmbeddedServer) -> None:
+    with RouteStore.from_url(own_server.url) as store:
+        store.kv.put("ns", "k", "1")
+    follower = Follower(own_server.url)
+    follower.until(follower.out, "ns/k")
+    own_server.stop()
+    follower.until(follower.err, WAITING)
+    own_server.start()
+    follower.until(follower.err, "the store answers")
+    assert follower.end(signal.SIGTERM) == 143
+    assert "".join(follower.err).count(WAITING) == 1
+
+
+def test_an_interrupt_ends_a_follower_that_waits_for_the_store() -> None:
+    follower = Follower(f"redis://127.0.0.1:{free_port()}/0")
+    follower.until(follower.err, WAITING)
+    assert follower.end(signal.SIGINT) == 130
+    assert len(follower.err) == 1
