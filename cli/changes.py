@@ -11,6 +11,7 @@ import orjson
 
 from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
 from ..registry.codec import encode_change
+from ..registry.plans import ORIGIN
 from .on_store import Role, with_store
 from .printing import shown, terminal_columns, wrapped
 from .times import iso, ms_of
@@ -19,6 +20,7 @@ __all__ = ["changes"]
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 0.5
+_IDLE_S: Final = 0.2
 _MOST_NAMES: Final = 20
 """Topics that a terminal is shown of one change; elsewhere all are."""
 
@@ -27,7 +29,7 @@ _KIND: Final = max(map(len, ChangeKind))
 
 @click.command()
 @click.option(
-    "--after", "position", default="0-0", show_default=True, help="The id of the last change known."
+    "--after", "position", default=ORIGIN, show_default=True, help="The id of the last change known."
 )
 @click.option(
     "--follow", "-f", is_flag=True, help="Go on, through all trouble of the store, until interrupted."
@@ -79,12 +81,41 @@ def _awaited(store: RouteStore, position: str) -> ChangePage:
 
 
 def _follow(store: RouteStore, position: str, output: str) -> None:
-    with store.follow(position, table=False) as items:
+    """Print what happens after a position; the registry's log says when the store goes away."""
+    is_away = False
+    with store.follow(position, table=False, idle_s=_IDLE_S) as items:
         for item in items:
             if isinstance(item, Change):
                 _print_change(item, output)
+                position = item.change_id
             elif isinstance(item, Reset):
-                click.echo(f"changes before {item.position} may be missing", err=True)
+                _print_until(store, position, item.position, output)
+                position = item.position
+            was_away, is_away = is_away, items.health().last_error is not None
+            if was_away and not is_away:
+                click.echo("the store answers again", err=True)
+
+
+def _print_until(store: RouteStore, position: str, until: str, output: str) -> None:
+    """Print the changes that a follower has passed over: those in an empty stream, or after a loss."""
+    page = _awaited(store, position)
+    if page.lost:
+        click.echo(f"changes after {position} are missing", err=True)
+        page = _awaited(store, ORIGIN)
+    while True:
+        for error in page.corrupt:
+            click.echo(f"cannot be read: {error}", err=True)
+        for change in page.changes:
+            if _order(change.change_id) > _order(until):
+                return
+            _print_change(change, output)
+        if page.complete or page.lost:
+            return
+        page = _awaited(store, page.position)
+
+
+def _order(change_id: str) -> tuple[int, ...]:
+    return tuple(map(int, change_id.split("-")))
 
 
 def _print_change(change: Change, output: str) -> None:
@@ -133,4 +164,4 @@ def _topics(change: Change) -> Iterator[str]:
         if names:
             left = len(names) - len(names[:most])
             more = f" and {left} more (--output json names all)" if left else ""
-            yield f"{what} {len(names)}: {' '.join(names[:most])}{more}"
+            yield f"{what} {len(names)}: {' '.join(sorted(names)[:most])}{more}"

@@ -60,7 +60,7 @@ def _warnings() -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(message)s"))
     before = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.WARNING)
     try:
         yield
     finally:

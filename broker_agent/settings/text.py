@@ -87,12 +87,8 @@ def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
         by = place("enableControllerMode") or place("enableDLegerCommitLog")
         yield "brokerId", "elected while it runs", by
         return
-    role = place("brokerRole") or DEFAULT
-    yield (
-        "brokerId",
-        str(its.broker_id),
-        place("brokerId") if its.broker_id else f"of a master; brokerRole: {role}",
-    )
+    of_master = f"of a master; brokerRole: {place('brokerRole') or DEFAULT}"
+    yield "brokerId", str(its.broker_id), place("brokerId") if its.broker_id else of_master
 
 
 def _line(option: Option, value: Value, config: SidecarConfig) -> str:

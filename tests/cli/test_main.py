@@ -155,7 +155,7 @@ def test_the_package_can_be_run_as_a_module() -> None:
 
 
 def test_the_package_as_a_module_names_the_extra_too() -> None:
-    program = "import runpy, sys; sys.modules['click'] = None; runpy.run_module('sharedroutes', run_name='__main__')"
-    done = run_python(program)
+    blocked = "import runpy, sys; sys.modules['click'] = None"
+    done = run_python(f"{blocked}; runpy.run_module('sharedroutes', run_name='__main__')")
     assert (done.returncode, done.stdout) == (2, "")
     assert "sharedroutes[cli]" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 import redis
@@ -11,7 +12,9 @@ from click.testing import CliRunner, Result
 from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, EmbeddedServer, Role, RouteStore, TopicConfig, acl_rules
 
-COMMANDS = {
+SECRET: Final = "secret"  # noqa: S105
+PASSWORD_RULE: Final = f">{SECRET}"
+COMMANDS: Final = {
     Role.READER: (
         ("topics",),
         ("brokers",),
@@ -41,14 +44,13 @@ def users() -> Iterator[EmbeddedServer]:
         store.kv.put("ns", "k", "v")
         with redis.Redis.from_url(server.url) as admin:
             for role in Role:
-                admin.execute_command(
-                    *acl_rules("sharedroutes", role, user=role, password=">secret").split(" ")
-                )
+                rules = acl_rules("sharedroutes", role, user=role, password=PASSWORD_RULE)
+                admin.execute_command(*rules.split(" "))
         yield server
 
 
-def run_as(role: str, server: EmbeddedServer, *arguments: str, password: str = "secret") -> Result:
-    url = f"redis://{role}:{password}@127.0.0.1:{server.port}/0"
+def run_as(role: str, server: EmbeddedServer, *arguments: str, secret: str = SECRET) -> Result:
+    url = f"redis://{role}:{secret}@127.0.0.1:{server.port}/0"
     with RouteStore.from_url(server.url) as store:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders"), TopicConfig("audit")])
         store.unregister(store.register(Broker("broker-b", "10.0.0.2:10911"), []))
@@ -97,6 +99,6 @@ def test_another_namespace_is_named_in_the_advice(users: EmbeddedServer) -> None
 
 
 def test_a_wrong_password_is_said_with_where_to_say_the_right_one(users: EmbeddedServer) -> None:
-    done = run_as("reader", users, "topics", password="wrong")
+    done = run_as("reader", users, "topics", secret="wrong")  # noqa: S106
     assert done.exit_code == 1
     assert "redis://USER:PASSWORD@HOST:PORT/DB" in done.stderr
