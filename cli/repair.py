@@ -87,7 +87,7 @@ def rebuild(store: RouteStore, output: str) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
-@with_store(Role.ADMIN)
+@with_store(Role.FRONT)
 def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Remove brokers that will not come back, with their topics.
 

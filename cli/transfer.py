@@ -24,7 +24,7 @@ _STANDARD: Final = "-"
 
 @click.command()
 @click.argument("file", default=_STANDARD, metavar="[FILE]")
-@with_store(Role.ADMIN)
+@with_store(Role.READER)
 def export(store: RouteStore, output: str, file: str) -> None:  # noqa: ARG001 - all commands have it
     """Write the whole registry to FILE, or to standard output: a line of JSON a broker, topic and key.
 
@@ -59,7 +59,7 @@ def _write(path: Path, lines: Iterator[bytes]) -> None:
     "--replace-live", is_flag=True, help="Also the tables of live brokers; their owners are fenced."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be written.")
-@with_store(Role.ADMIN)
+@with_store(Role.FRONT)
 def import_(store: RouteStore, output: str, file: str, *, replace_live: bool, dry_run: bool) -> None:
     """Make the tables of the brokers in FILE, or on standard input, what they are there.
 

@@ -23,6 +23,7 @@ COMMANDS: Final = {
         ("changes",),
         ("kv", "list"),
         ("kv", "get", "ns", "k"),
+        ("export",),
     ),
     Role.FRONT: (
         ("wipe", "broker-a"),
@@ -30,8 +31,9 @@ COMMANDS: Final = {
         ("kv", "put", "ns", "k", "v"),
         ("kv", "delete", "ns", "other"),
         ("delete-topic", "audit"),
+        ("forget", "broker-b"),
     ),
-    Role.ADMIN: (("verify",), ("rebuild",), ("export",), ("forget", "broker-b")),
+    Role.ADMIN: (("verify",), ("rebuild",)),
 }
 """What each role is needed for."""
 
