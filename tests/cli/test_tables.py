@@ -68,7 +68,8 @@ def test_what_fits_stays_a_table(redis_url: str) -> None:
 def test_no_line_of_a_health_report_is_broken_within_a_word(redis_url: str) -> None:
     wide = at_terminal(1_000, "health", "--redis", redis_url)
     narrow = at_terminal(60, "health", "--redis", redis_url)
-    assert set(wide.text.split()) - set(narrow.text.split()) <= set(wide.text.split("feed")[1].split())
+    words = {word for word in wide.text.split() if word.isalpha()}  # figures change meanwhile
+    assert words <= set(narrow.text.split())
 
 
 def test_a_pipe_gets_a_line_a_row_however_long(url: str) -> None:
