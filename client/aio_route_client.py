@@ -13,7 +13,7 @@ from typing import Self
 
 from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
 from ..registry.aiotasks import end, is_cancelled
-from ..registry.checks import several
+from ..registry.checks import check_name, check_names, several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue
@@ -106,12 +106,14 @@ class AsyncRouteClient(RouteClientBase):
         """Return the queue of a topic whose turn it is, not of a broker that fails, nor of one to `avoid`.
 
         With a `key`, the queue of this message group: the same for all clients while its broker is well.
-        Raises NoRoute, and StoreUnavailable or StoreRefused for a topic that is not known yet.
+        Raises NoRoute, StoreUnavailable or StoreRefused for a topic that is not known yet, and InvalidInput
+        for what cannot be a name.
         """
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        return self._core.pick(topic, view or await self._view(topic), avoid, monotonic(), key)
+        avoided = self._core.avoided(avoid)
+        return self._core.pick(topic, view or await self._view(topic), avoided, monotonic(), key)
 
     def attempts(
         self,
@@ -146,6 +148,7 @@ class AsyncRouteClient(RouteClientBase):
         if route is None and not (self._is_copy or self._closed):
             route = self._core.route(topic)
         if route is None:
+            check_name("topic", topic)
             await self._learn((topic,))
             route = self._core.route(topic)
             if route is None:
@@ -160,13 +163,13 @@ class AsyncRouteClient(RouteClientBase):
         topics = several(topics)
         ready = self._routes
         if not all(topic in ready for topic in topics):
-            await self._learn(topics)
+            await self._learn(check_names("topics", topics))
         found = {topic: ready.get(topic) or self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
 
     async def prefetch(self, topics: Iterable[str]) -> None:
         """Read topics at once that will be needed, so that their first use need not wait. Raises as get."""
-        await self._learn(several(topics))
+        await self._learn(check_names("topics", topics))
 
     async def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return all readable queues of a topic. Raises as select_queue."""
@@ -178,7 +181,7 @@ class AsyncRouteClient(RouteClientBase):
         Without topics: the changes of all that are known. A route that changed several times since it was
         looked at is yielded once, as it is then. Raises as get.
         """
-        names = None if topics is None else several(topics)
+        names = None if topics is None else check_names("topics", topics)
         return AsyncChanges(self._core, names, lambda: self._learn(names or ()))
 
     async def on_change(
@@ -188,7 +191,7 @@ class AsyncRouteClient(RouteClientBase):
 
         It is called in a task of its own, and awaited if it can be; what it raises is logged.
         """
-        names = None if topics is None else several(topics)
+        names = None if topics is None else check_names("topics", topics)
         await self._learn(names or ())
         return listen_async(self._core, names, listener)
 
@@ -219,6 +222,7 @@ class AsyncRouteClient(RouteClientBase):
     async def _view(self, topic: str, until: float = inf) -> PublishView:
         view = None if self._is_copy or self._closed else self._core.view(topic)
         if view is None:
+            check_name("topic", topic)
             await self._learn_by(until, (topic,))
             view = self._core.view(topic)
             if view is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from time import monotonic
 
-from ..registry.checks import several
+from ..registry.checks import check_broker_name, check_name, check_names
 from .attempts import AttemptLog, RetryPolicy
 from .config import ClientConfig
 from .core import ClientCore
@@ -40,6 +40,8 @@ class RouteClientBase:
 
         `reachable`, `generation`: see FaultMemory.record. Raises InvalidInput for a latency that is none.
         """
+        if broker_name not in self._core.known_brokers:
+            check_broker_name(broker_name, "broker_name")
         self._core.record(
             broker_name,
             latency_s,
@@ -55,7 +57,7 @@ class RouteClientBase:
 
     def forget(self, topics: Iterable[str]) -> None:
         """Keep these topics fresh no more; the next use of one reads it anew."""
-        self._core.forget(several(topics))
+        self._core.forget(check_names("topics", topics))
 
     def find_address(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
@@ -64,7 +66,10 @@ class RouteClientBase:
 
         Source: MQClientInstance.findBrokerAddressInSubscribe, see selection.find_address.
         """
-        return self._core.find_address(broker_name, broker_id, only_this=only_this)
+        found = self._core.find_address(broker_name, broker_id, only_this=only_this)
+        if found is None:
+            check_broker_name(broker_name, "broker_name")
+        return found
 
     def health(self) -> Health:
         """Return how far the client's view can be trusted."""
@@ -75,6 +80,8 @@ class RouteClientBase:
         self._core.accept(monotonic())
 
     def _log(self, topic: str, retries: int | None, policy: RetryPolicy | None) -> AttemptLog:
+        if topic not in self._views:
+            check_name("topic", topic)
         return AttemptLog(
             topic,
             (policy or self.config.policy).with_retries(retries),

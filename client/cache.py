@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, TypeAlias
 
-from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute
+from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute, in_order
 from ..registry.plans import Lookup, route_of
 from .config import ClientConfig
 from .guard import MassLossGuard
@@ -388,7 +388,7 @@ def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tup
     """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
     named = {row.broker_name for row in new}
     lacking = tuple(row for row in old if row.broker_name not in named)
-    return new + lacking, not lacking
+    return in_order(new + lacking), not lacking
 
 
 def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, bool]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from ..registry.checks import (
     check_int,
     check_method,
     check_name,
+    check_names,
     check_seconds,
     check_share,
+    check_text,
     check_type,
-    several,
 )
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
@@ -24,6 +26,8 @@ from .observing import Observer
 from .selection import RoundRobin, Strategy
 
 __all__ = ["ClientConfig"]
+
+_MAX_PATH_BYTES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ class ClientConfig:
     sweep: bool = False
     """Whether to take part in making the end of leases known, as the agents do; needs their permissions."""
 
-    snapshot_path: Path | None = None
+    snapshot_path: str | Path | None = None
     """A file that keeps the last known routes for the next start; None = no file."""
 
     snapshot_max_age_s: float = 86_400.0
@@ -106,12 +110,13 @@ class ClientConfig:
         check_share("guard_share", self.guard_share)
         if self.tail_s > self.refresh_s:
             raise InvalidInput(f"tail_s: {self.tail_s} is longer than refresh_s: {self.refresh_s}")
-        for topic in several(self.topics, "topics"):
-            check_name("topics", topic)
-        if self.default_topic:
+        object.__setattr__(self, "topics", check_names("topics", self.topics))
+        if self.default_topic != "":
             check_name("default_topic", self.default_topic)
         check_int("default_topic_queues", self.default_topic_queues, 1, MAX_QUEUES)
-        if self.snapshot_path is not None:
+        if isinstance(self.snapshot_path, str):
+            check_text("snapshot_path", self.snapshot_path, _MAX_PATH_BYTES)
+        elif self.snapshot_path is not None:
             check_type("snapshot_path", self.snapshot_path, Path)
         check_type("faults", self.faults, FaultConfig)
         check_type("policy", self.policy, RetryPolicy)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
+from ..registry.checks import check_broker_name, several
 from ..registry.errors import CorruptData
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue
@@ -88,6 +89,9 @@ class ClientCore:
         self.routes = self._served.routes
         """Ready views and routes by topic; a change of the route removes them. Read without the lock."""
 
+        self.known_brokers: Container[str] = self._cache.groups
+        """The names of brokers in use, to be looked up without the lock."""
+
         self._trust = Trust(self._telling.add)
         self._reported: set[str] = set()
 
@@ -99,16 +103,25 @@ class ClientCore:
             return self._served.view(topic)
 
     def pick(
-        self, topic: str, view: PublishView, avoid: Avoid, now: float, key: str | bytes | None = None
+        self, topic: str, view: PublishView, avoid: frozenset[str], now: float, key: str | bytes | None = None
     ) -> MessageQueue:
         """Return the queue whose turn it is, or the one of a message group; raises NoRoute without any."""
         if not view.size:
             raise NoRoute(topic, "no live master accepts messages for")
-        avoided = _NOBODY if avoid is None else frozenset((avoid,) if isinstance(avoid, str) else avoid)
         verdict = self.faults.verdict(now)
         if key is None:
-            return view.pick(verdict, avoided, self._rng)
-        return view.pick_for(key, verdict, avoided)
+            return view.pick(verdict, avoid, self._rng)
+        return view.pick_for(key, verdict, avoid)
+
+    def avoided(self, avoid: Avoid) -> frozenset[str]:
+        """Return the brokers to avoid as a set; raise InvalidInput for what is not known and cannot be one."""
+        if avoid is None:
+            return _NOBODY
+        names = (avoid,) if isinstance(avoid, str) else several(avoid, "avoid")
+        for name in names:
+            if name not in self.known_brokers:
+                check_broker_name(name, "avoid")
+        return frozenset(names)
 
     def route(self, topic: str) -> Route | None:
         """Return the route of a topic by what is known."""

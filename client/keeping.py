@@ -22,7 +22,7 @@ class SnapshotKeeper:
     """Reads and writes the file that a configuration names, if it names one; tells when it cannot."""
 
     def __init__(self, config: ClientConfig, namespace: str, tell: Tell) -> None:
-        self._path = config.snapshot_path
+        self._path = None if config.snapshot_path is None else Path(config.snapshot_path)
         self._max_age_s = config.snapshot_max_age_s
         self._namespace = namespace
         self._tell = tell

@@ -11,7 +11,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from ..registry.checks import several
+from ..registry.checks import check_name, check_names, several
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE, NAP_S
 from ..registry.model import MessageQueue
@@ -109,12 +109,14 @@ class RouteClient(RouteClientBase):
         """Return the queue of a topic whose turn it is, not of a broker that fails, nor of one to `avoid`.
 
         With a `key`, the queue of this message group: the same for all clients while its broker is well.
-        Raises NoRoute, and StoreUnavailable or StoreRefused for a topic that is not known yet.
+        Raises NoRoute, StoreUnavailable or StoreRefused for a topic that is not known yet, and InvalidInput
+        for what cannot be a name.
         """
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        return self._core.pick(topic, view or self._view(topic), avoid, monotonic(), key)
+        avoided = self._core.avoided(avoid)
+        return self._core.pick(topic, view or self._view(topic), avoided, monotonic(), key)
 
     def attempts(
         self,
@@ -149,6 +151,7 @@ class RouteClient(RouteClientBase):
         if route is None and not (self._is_copy or self._stopping.is_set()):
             route = self._core.route(topic)
         if route is None:
+            check_name("topic", topic)
             self._learn((topic,))
             route = self._core.route(topic)
             if route is None:
@@ -163,13 +166,13 @@ class RouteClient(RouteClientBase):
         topics = several(topics)
         ready = self._routes
         if not all(topic in ready for topic in topics):
-            self._learn(topics)
+            self._learn(check_names("topics", topics))
         found = {topic: ready.get(topic) or self._core.route(topic) for topic in topics}
         return {topic: route for topic, route in found.items() if route is not None}
 
     def prefetch(self, topics: Iterable[str]) -> None:
         """Read topics at once that will be needed, so that their first use need not wait. Raises as get."""
-        self._learn(several(topics))
+        self._learn(check_names("topics", topics))
 
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return all readable queues of a topic. Raises as select_queue."""
@@ -181,7 +184,7 @@ class RouteClient(RouteClientBase):
         Without topics: the changes of all that are known. A route that changed several times since it was
         looked at is yielded once, as it is then. Raises as get.
         """
-        names = None if topics is None else several(topics)
+        names = None if topics is None else check_names("topics", topics)
         self._learn(names or ())
         return Changes(self._core, names)
 
@@ -190,7 +193,7 @@ class RouteClient(RouteClientBase):
 
         It is called on a thread of its own, and may take its time; what it raises is logged.
         """
-        names = None if topics is None else several(topics)
+        names = None if topics is None else check_names("topics", topics)
         self._learn(names or ())
         return listen(self._core, names, listener)
 
@@ -230,6 +233,7 @@ class RouteClient(RouteClientBase):
     def _view(self, topic: str, until: float = inf) -> PublishView:
         view = None if self._is_copy or self._stopping.is_set() else self._core.view(topic)
         if view is None:
+            check_name("topic", topic)
             self._learn((topic,), until)
             view = self._core.view(topic)
             if view is None:

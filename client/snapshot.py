@@ -14,7 +14,7 @@ import orjson
 
 from ..registry import codec
 from ..registry.errors import RegistryError
-from ..registry.model import BrokerData, QueueData
+from ..registry.model import BrokerData, QueueData, in_order
 
 __all__ = ["Snapshot", "SnapshotError", "decode", "encode", "write"]
 
@@ -73,7 +73,7 @@ def decode(namespace: str, content: bytes) -> Snapshot:
 
 
 def _rows(topics: Any) -> dict[str, tuple[QueueData, ...]]:
-    return {topic: tuple(_queue_data(*row) for row in found) for topic, found in topics.items()}
+    return {topic: in_order(_queue_data(*row) for row in found) for topic, found in topics.items()}
 
 
 def _row(row: QueueData) -> list[Any]:

@@ -13,10 +13,12 @@ __all__ = [
     "check_broker_name",
     "check_int",
     "check_name",
+    "check_names",
     "check_seconds",
     "check_text",
     "check_utf8",
     "several",
+    "split_address",
 ]
 
 MAX_NAME_BYTES: Final = 255
@@ -49,7 +51,11 @@ def check_text(what: str, value: object, max_bytes: int, *, empty: bool = False)
 
 
 def check_name(what: str, value: object) -> None:
-    """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster."""
+    """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster.
+
+    This is the one rule for all who write names or look them up. RocketMQ's own (TopicValidator) is for who
+    creates a topic, and narrower: brokers register topics that it refuses, such as their own names.
+    """
     if not isinstance(value, str):
         raise InvalidInput(f"{what}: expected a string, got {value!r}")
     if not _NAME.fullmatch(value):
@@ -59,11 +65,19 @@ def check_name(what: str, value: object) -> None:
         raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {MAX_NAME_BYTES}")
 
 
-def check_broker_name(value: object) -> None:
+def check_broker_name(value: object, what: str = "brokerName") -> None:
     """Raise InvalidInput unless `value` can name a broker: as check_name, and no colon."""
-    check_name("brokerName", value)
+    check_name(what, value)
     if ":" in str(value):  # it stands between colons in keys
-        raise InvalidInput(f"brokerName: {value!r} must not hold a colon")
+        raise InvalidInput(f"{what}: {value!r} must not hold a colon")
+
+
+def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return names of topics; raise InvalidInput unless they are several, and each is a name."""
+    names = several(values, what)
+    for name in names:
+        check_name(what, name)
+    return names
 
 
 def check_int(what: str, value: object, low: int, high: int) -> None:
@@ -83,10 +97,18 @@ def check_address(what: str, value: object) -> None:
     check_text(what, match[0], MAX_NAME_BYTES)
 
 
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address that check_address lets pass; IPv6 without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def several(names: Iterable[str], what: str = "topics") -> tuple[str, ...]:
     """Return names; raise InvalidInput for a single one: it would be taken letter by letter."""
-    if isinstance(names, str):
+    if isinstance(names, str | bytes):
         raise InvalidInput(f"{what}: expected several names, got the one name {names!r}")
+    if not isinstance(names, Iterable):
+        raise InvalidInput(f"{what}: expected several names, got {names!r}")
     return tuple(names)
 
 

@@ -29,6 +29,7 @@ from .model import (
     QueueData,
     QueueMapping,
     TopicConfig,
+    in_order,
 )
 
 __all__ = [
@@ -191,7 +192,7 @@ def _decode_row(row: bytes) -> QueueData:
 # Most topics of a cluster have the same shape on each of its brokers, so whole indexes repeat too.
 @lru_cache(maxsize=65_536)
 def _decode_rows(value: bytes) -> tuple[QueueData, ...]:
-    return tuple(map(_decode_row, value.split(b"\n")))
+    return in_order(map(_decode_row, value.split(b"\n")))
 
 
 def decode_index(key: str, value: bytes) -> tuple[tuple[QueueData, ...], CorruptData | None]:
@@ -209,7 +210,7 @@ def _decode_index_leniently(key: str, value: bytes) -> tuple[tuple[QueueData, ..
             good.append(_decode_row(row))
         except ValueError:
             bad.append(row)
-    return tuple(good), CorruptData(key, f"{len(bad)} rows are no route, the first is {bad[0][:80]!r}")
+    return in_order(good), CorruptData(key, f"{len(bad)} rows are no route, the first is {bad[0][:80]!r}")
 
 
 def encode_lease(epoch: int, address: str) -> str:

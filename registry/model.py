@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
-from .checks import check_address, check_broker_name, check_int, check_name, check_utf8
+from .checks import check_address, check_broker_name, check_int, check_name, check_utf8, split_address
 from .errors import CorruptData, InvalidInput
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "TopicConfig",
     "TopicKind",
     "TopicRoute",
+    "in_order",
     "topic_table",
 ]
 
@@ -242,6 +244,14 @@ class QueueData:
     def readable(self) -> bool:
         """Whether consumers may pull (RocketMQ: PermName.isReadable)."""
         return bool(self.perm & _READ)
+
+
+def in_order(rows: Iterable[QueueData]) -> tuple[QueueData, ...]:
+    """Return the rows of a topic in their one order, by broker name: where a row stood says nothing.
+
+    RocketMQ's client sorts, too, before it compares routes (TopicRouteData.topicRouteDataChanged).
+    """
+    return tuple(sorted(rows, key=attrgetter("broker_name")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,3 +473,13 @@ class MessageQueue(NamedTuple):
     broker_name: str
     queue_id: int
     address: str
+
+    @property
+    def host(self) -> str:
+        """The host of `address`; an IPv6 one without its brackets, as sockets want it."""
+        return split_address(self.address)[0]
+
+    @property
+    def port(self) -> int:
+        """The port of `address`."""
+        return split_address(self.address)[1]

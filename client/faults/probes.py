@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from ...registry.checks import check_address
+from ...registry.checks import check_address, split_address
 
 __all__ = ["Probe", "async_tcp_probe", "tcp_probe"]
 
@@ -47,5 +47,4 @@ async def async_tcp_probe(address: str, timeout_s: float) -> bool:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     check_address("address", address)
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+    return split_address(address)

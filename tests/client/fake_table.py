@@ -18,6 +18,7 @@ from sharedroutes.registry import (
     QueueData,
     TopicRoute,
 )
+from sharedroutes.registry.model import in_order
 
 __all__ = ["FakeTable"]
 
@@ -112,7 +113,7 @@ class FakeTable:
 
     def answer(self, request: Request) -> Lookup:
         """Return what a lookup finds now."""
-        rows = {topic: tuple(self.rows[topic].values()) for topic in request.topics if topic in self.rows}
+        rows = {topic: in_order(self.rows[topic].values()) for topic in request.topics if topic in self.rows}
         named = {row.broker_name for found in rows.values() for row in found}
         read_anew = {
             name: Group(CLUSTER, name, tuple(sorted(self.members.get(name, ()))), name in self.wiped)

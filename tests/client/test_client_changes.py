@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
+from sharedroutes.client.observing.events import LookupDone, RoutesChanged
 from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
@@ -15,6 +16,7 @@ from tests.client.clients import (
     until_in_place,
     until_position,
 )
+from tests.client.heard import Heard
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
 from tests.registry.followers import tell
 from tests.support import await_until
@@ -318,6 +320,26 @@ async def test_the_refresh_finds_what_was_changed_by_hand(
         await until_queues(client, "t0", 4)
         double_silently(admin, agent, "t0")
         await until_queues(client, "t0", 8)
+
+
+async def test_the_same_rows_in_another_order_are_no_change(
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+) -> None:
+    heard = Heard()
+    for name in ("broker-a", "broker-b", "broker-c"):
+        agent.register(broker(name), topics(1))
+    async with make_client(redis_url, observers=(heard,)) as client:
+        await until_in_place(client)
+        before = await client.route("t0")
+        heard.take()
+        key = agent.keys.topic("t0")
+        rows = bytes(admin.get(key)).split(b"\n")  # type: ignore[arg-type]  # redis-py: maybe awaitable
+        admin.set(key, b"\n".join(reversed(rows)))
+        tell_silently(admin, agent.keys, "t0")
+        await await_until(lambda: heard.all(LookupDone), description="the topic was read again")
+        after = await client.route("t0")
+    assert heard.all(RoutesChanged) == []
+    assert (after, after.generation) == (before, before.generation)
 
 
 # --- a user without the right to listen --------------------------------------------------------------------

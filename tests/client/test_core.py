@@ -53,7 +53,7 @@ def page(*changes: Change, lost: bool = False, complete: bool = True) -> ChangeP
 def pick(core: ClientCore, table: FakeTable, now: float) -> set[str]:
     """Return the brokers that get their turn."""
     found = view(core, table, now=now)
-    return {core.pick("t", found, None, now).broker_name for _ in range(2 * found.size)}
+    return {core.pick("t", found, frozenset(), now).broker_name for _ in range(2 * found.size)}
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -65,14 +65,14 @@ def test_producers_begin_at_different_queues(table: FakeTable) -> None:
     firsts = set()
     for seed in range(50):
         core = ClientCore(CONFIG, random.Random(seed))
-        firsts.add(core.pick("t", view(core, table), None, 0.0))
+        firsts.add(core.pick("t", view(core, table), frozenset(), 0.0))
     assert len(firsts) == 8
 
 
 def test_the_turns_go_on_when_the_route_changes(core: ClientCore, table: FakeTable) -> None:
     table.register("a", "t")
     first = view(core, table)
-    core.pick("t", first, None, 0.0)
+    core.pick("t", first, frozenset(), 0.0)
     core.offer_page(page(*table.register("b", "t")), 0.0)
     look(core, table)
     second = view(core, table)
@@ -108,7 +108,7 @@ def test_one_broker_or_several_are_avoided(
     for name in ("a", "b"):
         table.register(name, "t")
     found = view(core, table)
-    assert {core.pick("t", found, avoid, 0.0).broker_name for _ in range(8)} == {"b"}
+    assert {core.pick("t", found, core.avoided(avoid), 0.0).broker_name for _ in range(8)} == {"b"}
 
 
 def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCore, table: FakeTable) -> None:
@@ -117,7 +117,7 @@ def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCo
     table.expire("a", 0)
     found = view(core, table)
     with pytest.raises(NoRoute, match="no live master accepts messages for topic 't'") as raised:
-        core.pick("t", found, None, 0.0)
+        core.pick("t", found, frozenset(), 0.0)
     assert raised.value.topic == "t"
     assert isinstance(raised.value, LookupError)
     route = core.route("t")

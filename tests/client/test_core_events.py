@@ -153,10 +153,10 @@ def test_an_isolation_that_ends_by_itself_is_told_when_somebody_looks(
     heard.take()
     view = known.view("u")
     assert view is not None
-    known.pick("u", view, None, 9.9)
+    known.pick("u", view, frozenset(), 9.9)
     assert heard.take() == []
-    known.pick("u", view, None, 10.0)
-    known.pick("u", view, None, 10.0)
+    known.pick("u", view, frozenset(), 10.0)
+    known.pick("u", view, frozenset(), 10.0)
     assert heard.take() == [BrokerReturned("b")]
 
 

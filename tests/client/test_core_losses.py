@@ -62,6 +62,22 @@ def test_the_end_of_a_hold_that_ran_out_of_time_is_told(
     assert [{*event.topics} for event in heard.all(RoutesChanged)] == [{"t", "u"}]
 
 
+def test_a_row_that_is_held_back_changes_nothing_when_it_goes_and_when_it_comes_back(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    hear(known, lost=True)
+    known.begin("0-0", 0.0)
+    heard.take()
+    row = table.rows["u"].pop("b")
+    look(known, table, TAIL_S)
+    assert known.health(TAIL_S).held_topics == ("u",)
+    table.rows["u"]["b"] = row
+    known._cache._refresh_at = 2 * TAIL_S
+    look(known, table, 2 * TAIL_S)
+    assert known.health(2 * TAIL_S).held_topics == ()
+    assert heard.all(RoutesChanged) == []
+
+
 def test_an_operators_word_is_told_when_it_takes_effect(
     known: ClientCore, table: FakeTable, heard: Heard
 ) -> None:

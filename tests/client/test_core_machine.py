@@ -104,7 +104,9 @@ class ClientUnderFaults(RuleBasedStateMachine):
             view = self.core.view(topic)
             if view is None or not names or verdict.shares:  # who comes back slowly is chosen by chance
                 continue
-            chosen = {self.core.pick(topic, view, None, self.now).broker_name for _ in range(view.size)}
+            chosen = {
+                self.core.pick(topic, view, frozenset(), self.now).broker_name for _ in range(view.size)
+            }
             share = CONFIG.faults.max_isolated_share
             assert share is not None
             most = max(1, int(share * len(names))) if len(names) > 1 else 0
@@ -136,7 +138,7 @@ class ClientUnderFaults(RuleBasedStateMachine):
         if view is None:
             return None
         try:
-            return self.core.pick(topic, view, avoid, self.now).broker_name
+            return self.core.pick(topic, view, self.core.avoided(avoid), self.now).broker_name
         except NoRoute:
             return None
 
