@@ -1,6 +1,19 @@
 """Route lookups, local cache, queue selection, fault tolerance."""
 
-from .aio_route_client import AsyncRouteClient
+from typing import TYPE_CHECKING
+
+from ..registry.config import RegistryConfig
+from ..registry.errors import (
+    CorruptData,
+    InvalidInput,
+    NewerSchema,
+    RegistryError,
+    StoreRefused,
+    StoreTimeout,
+    StoreUnavailable,
+)
+from ..registry.lazily import lazily
+from ..registry.model import MessageQueue
 from .attempts import (
     NETWORK_ERRORS,
     NOT_STORED_CODES,
@@ -9,7 +22,9 @@ from .attempts import (
     RETRYABLE_CODES_4,
     ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
+    AsyncAttempt,
     AsyncSending,
+    Attempt,
     ResponseCode,
     RetryPolicy,
     Sending,
@@ -18,12 +33,16 @@ from .config import ClientConfig
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .hints import HintConfig
+from .losses import HeldLoss
 from .observing import Observer
 from .presets import PRESETS, Preset
 from .route import Route, RouteChange
-from .route_client import RouteClient
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 from .trust import Health
+
+if TYPE_CHECKING:
+    from .aio_route_client import AsyncRouteClient
+    from .route_client import RouteClient
 
 __all__ = [
     "LADDER",
@@ -36,21 +55,30 @@ __all__ = [
     "RETRYABLE_CODES_4",
     "ROCKETMQ_4_POLICY",
     "ROCKETMQ_POLICY",
+    "AsyncAttempt",
     "AsyncRouteClient",
     "AsyncSending",
+    "Attempt",
     "AttemptsFailed",
     "BrokerRefused",
     "ClientConfig",
+    "CorruptData",
     "Failure",
     "FaultConfig",
     "FaultState",
     "Health",
+    "HeldLoss",
     "HintConfig",
+    "InvalidInput",
     "Ladder",
+    "MessageQueue",
+    "NewerSchema",
     "NoRoute",
     "NotStored",
     "Observer",
     "Preset",
+    "RegistryConfig",
+    "RegistryError",
     "ResponseCode",
     "RetryPolicy",
     "RoundRobin",
@@ -58,7 +86,15 @@ __all__ = [
     "RouteChange",
     "RouteClient",
     "Sending",
+    "StoreRefused",
+    "StoreTimeout",
+    "StoreUnavailable",
     "Strategy",
     "Weighted",
     "ZoneAware",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of this package
+    # Each with its store: who uses threads need not import the one for asyncio.
+    _LATER = {"AsyncRouteClient": "aio_route_client", "RouteClient": "route_client"}
+    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

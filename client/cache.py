@@ -12,7 +12,7 @@ from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, Que
 from ..registry.plans import Lookup, route_of
 from .config import ClientConfig
 from .guard import MassLossGuard
-from .losses import Belief, Losses
+from .losses import Belief, HeldLoss, Losses
 
 __all__ = ["Request", "RouteCache"]
 
@@ -77,7 +77,30 @@ class RouteCache:
     @property
     def held(self) -> set[str]:
         """Brokers and topics that are served although the last answer lacked them, or a part of them."""
-        return self.losses.brokers.held | self.losses.topics.held
+        return {*self.losses.brokers.held, *self.losses.topics.held}
+
+    def held_losses(self, now: float) -> tuple[HeldLoss, ...]:
+        """Return what is held back, brokers first: since when, for how long at most, and why."""
+        guard, losses, config = self.losses.guard, self.losses, self._config
+        why = "last broker" if guard.until is None else guard.reason
+
+        def left_s(next_look: float, interval_s: float) -> float:
+            """Return the seconds until a look at which losses are believed."""
+            if guard.until is not None and next_look < guard.until:
+                next_look = guard.until + interval_s
+            return max(0.0, next_look - now)
+
+        broker_left_s = left_s(self._leases_at, config.tail_s)
+        topic_left_s = left_s(self._refresh_at, config.refresh_s / _REFRESHES_WHILE_HELD)
+        brokers = [
+            HeldLoss("broker", name, now - since, broker_left_s, why)
+            for name, since in sorted(losses.brokers.held.items())
+        ]
+        topics = [
+            HeldLoss("topic", name, now - since, 0.0 if name in self._dirty else topic_left_s, why)
+            for name, since in sorted(losses.topics.held.items())
+        ]
+        return (*brokers, *topics)
 
     def route(self, topic: str) -> TopicRoute | None:
         """Return the route by the last known state; None when no live broker holds the topic."""
@@ -141,7 +164,7 @@ class RouteCache:
         lost = vanished - self._unsure
         belief = self.losses.belief(request.number, len(self.alive), len(lost), now)
         kept = self._worth_a_second_look(lost, vanished, request.number) if belief == "doubt" else set()
-        changed_brokers = self._take_brokers(request, answer, brokers, belief, kept)
+        changed_brokers = self._take_brokers(request, answer, brokers, belief, kept, now)
         changed = self._topics_of(changed_brokers)
         changed |= {
             topic
@@ -257,7 +280,13 @@ class RouteCache:
         ]
 
     def _take_brokers(
-        self, request: Request, answer: Lookup, brokers: Iterable[str], belief: Belief, kept: Collection[str]
+        self,
+        request: Request,
+        answer: Lookup,
+        brokers: Iterable[str],
+        belief: Belief,
+        kept: Collection[str],
+        now: float,
     ) -> set[str]:
         """Store the groups and the live replicas; return the brokers whose replicas changed."""
         changed = set()
@@ -278,7 +307,7 @@ class RouteCache:
             if complete:
                 losses.settle(name)
             elif worth_holding and (belief == "hold" or name in kept):
-                losses.hold(name, request.number)
+                losses.hold(name, request.number, now)
                 new = merged
             else:
                 losses.believe(name)
@@ -316,10 +345,10 @@ class RouteCache:
         if complete:
             losses.settle(topic)
         elif belief == "hold":
-            losses.hold(topic, request.number)
+            losses.hold(topic, request.number, now)
             new = merged
         elif belief == "doubt" and self._loses_its_route(old, new) and losses.doubts(topic, request.number):
-            losses.hold(topic, request.number)
+            losses.hold(topic, request.number, now)
             self._dirty[topic] = self._number
             return False
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -128,3 +128,11 @@ class ClientConfig:
         check_method("strategy", self.strategy, "arrange")
         if self.probe is not None:
             check_method("probe", self.probe, "__call__")
+
+    @classmethod
+    def of(cls, config: ClientConfig | None, namespace: str | None) -> ClientConfig:
+        """Return given settings, or the usual ones, with another namespace unless that is None."""
+        config = config or cls()
+        if namespace is None:
+            return config
+        return replace(config, registry=RegistryConfig.of(config.registry, namespace))

@@ -114,7 +114,7 @@ class ClientCore:
         return view.pick_for(key, verdict, avoid)
 
     def avoided(self, avoid: Avoid) -> frozenset[str]:
-        """Return the brokers to avoid as a set; raise InvalidInput for what is not known and cannot be one."""
+        """Return the brokers to avoid as a set; raise InvalidInput for what cannot be a broker."""
         if avoid is None:
             return _NOBODY
         names = (avoid,) if isinstance(avoid, str) else several(avoid, "avoid")
@@ -160,14 +160,13 @@ class ClientCore:
     def health(self, now: float) -> Health:
         """Return how far the view can be trusted."""
         with self._lock:
-            trust, losses = self._trust, self._cache.losses
+            trust = self._trust
             return Health(
                 trust.source,
                 None if trust.answered_at is None else now - trust.answered_at,
                 trust.error,
                 self.position,
-                tuple(sorted(losses.brokers.held)),
-                tuple(sorted(losses.topics.held)),
+                self._cache.held_losses(now),
                 len(self._cache.rows),
             )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["MassLossGuard"]
+from typing import Literal, TypeAlias
+
+__all__ = ["MassLossGuard", "Reason"]
+
+
+Reason: TypeAlias = Literal["mass loss", "changes lost"]
 
 
 class MassLossGuard:
@@ -14,7 +19,7 @@ class MassLossGuard:
     anew.
     """
 
-    __slots__ = ("_hold_s", "_share", "until")
+    __slots__ = ("_hold_s", "_share", "reason", "until")
 
     def __init__(self, share: float, hold_s: float) -> None:
         self._share = share
@@ -22,10 +27,13 @@ class MassLossGuard:
         self.until: float | None = None
         """When losses are believed again; None while the guard is not armed."""
 
+        self.reason: Reason = "mass loss"
+        """Why it was armed last."""
+
     def arm(self, now: float) -> None:
         """Begin to hold losses back, if not yet doing so."""
         if self.until is None or now >= self.until:
-            self.until = now + self._hold_s
+            self.until, self.reason = now + self._hold_s, "changes lost"
 
     def disarm(self) -> None:
         """Believe answers again: everything that was held back has come back."""
@@ -36,7 +44,7 @@ class MassLossGuard:
         if self.until is None:
             if lost <= self._share * known:
                 return False
-            self.until = now + self._hold_s
+            self.until, self.reason = now + self._hold_s, "mass loss"
         elif lost and now >= self.until:  # believed from here on; the next loss is judged anew
             self.until = None
             return False

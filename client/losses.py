@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from .guard import MassLossGuard
+from .guard import MassLossGuard, Reason
 
-__all__ = ["Belief", "HeldBack", "Kept", "Losses"]
+__all__ = ["Belief", "HeldBack", "HeldLoss", "Kept", "Losses"]
 
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
 """hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLoss:
+    """A broker or a topic that is served although the store's last answer lacked it, or a part of it."""
+
+    kind: Literal["broker", "topic"]
+    name: str
+    held_s: float
+    """Seconds since the first answer that lacked it."""
+
+    left_s: float
+    """For so many seconds it is served at most, from now on, while the store answers, and loses no more."""
+
+    why: Reason | Literal["last broker"]
+    """mass loss: too many brokers are gone at once; changes lost: the store forgot changes, and maybe more;
+    last broker: a topic has no other, and a second answer has to agree."""
 
 
 class Kept:
     """The brokers, or the topics, that are served although the last answer lacked them, or a part of them."""
 
     def __init__(self) -> None:
-        self.held: set[str] = set()
+        self.held: dict[str, float] = {}
+        """By name: since when, in seconds of the monotonic clock."""
+
         self.any_believed = False
         """Whether something that was held is lost; until somebody resets it."""
 
@@ -36,14 +56,14 @@ class Kept:
         """Whether a loss that the answer to this request tells of needs the word of a later one."""
         return name not in self._announced and self._doubted.get(name, number) >= number
 
-    def hold(self, name: str, number: int) -> None:
+    def hold(self, name: str, number: int, now: float) -> None:
         """Keep what the answer to this request lacked; the next look is a second one."""
-        self.held.add(name)
+        self.held.setdefault(name, now)
         self._doubted.setdefault(name, number)
 
     def settle(self, name: str) -> None:
         """Forget what was said of a loss: nothing is lacking, or nobody uses it."""
-        self.held.discard(name)
+        self.held.pop(name, None)
         self._announced.discard(name)
         self._doubted.pop(name, None)
 

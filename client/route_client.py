@@ -53,15 +53,23 @@ class RouteClient(RouteClientBase):
         survives_forks(self)
 
     @classmethod
-    def from_url(cls, url: str, config: ClientConfig | None = None) -> Self:
-        """Return a client for a store URL (RouteStore.from_url); connects when started."""
-        config = config or ClientConfig()
+    def from_url(cls, url: str, config: ClientConfig | None = None, *, namespace: str | None = None) -> Self:
+        """Return a client for a store URL (RouteStore.from_url); connects when started.
+
+        `namespace`: which registry of the store; None = as the settings say. Raises InvalidInput.
+        """
+        config = ClientConfig.of(config, namespace)
         return cls(RouteStore.from_url(url, config.registry), config, owns_store=True)
 
     @classmethod
-    def from_client(cls, client: RedisClient, config: ClientConfig | None = None) -> Self:
-        """Return a client over a redis.Redis or RedisCluster that stays the caller's."""
-        config = config or ClientConfig()
+    def from_client(
+        cls, client: RedisClient, config: ClientConfig | None = None, *, namespace: str | None = None
+    ) -> Self:
+        """Return a client over a redis.Redis or RedisCluster that stays the caller's.
+
+        `namespace`: as from_url. Raises InvalidInput.
+        """
+        config = ClientConfig.of(config, namespace)
         return cls(RouteStore.from_client(client, config.registry), config)
 
     def __enter__(self) -> Self:

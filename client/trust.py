@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .losses import HeldBack, Losses
+from .losses import HeldBack, HeldLoss, Losses
 from .observing import Tell
 from .observing.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
 
@@ -26,14 +26,21 @@ class Health:
     position: str | None
     """The id of the last change that was taken in."""
 
-    held_brokers: tuple[str, ...]
-    """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
-
-    held_topics: tuple[str, ...]
-    """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
+    held_losses: tuple[HeldLoss, ...]
+    """What is served although the store's last answer lacked it, brokers first, each by name."""
 
     topics: int
     """Topics in the cache."""
+
+    @property
+    def held_brokers(self) -> tuple[str, ...]:
+        """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
+        return tuple(loss.name for loss in self.held_losses if loss.kind == "broker")
+
+    @property
+    def held_topics(self) -> tuple[str, ...]:
+        """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
+        return tuple(loss.name for loss in self.held_losses if loss.kind == "topic")
 
     @property
     def held(self) -> tuple[str, ...]:

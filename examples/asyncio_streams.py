@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sharedroutes.client import AsyncRouteClient, RetryPolicy
-from sharedroutes.client.errors import BrokerRefused
-from sharedroutes.registry import MessageQueue
+from sharedroutes.client import AsyncRouteClient, BrokerRefused, MessageQueue, RetryPolicy
 
 POLICY = RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)
 
@@ -15,14 +13,13 @@ async def send(routes: AsyncRouteClient, topic: str, message: str) -> str:
     """Return what a broker answered; raises AttemptsFailed, and NoRoute if nobody holds the topic."""
     async for attempt in routes.attempts(topic, policy=POLICY):
         async with attempt as queue:  # ends the block when its time is up
-            answer = await exchange(queue, message)
-    return answer
+            return await exchange(queue, message)
+    raise AssertionError("not reached: the loop ends with an answer or an error")
 
 
 async def exchange(queue: MessageQueue, message: str) -> str:
     """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy knows."""
-    host, _, port = queue.address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    reader, writer = await asyncio.open_connection(queue.host, queue.port)
     try:
         writer.write(f"{queue.topic} {queue.queue_id} {message}\n".encode())
         await writer.drain()

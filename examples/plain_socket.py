@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from sharedroutes.client import RetryPolicy, RouteClient
-from sharedroutes.client.errors import BrokerRefused
-from sharedroutes.registry import MessageQueue
+from sharedroutes.client import BrokerRefused, MessageQueue, RetryPolicy, RouteClient
 
 POLICY = RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)
 
@@ -15,14 +13,13 @@ def send(routes: RouteClient, topic: str, message: str) -> str:
     """Return what a broker answered; raises AttemptsFailed, and NoRoute if nobody holds the topic."""
     for attempt in routes.attempts(topic, policy=POLICY):
         with attempt as queue:
-            answer = exchange(queue, message, attempt.timeout_s)
-    return answer
+            return exchange(queue, message, attempt.timeout_s)
+    raise AssertionError("not reached: the loop ends with an answer or an error")
 
 
 def exchange(queue: MessageQueue, message: str, timeout_s: float | None) -> str:
     """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy knows."""
-    host, _, port = queue.address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as link, link.makefile() as lines:
+    with socket.create_connection((queue.host, queue.port), timeout_s) as link, link.makefile() as lines:
         link.sendall(f"{queue.topic} {queue.queue_id} {message}\n".encode())
         code, _, remark = lines.readline().strip().partition(" ")
     if not code:

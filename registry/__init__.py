@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from .aiostore import AsyncRouteStore
 from .config import RegistryConfig
 from .differences import Difference, DifferenceKind, Mended, Progress
 from .errors import (
@@ -43,16 +42,17 @@ from .model import (
     topic_table,
 )
 from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
-from .sweeping import AsyncSweeper, Sweeper
 
 if TYPE_CHECKING:
     from .acl import Role, acl_rules
+    from .aiostore import AsyncRouteStore
     from .embedded import EmbeddedServer, embedded_redis
     from .following.aiofollower import AsyncFollower
     from .following.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
     from .following.follower import Follower
     from .health.report import Finding, HealthReport, Severity
     from .store import RouteStore
+    from .sweeping import AsyncSweeper, Sweeper
     from .transfer import Counts, ImportSummary, Refusal
 
 __all__ = [
@@ -123,6 +123,8 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     _LATER = {
         "AsyncFollower": "following.aiofollower",
+        "AsyncRouteStore": "aiostore",
+        "AsyncSweeper": "sweeping",
         "Counts": "transfer",
         "EmbeddedServer": "embedded",
         "Finding": "health.report",
@@ -138,6 +140,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "Role": "acl",
         "RouteStore": "store",
         "Severity": "health.report",
+        "Sweeper": "sweeping",
         "acl_rules": "acl",
         "embedded_redis": "embedded",
     }

@@ -79,12 +79,15 @@ class AsyncRouteStore:
         self.admin = AsyncAdmin(self.config, self.run)
 
     @classmethod
-    def from_url(cls, url: str, config: RegistryConfig | None = None) -> Self:
+    def from_url(
+        cls, url: str, config: RegistryConfig | None = None, *, namespace: str | None = None
+    ) -> Self:
         """Return a store with connections of its own for a URL: one server, Sentinels or a Cluster.
 
-        The forms are in connect.FORMS and docs/operating.md. Nothing is connected yet. Raises InvalidInput.
+        The forms are in connect.FORMS and docs/operating.md. Nothing is connected yet. `namespace`: which
+        registry of the store; None = as the settings say. Raises InvalidInput.
         """
-        config = config or RegistryConfig()
+        config = RegistryConfig.of(config, namespace)
         return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
 
     @classmethod
@@ -93,6 +96,7 @@ class AsyncRouteStore:
         client: AsyncRedisClient,
         config: RegistryConfig | None = None,
         *,
+        namespace: str | None = None,
         replica: AsyncRedisClient | None = None,
     ) -> Self:
         """Return a store over clients that stay the caller's; their own timeouts and retries apply.
@@ -100,7 +104,7 @@ class AsyncRouteStore:
         `replica` is who may be asked what may be stale. Raises InvalidInput for a client that does not fit.
         """
         check_client(client)
-        config = config or RegistryConfig()
+        config = RegistryConfig.of(config, namespace)
         keys = Keys(config.namespace)
         if replica is not None:
             check_client(replica)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .checks import check_int, check_seconds
@@ -61,6 +61,12 @@ class RegistryConfig:
         check_int("max_connections", self.max_connections, _MIN_CONNECTIONS, 10_000)
         check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)
         check_int("chunk_topics", self.chunk_topics, 1, _MAX_CHUNK_TOPICS)  # Lua cannot unpack many more
+
+    @classmethod
+    def of(cls, config: RegistryConfig | None, namespace: str | None) -> RegistryConfig:
+        """Return given settings, or the usual ones, with another namespace unless that is None."""
+        config = config or cls()
+        return config if namespace is None else replace(config, namespace=namespace)
 
     @property
     def lease_ttl_ms(self) -> int:

@@ -25,7 +25,7 @@ from sharedroutes.client.observing.events import (
 
 __all__ = ["ALL_EVENTS", "Fault", "StandIn"]
 
-UNKNOWING: Final = Health("none", None, None, None, (), (), 0)
+UNKNOWING: Final = Health("none", None, None, None, (), 0)
 """The health of a client that has not met the store."""
 
 ALL_EVENTS: Final[tuple[Event, ...]] = (

@@ -10,12 +10,16 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from sharedroutes.client import RouteClient
 from sharedroutes.registry import RouteStore
 from tests.client.clients import QUICK
 from tests.registry.builders import broker, topics
 
 SOURCES: Final = Path(__file__).parents[2] / "src"
+
+ASYNC_STORE: Final = "sharedroutes.registry.aiostore"
 
 PROGRAM: Final = """
 import atexit, json, os, signal, sys, threading
@@ -37,7 +41,7 @@ WATCHED = ("socket.", "subprocess.", "_thread.start_new_thread", "os.fork")
 sys.addaudithook(lambda event, _: seen.append(event) if event.startswith(WATCHED) else None)
 
 files = set(os.listdir("/dev/fd"))
-import sharedroutes.client
+from sharedroutes.client import *
 json.dump({
     "seen": seen,
     "threads": [thread.name for thread in threading.enumerate()],
@@ -58,6 +62,37 @@ def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     assert found == {"seen": [], "threads": ["MainThread"], "files": []}
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the names of those of our modules that a process has imported after this code."""
+    done = subprocess.run(
+        (sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"),
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return {name for name in done.stdout.split() if name.partition(".")[0] in ("sharedroutes", "redis")}
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted", "unwanted"),
+    [
+        ("import sharedroutes.client", "", "redis"),
+        ("from sharedroutes.client import NoRoute, StoreTimeout, ZoneAware", "", "redis"),
+        ("from sharedroutes.client import RouteClient", "sharedroutes.registry.store", ASYNC_STORE),
+        ("from sharedroutes.client import AsyncRouteClient", ASYNC_STORE, "sharedroutes.registry.store"),
+    ],
+)
+def test_what_is_not_used_is_not_imported(code: str, wanted: str, unwanted: str) -> None:
+    found = modules_after(code)
+    assert not wanted or wanted in found
+    assert unwanted not in found
+    if unwanted == ASYNC_STORE:
+        assert "sharedroutes.registry.connection.aiolinks" not in found
+        assert "sharedroutes.client.aio_route_client" not in found
 
 
 def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(

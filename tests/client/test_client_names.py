@@ -1,4 +1,4 @@
-"""Names that cannot be any are refused before anything else is done: by clients that were not even started."""
+"""What cannot be a name is refused before anything else is done: by clients that were not even started."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_what_cannot_be_a_name_is_refused_and_its_argument_is_named(
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 300])
 async def test_a_single_broker_to_avoid_is_checked_too(name: str) -> None:
-    with pytest.raises(InvalidInput, match="^avoid: "):
+    with pytest.raises(InvalidInput, match=r"^avoid: "):
         await used(RouteClient.from_url, QUICK, lambda client, bad: client.select_queue("orders", bad), name)
 
 
@@ -67,14 +67,14 @@ async def test_a_single_broker_to_avoid_is_checked_too(name: str) -> None:
 @pytest.mark.parametrize("method", LISTS)
 @pytest.mark.parametrize("names", ["orders", b"orders", 5])
 async def test_a_list_of_topics_has_to_be_one(method: str, make: Callable[..., Any], names: object) -> None:
-    with pytest.raises(InvalidInput, match="^topics: expected several names"):
+    with pytest.raises(InvalidInput, match=r"^topics: expected several names"):
         await used(make, QUICK, lambda client, bad: getattr(client, method)(bad), names)
 
 
 async def test_all_that_the_registry_can_hold_can_be_looked_up(
     make_client: ClientMaker, redis_url: str, agent: RouteStore
 ) -> None:
-    # Brokers register their own name and that of their cluster as topics; RocketMQ would let nobody create them.
+    # Brokers register their own name as a topic, too; RocketMQ would let nobody create it.
     names = ("broker-1.example.net", "%RETRY%group", "a/b:c", "Bestellungen_\u00fc", LONGEST)
     agent.register(Broker("broker-a", "127.0.0.1:10911"), [TopicConfig(name) for name in names])
     async with make_client(redis_url) as client:

@@ -209,7 +209,7 @@ async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
 ) -> None:
     path = tmp_path / "routes.json"
     own_agent.register(broker(), topics(1))
-    async with make_client(own_server.url, snapshot_path=path) as client:
+    async with make_client(own_server.url, snapshot_path=str(path)) as client:
         await until_held_by(client, "t0", "broker-a")
         await await_until(lambda: path.exists() and b"t0" in path.read_bytes(), description="it is saved")
     own_server.kill()

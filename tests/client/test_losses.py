@@ -27,20 +27,20 @@ def losses() -> Losses:
 
 def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(kept: Kept) -> None:
     assert kept.doubts("a", 7)
-    kept.hold("a", 7)
+    kept.hold("a", 7, 0.0)
     assert kept.doubts("a", 7)
     assert not kept.doubts("a", 8)
     assert kept.doubts("b", 8)
 
 
 def test_an_answer_to_an_earlier_request_is_no_second_word(kept: Kept) -> None:
-    kept.hold("a", 7)
+    kept.hold("a", 7, 0.0)
     assert kept.doubts("a", 6)
 
 
 def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: Kept) -> None:
-    kept.hold("a", 7)
-    kept.hold("a", 8)
+    kept.hold("a", 7, 0.0)
+    kept.hold("a", 8, 0.0)
     assert not kept.doubts("a", 8)
 
 
@@ -53,7 +53,7 @@ def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: Kept) -> None:
 
 
 def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: Kept) -> None:
-    kept.hold("a", 7)
+    kept.hold("a", 7, 0.0)
     kept.announced(["b"])
     for name in ("a", "b", "never mentioned"):
         kept.settle(name)
@@ -62,11 +62,11 @@ def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: Kept) -> 
 
 def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: Kept) -> None:
     kept.announced(["a"])
-    kept.hold("a", 7)
-    kept.hold("b", 7)
+    kept.hold("a", 7, 0.0)
+    kept.hold("b", 7, 0.0)
     kept.settle("a")
     kept.settle("never mentioned")
-    assert kept.held == {"b"}
+    assert {*kept.held} == {"b"}
     assert kept.doubts("a", 8)
 
 
@@ -92,8 +92,8 @@ def test_an_end_is_called_by_what_brought_it(
     accepted: bool,  # noqa: FBT001 - a parameter
     how: str,
 ) -> None:
-    losses.brokers.hold("a", 1)
-    losses.topics.hold("t", 1)
+    losses.brokers.hold("a", 1, 0.0)
+    losses.topics.hold("t", 1, 0.0)
     for kept, name in ((losses.brokers, "a"), (losses.topics, "t")):
         (kept.believe if name in believed else kept.settle)(name)
     before = HeldBack(frozenset({"a", "t"}), until, is_accepted=accepted)
@@ -102,7 +102,7 @@ def test_an_end_is_called_by_what_brought_it(
 
 
 def test_the_loss_of_what_was_not_held_says_nothing_of_what_was(losses: Losses) -> None:
-    losses.brokers.hold("a", 1)
+    losses.brokers.hold("a", 1, 0.0)
     losses.brokers.believe("another")
     losses.brokers.settle("a")
     assert losses.how_it_ended(HeldBack(frozenset({"a"}), None, is_accepted=False)) == "returned"
@@ -151,7 +151,7 @@ def test_an_operators_word_holds_until_everything_was_read_since(losses: Losses)
 
 def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losses: Losses) -> None:
     losses.guard.arm(0.0)
-    losses.topics.hold("t", 1)
+    losses.topics.hold("t", 1, 0.0)
     losses.all_read(1)
     assert losses.guard.until is not None
     losses.topics.settle("t")
@@ -161,10 +161,10 @@ def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losse
 
 def test_what_is_held_back_is_told_of_both_kinds_with_what_decides_its_end(losses: Losses) -> None:
     assert losses.held_back() == HeldBack(frozenset(), None, is_accepted=False)
-    losses.brokers.hold("a", 1)
+    losses.brokers.hold("a", 1, 0.0)
     losses.guard.arm(2.0)
     assert losses.any_held
-    losses.topics.hold("t", 1)
+    losses.topics.hold("t", 1, 0.0)
     assert losses.held_back() == HeldBack(frozenset({"a", "t"}), 2.0 + HOLD_S, is_accepted=False)
     losses.accept(1)
     assert losses.held_back() == HeldBack(frozenset({"a", "t"}), None, is_accepted=True)

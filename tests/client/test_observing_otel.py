@@ -10,14 +10,15 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, Metric, NumberDataPoint
 
-from sharedroutes.client import Health
+from sharedroutes.client import Health, HeldLoss
 from sharedroutes.client.observing.events import AttemptEnded, FeedLost, LookupDone
 from sharedroutes.client.observing.metrics import BUCKETS_S, COUNTERS, HISTOGRAMS
 from sharedroutes.client.observing.otel import OpenTelemetryObserver
 from sharedroutes.client.observing.watched import GAUGES
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 
-LIVE = Health("live", 1.5, None, "1-0", ("a",), ("t",), 12)
+HELD = (HeldLoss("broker", "a", 2.0, 28.0, "mass loss"), HeldLoss("topic", "t", 2.0, 28.0, "mass loss"))
+LIVE = Health("live", 1.5, None, "1-0", HELD, 12)
 
 Point: TypeAlias = tuple[Mapping[str, Any], Any]
 
@@ -103,7 +104,7 @@ def test_the_state_of_a_client_is_that_of_the_moment_when_it_is_collected(
     assert points(reader, "answer.age") == [(whose, 1.5)]
     assert points(reader, "broker.isolation.remaining") == [({**whose, "sharedroutes.broker": "a"}, 8.5)]
     assert points(reader, "broker.reachable") == [({**whose, "sharedroutes.broker": "a"}, 0)]
-    client.state = Health("snapshot", None, "down", None, (), (), 3)
+    client.state = Health("snapshot", None, "down", None, (), 3)
     assert points(reader, "topics") == [(whose, 3)]
     assert points(reader, "answer.age") == []
     states = {point[0]["sharedroutes.source"]: point[1] for point in points(reader, "source")}

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from sharedroutes.client import Health
+from sharedroutes.client import Health, HeldLoss
 from sharedroutes.client.observing import Event
 from sharedroutes.client.observing.events import (
     AttemptEnded,
@@ -29,7 +29,8 @@ from sharedroutes.client.observing.watched import GAUGES
 from sharedroutes.registry import InvalidInput
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 
-LIVE = Health("live", 1.5, None, "1-0", ("a",), ("t",), 12)
+HELD = (HeldLoss("broker", "a", 2.0, 28.0, "mass loss"), HeldLoss("topic", "t", 2.0, 28.0, "mass loss"))
+LIVE = Health("live", 1.5, None, "1-0", HELD, 12)
 
 
 @pytest.fixture
@@ -146,9 +147,9 @@ def test_the_state_of_a_client_is_that_of_the_moment_when_it_is_asked_for(
     assert sources(registry) == {"none": 0, "live": 1, "memory": 0, "snapshot": 0}
     assert read(registry, "answer_age_seconds") == 1.5
     assert (read(registry, "topics"), read(registry, "held")) == (12, 2)
-    client.state = Health("live", 0.0, None, "1-0", (), (), 12)
+    client.state = Health("live", 0.0, None, "1-0", (), 12)
     assert read(registry, "answer_age_seconds") == 0
-    client.state = Health("memory", 31.0, "down", "1-0", (), (), 13)
+    client.state = Health("memory", 31.0, "down", "1-0", (), 13)
     assert sources(registry) == {"none": 0, "live": 0, "memory": 1, "snapshot": 0}
     assert read(registry, "answer_age_seconds") == 31.0
     assert (read(registry, "topics"), read(registry, "held")) == (13, 0)

@@ -1,4 +1,4 @@
-"""What a second type checker says of the public names: mypy checks the same file in `make lint`."""
+"""What a second type checker says of the public names and the examples; mypy checks these in `make lint`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def basedpyright(*arguments: str) -> dict[str, Any]:
     return report
 
 
-def test_uses_of_the_public_names_have_the_types_that_they_say() -> None:
+def test_uses_of_the_public_names_and_the_examples_have_the_types_that_they_say() -> None:
     report = basedpyright("--pythonpath", sys.executable)
-    assert report["summary"]["filesAnalyzed"] == 1
+    assert report["summary"]["filesAnalyzed"] == 1 + len([*(ROOT / "examples").glob("*.py")])
     found = [
         f"line {one['range']['start']['line'] + 1}: {one['message']}" for one in report["generalDiagnostics"]
     ]
