@@ -75,6 +75,13 @@ class RouteClientBase:
         """Return how far the client's view can be trusted."""
         return self._core.health(monotonic())
 
+    def has_taken_in(self, position: str) -> bool:
+        """Whether the client knows all that happened up to a position in the change stream.
+
+        Raises InvalidInput for what is no position.
+        """
+        return self._core.has_taken_in(position, monotonic())
+
     def accept(self) -> None:
         """Believe the store now, whatever it lost: for an operator who knows that a mass loss is true."""
         self._core.accept(monotonic())

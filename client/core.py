@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
 from ..registry.checks import check_broker_name, several
-from ..registry.errors import CorruptData
+from ..registry.errors import CorruptData, InvalidInput
+from ..registry.following.feed import order
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue
 from ..registry.plans import ChangePage, Lookup
@@ -168,6 +169,20 @@ class ClientCore:
                 self.position,
                 self._cache.held_losses(now),
                 len(self._cache.rows),
+            )
+
+    def has_taken_in(self, position: str, now: float) -> bool:
+        """Whether changes up to this position were heard, and what they are about was read."""
+        wanted = order(position)
+        if wanted is None:
+            raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
+        with self._lock:
+            heard = order(self.position or "")
+            return (
+                heard is not None
+                and heard >= wanted
+                and self._trust.error is None
+                and self._cache.next_due() > now
             )
 
     def record(

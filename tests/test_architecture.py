@@ -32,6 +32,7 @@ EXTRAS_OF: Final = {
     "broker_agent": ["agent"],
     "pipeline": ["spark"],
     "cli": ["agent", "cli", "spark"],
+    "testing": ["testing"],
 }
 """The extras that the user of a folder installs."""
 

@@ -24,6 +24,7 @@ from sharedroutes.registry import (
     codec,
 )
 from sharedroutes.registry.keys import Keys
+from sharedroutes.testing import InMemoryRegistry
 from tests.fix_redis import PATIENT, AsyncFromSync
 from tests.support import await_until
 
@@ -160,14 +161,17 @@ class ChangesInThreads:
         self._changes = None
 
 
-def sync_client(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
-    """Return the client for threads; the test enters it."""
-    return cast("AnyClient", InThreads(RouteClient.from_url(url, replace(config, **settings))))
+def sync_client(where: str | InMemoryRegistry, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
+    """Return the client for threads, of the registry at a URL or of one in memory; the test enters it."""
+    config = replace(config, **settings)
+    client = RouteClient.from_url(where, config) if isinstance(where, str) else where.client(config)
+    return cast("AnyClient", InThreads(client))
 
 
-def async_client(url: str, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
-    """Return the client for asyncio; the test enters it."""
-    return AsyncRouteClient.from_url(url, replace(config, **settings))
+def async_client(where: str | InMemoryRegistry, config: ClientConfig = QUICK, **settings: Any) -> AnyClient:
+    """Return the client for asyncio, of the registry at a URL or of one in memory; the test enters it."""
+    config = replace(config, **settings)
+    return AsyncRouteClient.from_url(where, config) if isinstance(where, str) else where.async_client(config)
 
 
 def let_many_wait(threads: int = 32) -> None:

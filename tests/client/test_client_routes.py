@@ -130,7 +130,7 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(
     async with make_client(redis_url, BELL_ONLY, observers=(lookups,)) as client:
         await until_in_place(client)
         await client.prefetch(["t0", "t1"])
-        client.forget(["t0", "never known"])
+        client.forget(["t0", "never-known"])
         assert client.health().topics == 1
         agent.register(broker(), [TopicConfig("t0", 7, 7), TopicConfig("t1", 7, 7)], held=held)
         await await_until(lambda: len(lookups.done) == 2, description="the change is read")

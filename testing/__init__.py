@@ -1,0 +1,170 @@
+"""A registry in memory, for the unit tests of services: the real scripts, clients and stores, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, Self
+
+from ..client import AsyncRouteClient, ClientConfig, RouteClient
+from ..registry import (
+    MASTER_ID,
+    AsyncRouteStore,
+    Broker,
+    NotFound,
+    Registration,
+    RegistryConfig,
+    RouteStore,
+    TopicConfig,
+)
+from ..registry.checks import check_seconds
+from ..registry.plans import last_change_id
+from ..registry.plans.expiry import lease_of
+
+try:
+    import fakeredis
+except ImportError as error:  # pragma: no cover - the tests of this package have it
+    raise ImportError("sharedroutes.testing needs fakeredis: pip install 'sharedroutes[testing]'") from error
+
+__all__ = ["InMemoryRegistry"]
+
+_POLL_S: Final = 0.001
+
+_PROMPT: Final = ClientConfig(reconnect_s=0.1, jitter_s=0.0, missing_retry_s=0.0)
+
+
+class InMemoryRegistry:
+    """A registry that lives in this process, and what a test does to it; thread-safe.
+
+    Its brokers live until the test says otherwise: a lease lasts a day by default, and `expire` or `advance`
+    ends it. Stores and clients are the real ones. The clocks of clients are the real ones too: give a test
+    that waits for them short times in its ClientConfig.
+    """
+
+    def __init__(self, config: RegistryConfig | None = None) -> None:
+        self.config = config or RegistryConfig(lease_ttl_s=86_400.0)
+        self._server = fakeredis.FakeServer()
+        self._redis = fakeredis.FakeRedis(server=self._server, retry=None)  # who is away, is so at once
+        self.store = RouteStore.from_client(self._redis, self.config)
+        """The store, for all that agents and operators do; see RouteStore."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Be away for good: clients that still run serve what they know."""
+        self._server.connected = False
+        self._redis.close()
+
+    # --- what the code under test gets ----------------------------------------------------------------------
+
+    def client(self, config: ClientConfig = _PROMPT) -> RouteClient:
+        """Return a client of this registry, to be entered, as RouteClient.from_url does.
+
+        Without a configuration: one of short pauses, so that a client is back as soon as the store is.
+        """
+        redis = fakeredis.FakeRedis(server=self._server, retry=None)
+        return RouteClient.from_client(redis, config, namespace=self.config.namespace)
+
+    def async_client(self, config: ClientConfig = _PROMPT) -> AsyncRouteClient:
+        """Return a client for asyncio, to be entered, as AsyncRouteClient.from_url does; see `client`."""
+        redis = fakeredis.FakeAsyncRedis(server=self._server, retry=None)
+        return AsyncRouteClient.from_client(redis, config, namespace=self.config.namespace)
+
+    def async_store(self) -> AsyncRouteStore:
+        """Return a store for asyncio over this registry, for one event loop."""
+        return AsyncRouteStore.from_client(
+            fakeredis.FakeAsyncRedis(server=self._server, retry=None), self.config
+        )
+
+    # --- what happens to brokers ----------------------------------------------------------------------------
+
+    def register(
+        self, broker: Broker, topics: Iterable[TopicConfig] | Mapping[str, TopicConfig]
+    ) -> Registration:
+        """Let a broker live, with these topics and no others; see RouteStore.register."""
+        return self.store.register(broker, topics)
+
+    def unregister(self, broker_name: str, broker_id: int = MASTER_ID) -> None:
+        """Let a broker be shut down in order: clients believe that at once. Raises NotFound."""
+        owner = self.store.owner(broker_name, broker_id)
+        if owner is None:
+            raise NotFound(f"broker {broker_name}:{broker_id} is not alive in this registry")
+        self.store.unregister(owner)
+
+    def expire(self, broker_name: str, broker_id: int = MASTER_ID) -> None:
+        """Let a broker die: its lease ends now, and that is announced. Raises NotFound.
+
+        What a client makes of it depends on what else it knows: see "What a loss needs to be believed" in
+        docs/client.md.
+        """
+        left_ms = self._redis.pttl(self.store.keys.lease(broker_name, broker_id))
+        if left_ms < 0:
+            raise NotFound(f"broker {broker_name}:{broker_id} is not alive in this registry")
+        self._age(broker_name, broker_id, left_ms)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass for the store: leases and hints come nearer to their end, and who reaches it dies."""
+        check_seconds("seconds", seconds, 0)
+        ms, keys = round(seconds * 1000), self.store.keys
+        for hint in self._redis.zrange(keys.hints, 0, -1):
+            self._redis.zincrby(keys.hints, -ms, hint)
+        for member in self._redis.zrange(keys.deadlines, 0, -1):
+            lease = lease_of(member.decode())
+            if lease is not None:
+                self._age(*lease, ms)
+
+    def _age(self, broker_name: str, broker_id: int, ms: int) -> None:
+        """Bring the end of a lease nearer, and announce it if it is there."""
+        keys = self.store.keys
+        key = keys.lease(broker_name, broker_id)
+        self._redis.zincrby(keys.deadlines, -ms, keys.lease_member(broker_name, broker_id))
+        left_ms = self._redis.pttl(key) - ms
+        if left_ms > 0:
+            self._redis.pexpire(key, left_ms)
+        else:
+            self._redis.delete(key)
+            self.store.expire(broker_name, broker_id)
+
+    # --- what happens to the store --------------------------------------------------------------------------
+
+    @contextmanager
+    def unavailable(self) -> Iterator[None]:
+        """Let the store be away for the length of a `with` block: every call raises StoreUnavailable."""
+        self._server.connected = False
+        try:
+            yield
+        finally:
+            self._server.connected = True
+
+    def lose_everything(self) -> None:
+        """Let the store lose all its data, as one does that is restarted without any."""
+        self._redis.flushall()
+
+    # --- waiting for clients --------------------------------------------------------------------------------
+
+    def settle(self, client: RouteClient, timeout_s: float = 5.0) -> None:
+        """Wait until a client has taken in all that happened so far; raises TimeoutError, StoreUnavailable."""
+        for _ in self._tries(client, timeout_s):
+            time.sleep(_POLL_S)
+
+    async def settle_async(self, client: AsyncRouteClient, timeout_s: float = 5.0) -> None:
+        """Do what `settle` does, for a client for asyncio."""
+        for _ in self._tries(client, timeout_s):
+            await asyncio.sleep(_POLL_S)
+
+    def _tries(self, client: RouteClient | AsyncRouteClient, timeout_s: float) -> Iterator[None]:
+        until = time.monotonic() + timeout_s
+        newest = self.store.run(last_change_id(self.store.keys))
+        while not client.has_taken_in(newest):
+            if time.monotonic() > until:
+                raise TimeoutError(f"the client has not taken in all changes within {timeout_s} s")
+            yield
