@@ -1,4 +1,4 @@
-"""A registry in memory, for the unit tests of services: the real scripts, clients and stores, without a server."""
+"""A registry in memory, for the unit tests of services: the real clients and scripts, and no server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ..client import AsyncRouteClient, ClientConfig, RouteClient
 from ..registry import (
@@ -47,7 +47,7 @@ class InMemoryRegistry:
     def __init__(self, config: RegistryConfig | None = None) -> None:
         self.config = config or RegistryConfig(lease_ttl_s=86_400.0)
         self._server = fakeredis.FakeServer()
-        self._redis = fakeredis.FakeRedis(server=self._server, retry=None)  # who is away, is so at once
+        self._redis: Any = fakeredis.FakeRedis(server=self._server, retry=None)  # who is away, is so at once
         self.store = RouteStore.from_client(self._redis, self.config)
         """The store, for all that agents and operators do; see RouteStore."""
 
@@ -152,7 +152,7 @@ class InMemoryRegistry:
     # --- waiting for clients --------------------------------------------------------------------------------
 
     def settle(self, client: RouteClient, timeout_s: float = 5.0) -> None:
-        """Wait until a client has taken in all that happened so far; raises TimeoutError, StoreUnavailable."""
+        """Wait until a client knows all that happened so far; raises TimeoutError, StoreUnavailable."""
         for _ in self._tries(client, timeout_s):
             time.sleep(_POLL_S)
 

@@ -14,7 +14,7 @@ from sharedroutes.client.observing.events import (
     RoutesChanged,
 )
 from tests.client.fake_table import FakeTable
-from tests.client.heard import HOLD_S, PLACE, TAIL_S, Heard, hear, look
+from tests.client.heard import HOLD_S, PLACE, TAIL_S, Heard, ask, begun, hear, look
 
 # --- losses that are held back ------------------------------------------------------------------------------
 
@@ -152,3 +152,62 @@ def test_a_held_topic_that_nobody_wants_any_more_ends_the_hold(
     look(known, table, 2 * TAIL_S)
     assert known.health(0.0).held == ()
     assert len(heard.all(LossReleased)) == 1
+
+
+# --- how long at most ---------------------------------------------------------------------------------------
+
+
+def when_let_go(core: ClientCore, table: FakeTable, now: float) -> dict[str, float]:
+    """Let time pass until nothing is held back; return by name when it was no longer."""
+    let_go: dict[str, float] = {}
+    while held := core.health(now).held:
+        now += TAIL_S / 4
+        look(core, table, now)
+        let_go |= dict.fromkeys({*held} - {*core.health(now).held}, now)
+    return let_go
+
+
+def test_a_mass_loss_is_held_back_no_longer_than_health_says(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    lose_everything(known, table, heard)
+    losses = known.health(TAIL_S).held_losses
+    assert {loss.why for loss in losses} == {"changes lost"}
+    assert [loss.kind for loss in losses] == ["broker"] * 4 + ["topic"] * 2
+    let_go = when_let_go(known, table, TAIL_S)
+    assert all(HOLD_S <= let_go[loss.name] <= TAIL_S + loss.left_s + TAIL_S / 4 for loss in losses)
+    assert all(loss.left_s <= HOLD_S + TAIL_S for loss in losses if loss.kind == "broker")
+
+
+def test_the_only_broker_in_use_is_held_back_as_a_mass_loss(table: FakeTable) -> None:
+    core = begun()
+    table.register("a", "t")
+    ask(core, table, "t")
+    look(core, table)
+    hear(core, table.expire("a"), now=1.0)  # although the sweep announces it: one of one is more than half
+    look(core, table, 1.0)
+    (loss,) = core.health(3.0).held_losses
+    assert (loss.kind, loss.name, loss.why, loss.held_s) == ("broker", "a", "mass loss", 2.0)
+    assert core.route("t") is not None
+    (let_go,) = when_let_go(core, table, 3.0).values()
+    assert 1.0 + HOLD_S <= let_go <= 3.0 + loss.left_s + TAIL_S / 4
+    assert core.route("t") is None
+
+
+def test_the_last_broker_of_a_topic_is_held_back_until_the_next_look(
+    known: ClientCore, table: FakeTable
+) -> None:
+    table.expire("a")  # nobody announces it
+    look(known, table, TAIL_S)
+    (loss,) = known.health(TAIL_S).held_losses
+    assert (loss.name, loss.why, loss.left_s <= TAIL_S) == ("a", "last broker", True)
+    let_go = when_let_go(known, table, TAIL_S)
+    assert let_go["a"] <= TAIL_S + loss.left_s + TAIL_S / 4
+
+
+def test_what_an_operator_accepts_is_not_held_back_for_long(
+    known: ClientCore, table: FakeTable, heard: Heard
+) -> None:
+    lose_everything(known, table, heard)
+    known.accept(2.0)
+    assert all(loss.left_s <= TAIL_S for loss in known.health(2.0).held_losses)

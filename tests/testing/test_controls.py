@@ -58,7 +58,7 @@ class OverAServer(InMemoryRegistry):
 
     @contextmanager
     def unavailable(self) -> Iterator[None]:
-        content = {key: self._redis.dump(key) for key in self._redis.keys()}  # type: ignore[union-attr]
+        content = {key: self._redis.dump(key) for key in self._redis.scan_iter()}
         self._embedded.kill()
         yield
         self._embedded.start()
