@@ -43,7 +43,7 @@ EXTRA_OF: Final = {
 }
 """Single files that need more than that: what they alone import, and the extra that brings it."""
 
-CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline")
+CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline", "testing")
 USERS_OF_REDIS: Final = {
     "registry/connection/aiolinks.py",
     "registry/connection/links.py",

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sharedroutes.client.snapshot import Snapshot, SnapshotError, decode, encode, write
 from sharedroutes.registry import BrokerData, QueueData
+from sharedroutes.registry.model import in_order
 from tests.registry.builders import broker_names, names
 
 NAMESPACE: Final = "sharedroutes"
@@ -37,7 +38,7 @@ def alive_brokers() -> st.SearchStrategy[dict[str, BrokerData]]:
 
 
 @given(
-    rows=st.dictionaries(names(), st.lists(queue_datas(), max_size=3).map(tuple), max_size=3),
+    rows=st.dictionaries(names(), st.lists(queue_datas(), max_size=3).map(in_order), max_size=3),
     alive=alive_brokers(),
     position=st.sampled_from([None, "0-0", "1700000000000-1"]),
 )
