@@ -6,7 +6,7 @@ import asyncio
 
 from sharedroutes.client import AsyncRouteClient, BrokerRefused, MessageQueue, RetryPolicy
 
-POLICY = RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)
+POLICY = RetryPolicy(deadline_s=3.0)
 
 
 async def send(routes: AsyncRouteClient, topic: str, message: str) -> str:

@@ -6,7 +6,7 @@ import socket
 
 from sharedroutes.client import BrokerRefused, MessageQueue, RetryPolicy, RouteClient
 
-POLICY = RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0)
+POLICY = RetryPolicy(deadline_s=3.0)
 
 
 def send(routes: RouteClient, topic: str, message: str) -> str:

@@ -26,8 +26,11 @@ from ..registry.plans.expiry import lease_of
 
 try:
     import fakeredis
-except ImportError as error:  # pragma: no cover - the tests of this package have it
-    raise ImportError("sharedroutes.testing needs fakeredis: pip install 'sharedroutes[testing]'") from error
+except ModuleNotFoundError:
+    from ..extras import check
+
+    check("sharedroutes.testing", "testing")
+    raise
 
 __all__ = ["InMemoryRegistry"]
 

@@ -241,4 +241,5 @@ def test_it_says_what_it_needs() -> None:
     program = "import sys; sys.modules['fakeredis'] = None; import sharedroutes.testing"
     done: Any = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'sharedroutes[testing]'" in done.stderr
+    assert "sharedroutes.testing needs fakeredis: run " in done.stderr
+    assert "[testing]" in done.stderr
