@@ -96,6 +96,11 @@ class BrokerAgent:
         return self._observers.source_trouble
 
     @property
+    def hang_check(self) -> str:
+        """Whether the broker is asked if it works, and why not."""
+        return self._observers.hang_check
+
+    @property
     def advice(self) -> str:
         """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
         return self._observers.advice

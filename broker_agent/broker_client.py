@@ -118,6 +118,8 @@ class BrokerClient:
             async with asyncio.timeout(deadline_s):
                 return await answer
         except TimeoutError:
+            if answer.done() and not answer.cancelled():
+                return answer.result()  # it was there in time: this process was not
             raise BrokerTimeout(f"{self.address}: no answer to {name} within {deadline_s} s") from None
         finally:
             self._link.forget(opaque, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -10,10 +11,11 @@ from typing import Final
 
 from ..remoting import RequestCode, request
 from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
-from .probing import Probing, Rules, Verdict
+from .probing import Probing, Verdict
 
-__all__ = ["verdicts"]
+__all__ = ["QUESTION", "verdicts"]
 
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = (0.1, 0.2)
 _SHORT_S: Final = 1.0
 """A connection that ends sooner was not closed for being idle: the next one waits a moment."""
@@ -23,7 +25,7 @@ _FIRST_MOMENT_S: Final = 0.01
 
 _MOST_DOUBLINGS: Final = 5
 
-_QUESTION: Final = request(
+QUESTION: Final = request(
     RequestCode.HEART_BEAT, body=b'{"clientID":"sharedroutes","consumerDataSet":[],"producerDataSet":[]}'
 )
 """A client's heartbeat without groups: every release answers it, from threads that serve clients, and it
@@ -31,16 +33,15 @@ leaves nothing behind. GET_MAX_OFFSET, RocketMQ's own probe, needs a topic and c
 
 
 async def verdicts(
-    host: str, port: int, rules: Rules, *, deadline_s: float, rng: random.Random
+    host: str, port: int, probing: Probing, *, deadline_s: float, rng: random.Random
 ) -> AsyncGenerator[Verdict, None]:
-    """Yield whether the broker lives: the first finding, then every change of it, by the `rules`.
+    """Yield whether the broker lives: the first finding, then every change of it, as `probing` judges.
 
     Brokers close idle connections, so the end of one means nothing: it is opened anew at once. One that is
     refused means that the broker is gone; so do several in a row that fail otherwise or take more than
-    `deadline_s` seconds. If the rules say so, the broker is asked something cheap besides: several requests
+    `deadline_s` seconds. If its rules say so, the broker is asked something cheap besides: several requests
     in a row without an answer mean that it is gone, several with one that it is back.
     """
-    probing = Probing(rules)
     clock = asyncio.get_running_loop().time
     short_ones = 0
     while True:
@@ -84,9 +85,11 @@ async def _next(client: BrokerClient, probing: Probing) -> tuple[Verdict | None,
     except TimeoutError:
         probing.asked(clock())
     try:
-        await client.invoke(_QUESTION, deadline_s=probing.patience_s)
+        await client.invoke(QUESTION, deadline_s=probing.patience_s)
     except BrokerCallError as error:
-        verdict = probing.unanswered(str(error))
+        was_mute, verdict = probing.is_mute, probing.unanswered(str(error))
+        if probing.is_mute and not was_mute:
+            _LOG.info("%s: only its connection is watched; %s: %s", client.address, probing.asks, error)
         # After the verdict a new connection: if only the old one was lost, the next request is answered.
         return verdict, isinstance(error, BrokerTimeout) and probing.alive is not False
     return probing.answered(clock()), True

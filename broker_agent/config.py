@@ -79,14 +79,15 @@ class AgentConfig:
     probe_attempts: int = 3
     """So many connections in a row have to fail, other than by being refused, until the broker is gone."""
 
-    hang_check_s: float = 0.0
+    hang_check_s: float = 1.0
     """Between two requests to the broker that show that it works; 0 = its open connection is enough."""
 
-    hang_deadline_s: float = 1.0
+    hang_deadline_s: float = 2.5
     """The longest wait for the answer to such a request."""
 
     hang_failures: int = 3
-    """So many of them in a row without an answer, and the broker counts as gone."""
+    """So many of them in a row without an answer, and the broker counts as gone: it is found within
+    hang_check_s + hang_failures * hang_deadline_s, and never before hang_failures * hang_deadline_s."""
 
     hang_successes: int = 2
     """So many of them in a row with an answer, and it counts as alive again."""

@@ -16,7 +16,7 @@ from . import advertised, asking, broker_link, roles
 from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
 from .events import BrokerGone, BrokerUp, Event, RoleFound, Say
-from .probing import Rules, Verdict
+from .probing import Probing, Rules, Verdict
 from .roles import Configured, PermissionFound, RoleEvent
 from .sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
 
@@ -45,6 +45,7 @@ class Observers:
         self._again = asyncio.Event()
         self._configured = Configured(config)
         self._ask_again = asyncio.Event()
+        self._probing = Probing(_rules(config))
         self._runs = False
         self._moves_to = ""
         """Where an elected broker will listen when it restarts."""
@@ -84,6 +85,11 @@ class Observers:
     def source_trouble(self) -> str:
         """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
         return "; ".join(filter(None, (self._topics.trouble, self._configured.problem)))
+
+    @property
+    def hang_check(self) -> str:
+        """Whether the broker is asked if it works, and why not."""
+        return self._probing.asks
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -128,15 +134,10 @@ class Observers:
 
     def _link(self) -> AsyncGenerator[Verdict, None]:
         config = self._config
-        rules = Rules(
-            attempts=config.probe_attempts,
-            check_s=config.hang_check_s,
-            deadline_s=config.hang_deadline_s,
-            failures=config.hang_failures,
-            successes=config.hang_successes,
-        )
         host, port = host_and_port(config.probe_address)
-        return broker_link.verdicts(host, port, rules, deadline_s=config.probe_deadline_s, rng=self._rng)
+        # That the broker has answered once is not forgotten: else a reload would put one that hangs back.
+        self._probing = probing = Probing(_rules(config), speaks=self._probing.speaks)
+        return broker_link.verdicts(host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng)
 
     async def _follow_link(self) -> None:
         async with aclosing(self._link()) as found:
@@ -213,6 +214,16 @@ class Observers:
         self.advice = found or ""
         if found is not None:
             _LOG.warning("%s: %s", self._config.broker.broker_name, found)
+
+
+def _rules(config: AgentConfig) -> Rules:
+    return Rules(
+        attempts=config.probe_attempts,
+        check_s=config.hang_check_s,
+        deadline_s=config.hang_deadline_s,
+        failures=config.hang_failures,
+        successes=config.hang_successes,
+    )
 
 
 async def _each(found: AsyncGenerator[T, None], take: Callable[[T], None]) -> None:

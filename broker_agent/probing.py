@@ -13,6 +13,8 @@ Verdict: TypeAlias = BrokerUp | BrokerGone
 
 _MOST_PATIENCE_S: Final = 30.0
 _MOST_DOUBLINGS: Final = 10
+_MOST_SILENCE_S: Final = 320.0
+"""What never answers is asked ever less often, and so seldom at last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +36,29 @@ class Rules:
     successes: int = 2
     """So many in a row with one, and it is back."""
 
+    @property
+    def worst_s(self) -> float:
+        """The longest time from when a broker hangs until it is found; shorter pauses than the deadlines are not."""
+        return self.check_s + self.failures * self.deadline_s
+
 
 class Probing:
     """What is known about one broker; a method is told what happened and returns the verdict if it changed.
 
     A new process of the broker is trusted with its first answer. One that has stopped answering is still the
     same, and has to show more: connections to it succeed all the while, since the system accepts them for it.
+    What has never answered perhaps does not speak the protocol: its silence says nothing, its connection is enough.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, *, speaks: bool = False) -> None:
         self.alive: bool | None = None
         """The verdict so far."""
 
+        self.speaks = speaks
+        """Whether the broker has ever answered."""
+
         self._rules = rules
+        self._silences = 0
         self._not_connected = 0
         self._unanswered = 0
         self._answered = 0
@@ -60,9 +72,26 @@ class Probing:
             return None
         if self._asked_at_s is None:
             return 0.0
+        if not self.speaks:
+            silence_s = self._rules.deadline_s * (1 << min(self._silences, _MOST_DOUBLINGS))
+            return self._asked_at_s + max(self._rules.check_s, min(silence_s, _MOST_SILENCE_S))
         in_doubt = not self.alive or self._unanswered
         period_s = min(self._rules.check_s, self._rules.deadline_s) if in_doubt else self._rules.check_s
         return self._asked_at_s + period_s
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether it was asked often enough to think that it does not speak the protocol."""
+        return not self.speaks and self._silences >= self._rules.failures
+
+    @property
+    def asks(self) -> str:
+        """Whether the broker is asked, for the operator."""
+        if not self._rules.check_s:
+            return "not asked: hang_check_s is 0"
+        if self.is_mute:
+            return "not asked: it does not speak the protocol, or has not answered since the agent began"
+        return f"asked every {self._rules.check_s:g} s" if self.speaks else "asked, no answer yet"
 
     @property
     def patience_s(self) -> float:
@@ -80,13 +109,13 @@ class Probing:
     def connected(self) -> Verdict | None:
         """There is a connection."""
         self._not_connected = 0
-        return None if self._rules.check_s else self._up()
+        return None if self._rules.check_s and self.speaks else self._up()
 
     def not_connected(self, why: str, *, refused: bool) -> Verdict | None:
         """There is none; `refused` says that nobody listens, so that the process has ended."""
         self._answered = 0
         if refused:
-            self._not_connected = self._unanswered = 0
+            self._not_connected = self._unanswered = self._silences = 0
             self._needed = 1
             self._asked_at_s = None  # the next process is asked at once
             return self._gone(why)
@@ -102,6 +131,7 @@ class Probing:
 
     def answered(self, now_s: float) -> Verdict | None:
         """The request has been answered, in whatever way: also an error is said by a process that works."""
+        self.speaks = True
         self._unanswered = 0
         if self._asked_at_s is None or now_s - self._asked_at_s > self._rules.deadline_s:
             self._answered = 0
@@ -112,6 +142,9 @@ class Probing:
     def unanswered(self, why: str) -> Verdict | None:
         """The request was not answered for as long as it was waited for, or before its connection ended."""
         self._answered = 0
+        if not self.speaks:
+            self._silences += 1
+            return None
         self._unanswered += 1
         if self._unanswered < self._rules.failures:
             return None

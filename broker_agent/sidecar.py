@@ -292,6 +292,7 @@ class Sidecar:
             source=agent.source,
             source_trouble=agent.source_trouble,
             advice=agent.advice,
+            hang_check=agent.hang_check,
             stuck=self._progress.stuck(status.name),
         )
 

@@ -156,6 +156,7 @@ def _as_json(status: ProcessStatus) -> dict[str, Any]:
                 "source": one.source,
                 "source_trouble": one.source_trouble,
                 "advice": one.advice,
+                "hang_check": one.hang_check,
                 "stuck": one.stuck,
             }
             for one in status.brokers

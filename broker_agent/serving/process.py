@@ -28,6 +28,9 @@ class BrokerStatus:
     source_trouble: str = ""
     """Why not all topics of the broker, or not its settings, can be read; empty = they can."""
 
+    hang_check: str = ""
+    """Whether the broker is asked if it works, and why not."""
+
     stuck: str = ""
     """Why this agent counts as not working any more; empty = it makes progress."""
 

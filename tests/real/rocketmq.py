@@ -1,0 +1,148 @@
+"""Real brokers and name servers of RocketMQ, as processes of their own, where their jars are at hand.
+
+SHAREDROUTES_ROCKETMQ_JARS names a folder that has one of jars for each release, as 4.9.7 and 5.3.3: made by
+`mvn dependency:copy-dependencies` for rocketmq-namesrv, -broker, -client and -tools.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import pytest
+
+from tests.ports import free_port
+from tests.support import wait_until
+
+__all__ = ["JARS", "RealBroker", "RealNameServer", "RealProcess", "java"]
+
+JARS: Final = "SHAREDROUTES_ROCKETMQ_JARS"
+
+_STARTS_S: Final = 90.0
+_STARTUP: Final = {"broker": "org.apache.rocketmq.broker.BrokerStartup", "name server": "org.apache.rocketmq.namesrv.NamesrvStartup"}
+_NO_TLS: Final = ("-Dtls.server.mode=disabled",)
+_HEAP: Final = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
+
+
+def java(release: str, *words: str) -> list[str]:
+    """Return a command for what is in the jars of a release; skips the test where they are not."""
+    folder = Path(os.environ.get(JARS, ""), release)
+    if not os.environ.get(JARS) or not any(folder.glob("rocketmq-broker-*.jar")):
+        pytest.skip(f"{JARS} names no folder with the jars of RocketMQ {release}")
+    if shutil.which("java") is None:
+        pytest.skip("java is not on PATH")
+    return ["java", "-cp", f"{folder}/*", *words]
+
+
+class RealProcess:
+    """A process that listens on a port of the loopback interface; its output is in `folder`."""
+
+    def __init__(self, command: Sequence[str], folder: Path, port: int, environment: Mapping[str, str] = {}) -> None:
+        self.port = port
+        self._command = command
+        self._folder = folder
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The number of the process, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it and wait until it listens."""
+        with Path(self._folder, "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                env={**os.environ, **self._environment},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # of an orphaned group a stopped process gets SIGHUP
+            )
+        wait_until(self._listens, timeout_s=_STARTS_S, description=f"{self._folder.name} listens")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, for example SIGSTOP."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def said(self) -> str:
+        """Return what it has written to its output and its logs."""
+        files = [self._folder / "output", *self._folder.rglob("*.log")]
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.said()[-4000:]
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class RealNameServer(RealProcess):
+    """A name server."""
+
+    def __init__(self, release: str, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        port = free_port()
+        conf = folder / "namesrv.conf"
+        conf.write_text(f"listenPort={port}\nkvConfigPath={folder}/kv.json\nconfigStorePath={folder}/namesrv.properties\n")
+        command = java(release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(conf))
+        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
+
+
+class RealBroker(RealProcess):
+    """A broker; `settings` go into its broker.conf, `properties` are those of the Java process."""
+
+    def __init__(
+        self, release: str, folder: Path, settings: Mapping[str, str] = {}, *, properties: Sequence[str] = _NO_TLS
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        self.conf = folder / "broker.conf"
+        said = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-real",
+            "brokerId": "0",
+            "brokerRole": "ASYNC_MASTER",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(port),
+            "haListenPort": str(free_port()),
+            "storePathRootDir": f"{folder}/store",
+            "storePathCommitLog": f"{folder}/store/commitlog",
+            "mappedFileSizeCommitLog": str(256 << 20),
+            "autoCreateTopicEnable": "true",
+        } | dict(settings)
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        command = java(release, *_own(folder), *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
+        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": ""})
+
+
+def _own(folder: Path) -> tuple[str, ...]:
+    """Return what makes a process keep its files in a folder of its own."""
+    return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
