@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import signal
 import socket
@@ -15,7 +16,7 @@ import pytest
 
 from sharedroutes.broker_agent.broker_link import verdicts
 from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
-from sharedroutes.broker_agent.probing import Rules
+from sharedroutes.broker_agent.probing import Probing, Rules
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess
 from tests.broker_agent.stand_ins import ListeningBroker
@@ -33,26 +34,50 @@ PATIENT: Final[dict[str, Any]] = {"check_s": 0.02, "deadline_s": 30.0}
 class Heard:
     """The verdicts so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Rules) -> None:
         self.all: list[BrokerUp | BrokerGone] = []
+        self.probing = Probing(rules)
 
     async def count(self, count: int) -> None:
         """Wait for that many verdicts."""
         await await_until(lambda: len(self.all) >= count, timeout_s=20, description=f"{count} verdicts")
+
+    async def answer(self) -> None:
+        """Wait until the broker has answered for the first time."""
+        await await_until(lambda: self.probing.speaks, timeout_s=20, description="an answer")
 
     def kinds(self) -> list[type]:
         """Return up or gone, in order."""
         return [type(verdict) for verdict in self.all]
 
 
+class OtherProtocol(asyncio.Protocol):
+    """A server that answers in lines, whatever it is told."""
+
+    def __init__(self, connections: set[OtherProtocol]) -> None:
+        self._connections = connections
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        assert isinstance(self._transport, asyncio.Transport)
+        self._transport.write(b"no such command\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+
+
 @asynccontextmanager
 async def linked(port: int, host: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Heard]:
-    heard = Heard()
     deadline_s = settings.pop("connect_s", 10.0)
-    rules = Rules(**({"attempts": 2} | settings))
+    heard = Heard(Rules(**({"attempts": 2} | settings)))
 
     async def listen() -> None:
-        async for verdict in verdicts(host, port, rules, deadline_s=deadline_s, rng=random.Random(1)):
+        found = verdicts(host, port, heard.probing, deadline_s=deadline_s, rng=random.Random(1))
+        async for verdict in found:
             heard.all.append(verdict)
 
     task = asyncio.create_task(listen())
@@ -179,7 +204,7 @@ async def test_nothing_is_asked_unless_it_is_wanted() -> None:
 
 async def test_a_broker_that_hangs_with_its_port_open_is_gone_and_back_when_it_answers() -> None:
     async with SpeakingBroker() as broker, linked(broker.port, **EAGER) as heard:
-        await heard.count(1)
+        await heard.answer()
         broker.hang()
         await heard.count(2)
         broker.wake()
@@ -190,24 +215,43 @@ async def test_a_broker_that_hangs_with_its_port_open_is_gone_and_back_when_it_a
     assert gone.why.startswith(f"{broker.address}: no answer to HEART_BEAT within 0.3 s, 3 times in a row")
 
 
-async def test_a_broker_that_never_answers_is_never_up() -> None:
+async def test_what_never_answers_is_up_while_it_listens_and_that_it_is_not_asked_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     listening = ListeningBroker()
     await listening.start()
-    async with linked(listening.port, **EAGER) as heard:
-        await heard.count(1)
-        await await_until(lambda: listening.accepted >= 3, description="connected again and again")
-    assert heard.kinds() == [BrokerGone]
-    await listening.die()
+    async with linked(listening.port, **(EAGER | {"deadline_s": 0.02})) as heard:
+        await await_until(lambda: heard.probing.is_mute, description="taken for mute")
+        await await_until(lambda: caplog.messages, description="said")
+        assert heard.kinds() == [BrokerUp]
+        await listening.die()
+        await heard.count(2)
+    assert heard.kinds() == [BrokerUp, BrokerGone]
+    (said,) = caplog.messages
+    assert "only its connection is watched; not asked: it does not speak the protocol" in said
+
+
+async def test_what_answers_in_another_protocol_is_up_while_it_listens() -> None:
+    connections: set[OtherProtocol] = set()
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(lambda: OtherProtocol(connections), "127.0.0.1", 0) as server:
+        async with linked(server.sockets[0].getsockname()[1], **(EAGER | {"deadline_s": 0.05})) as heard:
+            await await_until(lambda: heard.probing.is_mute, description="taken for mute")
+            assert heard.kinds() == [BrokerUp]
+        await await_until(lambda: not connections, description="closed")
 
 
 async def test_few_connections_are_given_up_while_a_broker_hangs() -> None:
     async with SpeakingBroker() as broker:
-        broker.hang()
         async with linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as heard:
-            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 6, description="asked")
+            await heard.answer()
+            broker.hang()
+            before = broker.asked[RequestCode.HEART_BEAT]
+            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= before + 6, description="asked")
             # Three on the first connection, and one on each that has followed.
-            assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - 1
-    assert heard.kinds() == [BrokerGone]
+            assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - before - 1
+    assert heard.kinds() == [BrokerUp, BrokerGone]
 
 
 async def test_idle_connections_that_are_closed_mean_nothing_between_two_requests() -> None:
@@ -234,7 +278,7 @@ async def test_a_connection_that_is_lost_without_a_word_is_replaced() -> None:
     async with SpeakingBroker() as broker:
         with FaultyProxy(broker.port) as proxy:
             async with linked(urlsplit(proxy.url).port or 0, **EAGER) as heard:
-                await heard.count(1)
+                await heard.answer()
                 assert proxy.abandon(b"sharedroutes") == 1
                 await heard.count(3)
     assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
@@ -243,7 +287,7 @@ async def test_a_connection_that_is_lost_without_a_word_is_replaced() -> None:
 def test_a_process_that_is_stopped_is_gone_and_back_when_it_goes_on() -> None:
     async def hear(broker: SpeakingProcess) -> list[type]:
         async with linked(broker.port, **EAGER) as heard:
-            await heard.count(1)
+            await heard.answer()
             broker.send(signal.SIGSTOP)
             await heard.count(2)
             broker.send(signal.SIGCONT)
@@ -260,7 +304,7 @@ def test_a_process_that_is_stopped_is_gone_and_back_when_it_goes_on() -> None:
 def test_a_process_that_is_killed_while_it_is_stopped_is_back_with_its_next_start() -> None:
     async def hear(broker: SpeakingProcess) -> None:
         async with linked(broker.port, **EAGER) as heard:
-            await heard.count(1)
+            await heard.answer()
             broker.send(signal.SIGSTOP)
             await heard.count(2)
             broker.kill()

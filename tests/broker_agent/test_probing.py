@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sharedroutes.broker_agent import AgentConfig
 from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
 from sharedroutes.broker_agent.probing import Probing, Rules, Verdict
+from sharedroutes.registry import Broker
 
 CONNECTED_ONLY = Rules(attempts=3)
 ASKED = Rules(attempts=3, check_s=5.0, deadline_s=1.0, failures=3, successes=2)
@@ -36,14 +41,15 @@ class Bench:
 
 def alive(rules: Rules = ASKED) -> Bench:
     bench = Bench(Probing(rules))
-    bench.probing.connected()
-    assert bench.ask(0.1) == BrokerUp()
+    assert bench.probing.connected() == BrokerUp()
+    assert bench.ask(0.1) is None
     return bench
 
 
 def hanging(rules: Rules = ASKED) -> Bench:
     bench = alive(rules)
     found = [bench.ask(None) for _ in range(rules.failures)]
+    assert found[:-1] == [None] * (rules.failures - 1)
     assert isinstance(found[-1], BrokerGone)
     return bench
 
@@ -71,16 +77,57 @@ def test_other_failures_to_connect_mean_gone_after_some_in_a_row(rules: Rules) -
     assert probing.not_connected("late", refused=False) == BrokerGone("late")
 
 
-def test_a_connection_alone_is_no_life_where_answers_are_asked_for() -> None:
-    bench = Bench(Probing(ASKED))
+def test_a_connection_alone_is_no_life_of_a_broker_that_has_answered_before() -> None:
+    bench = Bench(Probing(ASKED, speaks=True))
     assert bench.probing.connected() is None
     assert bench.ask(0.1) == BrokerUp()
 
 
-def test_a_broker_that_never_answered_is_gone_after_some_requests() -> None:
+def test_a_broker_that_never_answered_is_not_gone_and_is_asked_ever_less_often() -> None:
     bench = Bench(Probing(ASKED))
-    assert [bench.ask(None) for _ in range(2)] == [None, None]
-    assert isinstance(bench.ask(None), BrokerGone)
+    assert bench.probing.connected() == BrokerUp()
+    asked_s = []
+    for _ in range(20):
+        assert bench.ask(None) is None
+        asked_s.append(bench.now_s)
+    pauses_s = [round(later - earlier) for earlier, later in pairwise(asked_s)]
+    assert pauses_s[:6] == [5, 5, 8, 16, 32, 64]
+    assert pauses_s[-1] == 320
+    assert bench.probing.alive
+
+
+def test_that_a_broker_is_not_asked_is_said_with_the_reason() -> None:
+    assert Probing(CONNECTED_ONLY).asks == "not asked: hang_check_s is 0"
+    bench = Bench(Probing(ASKED))
+    bench.probing.connected()
+    for _ in range(ASKED.failures):
+        assert bench.probing.asks == "asked, no answer yet"
+        bench.ask(None)
+    assert bench.probing.asks.startswith("not asked: it does not speak the protocol")
+    bench.ask(0.1)
+    assert bench.probing.asks == "asked every 5 s"
+
+
+def test_silence_counts_from_the_first_answer_on_also_over_a_restart_of_the_broker() -> None:
+    bench = Bench(Probing(ASKED))
+    bench.probing.connected()
+    for _ in range(5):
+        bench.ask(None)
+    bench.ask(0.9)
+    bench.probing.not_connected("refused", refused=True)
+    assert bench.probing.connected() is None
+    assert bench.ask(None) is None
+    assert bench.ask(0.1) == BrokerUp()
+
+
+def test_another_program_behind_the_same_port_is_asked_anew() -> None:
+    bench = Bench(Probing(ASKED))
+    bench.probing.connected()
+    for _ in range(9):
+        bench.ask(None)
+    bench.probing.not_connected("refused", refused=True)
+    assert bench.probing.ask_at_s == 0.0
+    assert not bench.probing.is_mute
 
 
 def test_fewer_failures_than_it_takes_mean_nothing() -> None:
@@ -157,12 +204,46 @@ def test_a_broker_that_works_is_asked_every_period_and_in_doubt_more_often() -> 
     assert bench.probing.ask_at_s == pytest.approx(bench.now_s - 0.1 + 5.0)
 
 
-def test_a_broker_that_hangs_is_found_within_a_period_and_its_deadlines() -> None:
-    bench = alive()
-    began_s = bench.now_s
-    while bench.ask(None) is None:
-        pass
-    assert bench.now_s - began_s <= 5.0 + 3 * 1.0
+@given(
+    rules=st.builds(
+        Rules,
+        attempts=st.just(3),
+        check_s=st.floats(0.1, 20),
+        deadline_s=st.floats(0.1, 10),
+        failures=st.integers(1, 5),
+    ),
+    hangs_share=st.floats(0, 1),
+    lasts_share=st.floats(0, 2),
+)
+def test_who_hangs_is_found_within_the_time_that_the_settings_make_and_a_shorter_pause_is_none(
+    rules: Rules, hangs_share: float, lasts_share: float
+) -> None:
+    bench = alive(rules)
+    hangs_s = bench.now_s + hangs_share * 3 * rules.check_s
+    wakes_s = hangs_s + lasts_share * rules.worst_s
+    answer_s = rules.deadline_s / 100
+    while bench.now_s < wakes_s + rules.worst_s:
+        asked_s = max(bench.now_s, bench.probing.ask_at_s or 0.0)
+        answered_s = (wakes_s if hangs_s <= asked_s < wakes_s else asked_s) + answer_s
+        if isinstance(bench.ask(answered_s - asked_s), BrokerGone):
+            assert rules.failures * rules.deadline_s <= bench.now_s - hangs_s + 1e-6 <= rules.worst_s + 2e-6
+            assert wakes_s - hangs_s >= rules.failures * rules.deadline_s - answer_s - 1e-6
+            return
+    assert wakes_s - hangs_s <= rules.worst_s
+
+
+def test_by_default_a_broker_that_hangs_is_found_in_time_and_a_long_pause_of_its_collector_is_none() -> None:
+    config = AgentConfig(broker=Broker("broker-a", "10.0.0.1:10911"))
+    rules = Rules(
+        attempts=config.probe_attempts,
+        check_s=config.hang_check_s,
+        deadline_s=config.hang_deadline_s,
+        failures=config.hang_failures,
+        successes=config.hang_successes,
+    )
+    assert rules.worst_s == 8.5
+    bench = alive(rules)
+    assert [bench.ask(takes_s) for takes_s in (None, None, 2.4)] == [None] * 3
 
 
 def test_requests_are_sent_no_more_often_in_doubt_than_at_rest_where_that_is_often_already() -> None:

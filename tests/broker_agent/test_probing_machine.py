@@ -31,6 +31,7 @@ class BrokerIsProbed(RuleBasedStateMachine):
         self.now_s = 0.0
         self.connected = False
         self.needed = 1
+        self.speaks = False
         self.happened: list[str] = []
         self.verdicts: list[Verdict] = []
 
@@ -82,6 +83,7 @@ class BrokerIsProbed(RuleBasedStateMachine):
 
     def answer(self, what: str, takes_s: float) -> None:
         self.ask()
+        self.speaks = True
         asked_s, self.now_s = self.now_s, self.now_s + takes_s
         self.hear(what, self.probing.answered(self.now_s))
         next_s = self.probing.ask_at_s
@@ -91,13 +93,13 @@ class BrokerIsProbed(RuleBasedStateMachine):
     def hear(self, what: str, verdict: Verdict | None) -> None:
         """Note what happened and the verdict on it, which has to follow from the last few happenings."""
         self.happened.append(what)
-        hangs = what == NEVER and self.row(NEVER, AWAY, CONNECTED) >= self.settled.failures
+        hangs = what == NEVER and self.speaks and self.row(NEVER, AWAY, CONNECTED) >= self.settled.failures
         is_away = what == AWAY and self.row(AWAY) >= self.settled.attempts
         if what == REFUSED:
             self.needed = 1
         elif hangs or is_away:
             self.needed = self.settled.successes
-        if self.settled.check_s:
+        if self.settled.check_s and (self.speaks or what != CONNECTED):
             lives = what == IN_TIME and self.row(IN_TIME, CONNECTED) >= self.needed
         else:
             lives = what == CONNECTED

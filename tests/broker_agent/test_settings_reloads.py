@@ -126,7 +126,7 @@ def test_a_reload_applies_the_log_and_new_and_lost_brokers(site: Path) -> None:
 def test_a_reload_names_what_needs_a_restart_and_leaves_it(site: Path) -> None:
     old = loaded(site, A + B)
     new = loaded(
-        site, '[store]\nnamespace = "other"\n[agent]\nheartbeat_s = 4\n' + A + B + "hang_check_s = 1\n"
+        site, '[store]\nnamespace = "other"\n[agent]\nheartbeat_s = 4\n' + A + B + "hang_check_s = 3\n"
     )
     found = changes(old, new)
     sentences = [text.replace(f"{site}/", "") for text in found.need_restart]
