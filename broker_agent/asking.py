@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
 from .broker_conf import host_and_port
 from .config import AgentConfig
@@ -18,7 +19,9 @@ _MOST_S: Final = 320.0
 """A broker that does not answer, or does not want to, is asked ever less often, and so seldom at last."""
 
 
-async def answers(config: AgentConfig, again: asyncio.Event) -> AsyncGenerator[bytes | None, None]:
+async def answers(
+    config: AgentConfig, again: asyncio.Event, access: Access | None = None
+) -> AsyncGenerator[bytes | None, None]:
     """Yield the settings that the broker runs with when they have changed; None = it says nothing any more.
 
     It is asked at first, every 10 s, when `again` is set, and when the connection was closed. Who does not
@@ -29,7 +32,7 @@ async def answers(config: AgentConfig, again: asyncio.Event) -> AsyncGenerator[b
     wait_s = _ASK_S
     while True:
         try:
-            connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s)
+            connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)
             async with await connecting as client:
                 while True:
                     again.clear()

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from ..remoting import FrameError, FrameReader, RemotingCommand, RequestCode, ResponseCode, encode, request
+from ..remoting.acl import signed
+from .access import Access
 
 __all__ = [
     "BrokerAnswerUnusable",
@@ -20,6 +22,7 @@ __all__ = [
     "BrokerRefused",
     "BrokerTimeout",
     "BrokerUnreachable",
+    "BrokerUntrusted",
     "configuration",
 ]
 
@@ -37,6 +40,9 @@ _KEEPALIVE: Final = (
 """s, s, probes, ms: ends a connection whose other host is gone, which no one else would notice."""
 
 
+_TLS_ADVICE: Final = "look at broker_tls and its certificates, here and at the broker"
+
+
 class BrokerCallError(OSError):
     """A broker did not do what it was asked; says which broker and what it was asked."""
 
@@ -48,6 +54,15 @@ class BrokerUnreachable(BrokerCallError):
         super().__init__(text)
         self.refused = refused
         """Whether nobody listens there at all."""
+
+
+class BrokerUntrusted(BrokerCallError):
+    """There is a process that listens, and no TLS connection to it."""
+
+    def __init__(self, text: str, *, closed: bool) -> None:
+        super().__init__(text)
+        self.closed = closed
+        """Whether the connection was only closed, which something in between may have done."""
 
 
 class BrokerTimeout(BrokerCallError):
@@ -70,32 +85,50 @@ class BrokerAnswerUnusable(BrokerCallError):
 class BrokerClient:
     """One connection to a broker; it ends with the `async with` block, or by `abort`."""
 
-    def __init__(self, address: str, link: _Link) -> None:
+    def __init__(self, address: str, link: _Link, access: Access) -> None:
         self.address = address
         self._link = link
+        self._access = access
         self._opaque = 0
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, *, deadline_s: float, max_frame_bytes: int = _MAX_FRAME_BYTES
+        cls,
+        host: str,
+        port: int,
+        *,
+        deadline_s: float,
+        access: Access | None = None,
+        max_frame_bytes: int = _MAX_FRAME_BYTES,
     ) -> Self:
-        """Connect within `deadline_s` seconds; raises BrokerUnreachable and BrokerTimeout."""
-        address = f"{host}:{port}"
+        """Connect within `deadline_s` seconds.
+
+        Raises BrokerUnreachable, BrokerTimeout, and BrokerUntrusted where `access` has TLS.
+        """
+        address, access = f"{host}:{port}", access or Access()
+        if access.is_closed:
+            raise BrokerUntrusted(f"{address}: {access.trouble}", closed=True)
+        name = (access.server_name or host) if access.tls else None
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(deadline_s):
-                _, link = await loop.create_connection(lambda: _Link(address, max_frame_bytes), host, port)
+                _, link = await loop.create_connection(
+                    lambda: _Link(address, max_frame_bytes), host, port, ssl=access.tls, server_hostname=name
+                )
         except TimeoutError:
             # Also the one of the system, which says nothing more.
             raise BrokerTimeout(f"{address}: no connection within {deadline_s} s") from None
         except OSError as error:
+            if access.tls is not None and (untrusted := _untrusted(address, error)) is not None:
+                access.distrusted(str(untrusted))
+                raise untrusted from error
             raise BrokerUnreachable(f"{address}: {_reason(error)}", refused=_is_refusal(error)) from error
         except UnicodeError as error:  # a name that cannot be one of a host
             raise BrokerUnreachable(f"{address}: {error}") from error
         if link.leads_to_itself:
             link.end("nobody listens")
             raise BrokerUnreachable(f"{address}: nobody listens", refused=True)
-        return cls(address, link)
+        return cls(address, link, access)
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,16 +146,26 @@ class BrokerClient:
         """
         self._opaque = opaque = self._opaque + 1 & _MAX_OPAQUE
         name = _name(command.code)
+        if self._access.credentials is not None:
+            command = signed(command, self._access.credentials)
         answer = self._link.ask(replace(command, opaque=opaque), name)
         try:
             async with asyncio.timeout(deadline_s):
-                return await answer
+                return self._heard(name, await answer)
+        except BrokerUntrusted as error:
+            self._access.distrusted(str(error))
+            raise
         except TimeoutError:
             if answer.done() and not answer.cancelled():
-                return answer.result()  # it was there in time: this process was not
+                return self._heard(name, answer.result())  # it was there in time: this process was not
             raise BrokerTimeout(f"{self.address}: no answer to {name} within {deadline_s} s") from None
         finally:
             self._link.forget(opaque, answer)
+
+    def _heard(self, name: str, answer: RemotingCommand) -> RemotingCommand:
+        self._access.distrusted("")
+        self._access.heard(self.address, name, answer.code, answer.remark)
+        return answer
 
     async def call(self, command: RemotingCommand, *, deadline_s: float) -> RemotingCommand:
         """Return the answer as `invoke` does; raises BrokerRefused too, for another code than SUCCESS."""
@@ -150,6 +193,7 @@ class _Link(asyncio.Protocol):
         self.address = address
         self.ended = asyncio.Event()
         self.why = ""
+        self._untrusted = False
         self.leads_to_itself = False
         self._reader = FrameReader(max_frame_bytes)
         self._waiting: dict[int, tuple[asyncio.Future[RemotingCommand], str]] = {}
@@ -194,6 +238,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.why = self.why or (str(exc) if exc else "closed by the broker")
+        self._untrusted = isinstance(exc, OSError) and _is_of_tls(exc)
         self._finish()
 
     def _deliver(self, commands: list[RemotingCommand]) -> None:
@@ -209,12 +254,14 @@ class _Link(asyncio.Protocol):
         waiting, self._waiting = self._waiting, {}
         for answer, name in waiting.values():
             if not answer.done():
-                answer.set_exception(
-                    BrokerUnreachable(
-                        f"{self.address}: {name}: no answer before the connection ended: {self.why}"
-                    )
-                )
+                answer.set_exception(self._failure(name))
         self.ended.set()
+
+    def _failure(self, name: str) -> BrokerCallError:
+        if self._untrusted:  # TLS 1.3 tells only now that it wants another certificate
+            return BrokerUntrusted(f"{self.address}: TLS: {self.why}: {_TLS_ADVICE}", closed=False)
+        text = f"{self.address}: {name}: no answer before the connection ended: {self.why}"
+        return BrokerUnreachable(text)
 
 
 async def configuration(client: BrokerClient, deadline_s: float) -> bytes:
@@ -227,6 +274,23 @@ def _reason(error: OSError) -> str:
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)  # of a name that leads nowhere, or of several addresses
+
+
+def _untrusted(address: str, error: OSError) -> BrokerUntrusted | None:
+    """Return what an error of a connection with TLS means; None = there was no connection at all."""
+    if _is_of_tls(error):
+        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+        return BrokerUntrusted(f"{address}: TLS: {why}: {_TLS_ADVICE}", closed=False)
+    if isinstance(error, ConnectionResetError | ConnectionAbortedError):
+        hint = "has the broker TLS on (tls.server.mode)?"
+        return BrokerUntrusted(f"{address}: TLS: closed by the broker: {hint}", closed=True)
+    return None
+
+
+def _is_of_tls(error: OSError) -> bool:
+    import ssl  # noqa: PLC0415 - most connections have no TLS; asyncio has imported it anyway
+
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
 
 
 def _is_refusal(error: OSError) -> bool:

@@ -10,7 +10,8 @@ from contextlib import aclosing
 from typing import Final
 
 from ..remoting import RequestCode, request
-from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
+from .access import Access
+from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable, BrokerUntrusted
 from .probing import Probing, Verdict
 
 __all__ = ["QUESTION", "verdicts"]
@@ -33,7 +34,13 @@ leaves nothing behind. GET_MAX_OFFSET, RocketMQ's own probe, needs a topic and c
 
 
 async def verdicts(
-    host: str, port: int, probing: Probing, *, deadline_s: float, rng: random.Random
+    host: str,
+    port: int,
+    probing: Probing,
+    *,
+    deadline_s: float,
+    rng: random.Random,
+    access: Access | None = None,
 ) -> AsyncGenerator[Verdict, None]:
     """Yield whether the broker lives: the first finding, then every change of it, as `probing` judges.
 
@@ -46,12 +53,12 @@ async def verdicts(
     short_ones = 0
     while True:
         try:
-            client = await BrokerClient.connect(host, port, deadline_s=deadline_s)
+            client = await BrokerClient.connect(host, port, deadline_s=deadline_s, access=access)
         except BrokerCallError as error:
-            refused = isinstance(error, BrokerUnreachable) and error.refused
-            if (verdict := probing.not_connected(str(error), refused=refused)) is not None:
+            if (verdict := _without(probing, error)) is not None:
                 yield verdict
-            await asyncio.sleep(rng.uniform(*_RETRY_S))
+            tls_s = _SHORT_S if isinstance(error, BrokerUntrusted) else 0.0  # a handshake costs both sides
+            await asyncio.sleep(tls_s + rng.uniform(*_RETRY_S))
             continue
         began_s = clock()
         async with client, aclosing(_of_connection(client, probing)) as found:
@@ -61,6 +68,14 @@ async def verdicts(
         if short_ones:
             doublings = min(short_ones - 1, _MOST_DOUBLINGS)
             await asyncio.sleep(_FIRST_MOMENT_S * 2**doublings * rng.uniform(0.5, 1))
+
+
+def _without(probing: Probing, error: BrokerCallError) -> Verdict | None:
+    if isinstance(error, BrokerUntrusted):
+        now_s = asyncio.get_running_loop().time()
+        return probing.untrusted(str(error), now_s, closed=error.closed)
+    refused = isinstance(error, BrokerUnreachable) and error.refused
+    return probing.not_connected(str(error), refused=refused)
 
 
 async def _of_connection(client: BrokerClient, probing: Probing) -> AsyncGenerator[Verdict, None]:
@@ -86,6 +101,8 @@ async def _next(client: BrokerClient, probing: Probing) -> tuple[Verdict | None,
         probing.asked(clock())
     try:
         await client.invoke(QUESTION, deadline_s=probing.patience_s)
+    except BrokerUntrusted as error:
+        return probing.untrusted(str(error), clock(), closed=error.closed), False
     except BrokerCallError as error:
         was_mute, verdict = probing.is_mute, probing.unanswered(str(error))
         if probing.is_mute and not was_mute:

@@ -21,7 +21,7 @@ from . import checking
 from .daemon_threads import in_thread
 from .logs import LogOutput
 from .serving import AddressTaken
-from .settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Option, SidecarConfig, as_toml, load
+from .settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, SidecarConfig, as_toml, load
 from .sidecar import Fault, Sidecar
 
 __all__ = ["EXIT_CODES", "agent_command"]
@@ -76,7 +76,7 @@ class _AddressTaken(click.ClickException):
 
 def _with_settings(command: F) -> F:
     """Add an option for every setting; what they say is looked at all together, and not by click."""
-    for option in reversed(OPTIONS):
+    for option in reversed([option for option in OPTIONS if option.kind is not Kind.SECRET]):
         command = click.option(option.flag, metavar=option.metavar, help=_help(option))(command)
     described = f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]"
     return click.option(CONFIG_FLAG, metavar="FILE", help=described)(command)

@@ -11,7 +11,7 @@ from typing import Final
 from ..registry import Broker, InvalidInput, RegistryConfig
 from ..registry.checks import check_address, check_int, check_seconds
 
-__all__ = ["AgentConfig", "TopicsFrom"]
+__all__ = ["AgentConfig", "BrokerTls", "TopicsFrom"]
 
 _DEFAULT_URL: Final = "redis://127.0.0.1:6379/0"
 
@@ -27,6 +27,20 @@ class TopicsFrom(StrEnum):
     BROKER = "broker"
     PROGRAM = "program"
     """Nowhere: the program that the agent is part of tells them (BrokerAgent.set_topics)."""
+
+
+class BrokerTls(StrEnum):
+    """Whether what the agent asks the broker is encrypted, and how the broker has to prove who it is."""
+
+    OFF = "off"
+    INSECURE = "insecure"
+    """By nothing, as with RocketMQ's own clients by default, and its self-signed test certificate."""
+
+    VERIFY_CA = "verify-ca"
+    """By a certificate of a known authority, whatever its name."""
+
+    VERIFY_FULL = "verify-full"
+    """By one that names the host besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +106,27 @@ class AgentConfig:
     hang_successes: int = 2
     """So many of them in a row with an answer, and it counts as alive again."""
 
+    broker_credentials: Path | None = None
+    """A file with accessKey, secretKey and perhaps securityToken, by which requests are signed."""
+
+    broker_credentials_json: str = field(default="", repr=False)
+    """The same as a JSON text; a file counts more."""
+
+    broker_tls: BrokerTls = BrokerTls.OFF
+    """Whether connections to the broker are encrypted, and what of its certificate is checked."""
+
+    broker_tls_ca: Path | None = None
+    """The certificates of the authorities that may vouch for the broker; by default the system's."""
+
+    broker_tls_cert: Path | None = None
+    """The agent's own certificate, where the broker wants one; PEM."""
+
+    broker_tls_key: Path | None = None
+    """Its key, without a password; by default in the same file."""
+
+    broker_tls_name: str = ""
+    """Whom the broker's certificate has to name, in place of the host of `probe`."""
+
     drain_wait_s: float = 10.0
     """Between the end of the write permission and the end of the registration when the broker is drained."""
 
@@ -103,6 +138,8 @@ class AgentConfig:
         for name in ("probe_attempts", "hang_failures", "hang_successes"):
             check_int(name, getattr(self, name), 1, 1_000)
         check_address("probe", self.probe_address)
+        if self.broker_tls not in list(BrokerTls):
+            raise InvalidInput(f"broker_tls: {self.broker_tls!r:.80} is none of {', '.join(BrokerTls)}")
         for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "hang_deadline_s", "stop_deadline_s"):
             check_seconds(name, getattr(self, name), 0.01)
         for name in ("hang_check_s", "drain_wait_s"):

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.aiotasks import end
 from . import advertised, asking, broker_link, roles
+from .access import Access
 from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
 from .events import BrokerGone, BrokerUp, Event, RoleFound, Say
@@ -50,6 +51,7 @@ class Observers:
         self._moves_to = ""
         """Where an elected broker will listen when it restarts."""
 
+        self._access = Access(config)
         self._choice = choose(config)
         self._remote = RemoteTopics(
             *host_and_port(config.probe_address),
@@ -57,6 +59,7 @@ class Observers:
             recheck_s=config.recheck_s,
             rng=rng,
             silence=logging.DEBUG if self._choice.source is TopicsFrom.AUTO else logging.ERROR,
+            access=self._access,
         )
         self._topics = self._source_of(self._choice.source)
 
@@ -84,17 +87,18 @@ class Observers:
     @property
     def source_trouble(self) -> str:
         """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
-        return "; ".join(filter(None, (self._topics.trouble, self._configured.problem)))
+        return "; ".join(filter(None, (self._access.trouble, self._topics.trouble, self._configured.problem)))
 
     @property
     def hang_check(self) -> str:
         """Whether the broker is asked if it works, and why not."""
-        return self._probing.asks
+        return f"not asked: {self._access.trouble}" if self._access.is_closed else self._probing.asks
 
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             self._again.clear()
+            await self._access.load()
             async with asyncio.TaskGroup() as group:
                 watches = [group.create_task(watch) for watch in self._watches()]
                 await self._again.wait()
@@ -136,8 +140,13 @@ class Observers:
         config = self._config
         host, port = host_and_port(config.probe_address)
         # That the broker has answered once is not forgotten: else a reload would put one that hangs back.
-        self._probing = probing = Probing(_rules(config), speaks=self._probing.speaks)
-        return broker_link.verdicts(host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng)
+        rules, access = _rules(config), self._access
+        if access.is_closed:  # then the connection alone tells whether the broker is there
+            rules, access = replace(rules, check_s=0.0), Access()
+        self._probing = probing = Probing(rules, speaks=self._probing.speaks)
+        return broker_link.verdicts(
+            host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng, access=access
+        )
 
     async def _follow_link(self) -> None:
         async with aclosing(self._link()) as found:
@@ -161,7 +170,7 @@ class Observers:
                     self._move(self._moves_to)
 
     async def _follow_roles(self) -> None:
-        async with aclosing(roles.roles(self._config, self._configured)) as found:
+        async with aclosing(roles.roles(self._config, self._configured, self._access)) as found:
             async for event in found:
                 await self._take_role(event)
                 if self._configured.waiting:
@@ -172,7 +181,7 @@ class Observers:
         config = self._config
         if config.elected or config.broker_conf_path is None:
             return
-        async with aclosing(asking.answers(config, self._ask_again)) as found:
+        async with aclosing(asking.answers(config, self._ask_again, self._access)) as found:
             async for text in found:
                 said = self._configured.said(text, config.probe_address)
                 await self._take_roles(said)

@@ -38,7 +38,7 @@ class Rules:
 
     @property
     def worst_s(self) -> float:
-        """The longest time from when a broker hangs until it is found; shorter pauses than the deadlines are not."""
+        """The longest time from when a broker hangs until it is found."""
         return self.check_s + self.failures * self.deadline_s
 
 
@@ -47,7 +47,7 @@ class Probing:
 
     A new process of the broker is trusted with its first answer. One that has stopped answering is still the
     same, and has to show more: connections to it succeed all the while, since the system accepts them for it.
-    What has never answered perhaps does not speak the protocol: its silence says nothing, its connection is enough.
+    What has never answered perhaps does not speak the protocol: its silence says nothing.
     """
 
     def __init__(self, rules: Rules, *, speaks: bool = False) -> None:
@@ -124,6 +124,19 @@ class Probing:
             return None
         self._needed = self._rules.successes
         return self._gone(why)
+
+    def untrusted(self, why: str, now_s: float, *, closed: bool) -> Verdict | None:
+        """There is no TLS connection: the broker has said so itself, or only `closed` the connection.
+
+        Whoever says anything works: that the agent is not let in is no reason to take the broker away.
+        """
+        if closed and self.speaks:
+            return self.not_connected(why, refused=False)
+        self._not_connected = 0
+        if closed:
+            return self._up()
+        self.asked(now_s)
+        return self.answered(now_s)
 
     def asked(self, now_s: float) -> None:
         """A request has been sent."""

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypedDict
 
 from ..registry import Broker, InvalidInput
 from . import broker_conf, watch
+from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerUnreachable, configuration
 from .broker_conf import BrokerConf, host_and_port
 from .config import AgentConfig
@@ -45,14 +46,16 @@ class _Said(TypedDict):
 RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound | Say
 
 
-async def roles(config: AgentConfig, configured: Configured | None = None) -> AsyncGenerator[RoleEvent, None]:
+async def roles(
+    config: AgentConfig, configured: Configured | None = None, access: Access | None = None
+) -> AsyncGenerator[RoleEvent, None]:
     """Yield what the broker is, then every change of it, and each trouble once.
 
     Without a broker.conf to follow, and without an election, it ends after the first. What is known of a
     `configured` role goes on from one time to the next.
     """
     if config.elected:
-        events = _elected(config)
+        events = _elected(config, access)
     elif config.broker_conf_path is not None:
         known = configured if configured is not None else Configured(config)
         events = _configured(config, config.broker_conf_path, known)
@@ -272,14 +275,14 @@ def _parsed_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> B
     return conf
 
 
-async def _elected(config: AgentConfig) -> AsyncGenerator[RoleEvent, None]:
+async def _elected(config: AgentConfig, access: Access | None) -> AsyncGenerator[RoleEvent, None]:
     """Ask the broker every second what it is: roles change while it runs."""
     keeper = RoleKeeper(config.broker)
     host, port = host_and_port(config.probe_address)
     failures = 0
     while True:
         try:
-            connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s)
+            connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)
             async with await connecting as client:
                 while True:
                     text = await configuration(client, config.probe_deadline_s)

@@ -3,7 +3,7 @@
 from .awaiting import Awaiting
 from .changes import Changes, changes
 from .loading import load
-from .options import CONFIG_FLAG, CONFIG_VARIABLE, DEFAULT_HTTP, OPTIONS, Option, Section
+from .options import CONFIG_FLAG, CONFIG_VARIABLE, DEFAULT_HTTP, OPTIONS, Kind, Option, Section
 from .sidecar_config import (
     AwaitedBroker,
     BrokerSettings,
@@ -24,6 +24,7 @@ __all__ = [
     "BrokerSettings",
     "Changes",
     "HttpAddress",
+    "Kind",
     "Option",
     "Section",
     "SettingsInvalid",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...registry import InvalidInput, RegistryConfig
-from ..config import AgentConfig, TopicsFrom
+from ..config import AgentConfig, BrokerTls, TopicsFrom
 
 __all__ = [
     "CONFIG_FLAG",
@@ -60,6 +60,8 @@ class Kind(StrEnum):
     COUNT = "NUMBER"
     CHOICE = "CHOICE"
     PAIRS = "KEY=VALUE;..."
+    SECRET = "JSON"  # noqa: S105 - what stands for one in help texts
+    """Taken from its variable alone: all see the flags of a process, and many agent.toml."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,8 @@ class Option:
             return float(value) if self.kind is Kind.SECONDS else value
         if self.kind is Kind.PAIRS:
             return _texts(value)
+        if self.kind is Kind.SECRET:
+            raise InvalidInput(f"is a secret: say it in {self.variable}, or in a file")
         if not isinstance(value, str):
             shown = type_of(value) if self.kind is Kind.URL else f"{value!r:.80}"
             raise InvalidInput(f"expected a string, got {shown}")
@@ -170,9 +174,15 @@ def _store(key: str, kind: Kind, help_: str) -> Option:
     return Option(section=Section.STORE, key=key, kind=kind, default=_REGISTRY[key], help=help_)
 
 
-def _tuning(key: str, kind: Kind, help_: str) -> Option:
+def _tuning(key: str, kind: Kind, help_: str, choices: tuple[str, ...] = ()) -> Option:
     return Option(
-        section=Section.AGENT, key=key, kind=kind, default=_AGENT[key], help=help_, each_broker=True
+        section=Section.AGENT,
+        key=key,
+        kind=kind,
+        default=_AGENT[key],
+        help=help_,
+        choices=choices,
+        each_broker=True,
     )
 
 
@@ -242,6 +252,22 @@ OPTIONS: Final = (
     _tuning("hang_deadline_s", Kind.SECONDS, "The longest wait for the answer to such a request."),
     _tuning("hang_failures", Kind.COUNT, "Such requests in a row unanswered until the broker is gone."),
     _tuning("hang_successes", Kind.COUNT, "Such requests in a row answered until it is back."),
+    _tuning(
+        "broker_credentials", Kind.PATH, "accessKey and secretKey for brokers that know their users (ACL)."
+    ),
+    _tuning("broker_credentials_json", Kind.SECRET, "The same as JSON; a file counts more."),
+    _tuning(
+        "broker_tls",
+        Kind.CHOICE,
+        "Whether connections to the broker are encrypted, and what is checked.",
+        tuple(mode.value for mode in BrokerTls),
+    ),
+    _tuning("broker_tls_ca", Kind.PATH, "Who may vouch for the broker; by default the system's authorities."),
+    _tuning("broker_tls_cert", Kind.PATH, "The agent's own certificate, where the broker wants one."),
+    _tuning("broker_tls_key", Kind.PATH, "Its key, without a password."),
+    _tuning(
+        "broker_tls_name", Kind.TEXT, "Whom the broker's certificate names; by default the host of the probe."
+    ),
     _tuning("drain_wait_s", Kind.SECONDS, "Between the end of writing and the end of serving in a drain."),
     _tuning("stop_deadline_s", Kind.SECONDS, "The longest wait for the store when the agent ends."),
     Option(

@@ -93,6 +93,8 @@ def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
 
 def _line(option: Option, value: Value, config: SidecarConfig) -> str:
     shown: Any = masked(value.value) if option.kind is Kind.URL else value.value
+    if option.kind is Kind.SECRET and shown:
+        shown = _MASK
     place = value.place
     if option.key == "call_deadline_s" and value.is_default and shown != config.registry.call_deadline_s:
         shown, place = config.registry.call_deadline_s, "default: at most heartbeat_s"

@@ -10,7 +10,9 @@ from .options import CONFIG_VARIABLE, OPTIONS, PREFIX
 
 __all__ = ["unknown"]
 
-_OF_OTHERS: Final = frozenset(("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS"))
+_OF_OTHERS: Final = frozenset(
+    ("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS")
+)
 """What other parts of the project read."""
 
 _OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")

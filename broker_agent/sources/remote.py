@@ -15,6 +15,7 @@ import orjson
 
 from ...registry import QueueMapping
 from ...remoting import RemotingCommand, RequestCode, fastjson, request
+from ..access import Access
 from ..broker_client import (
     BrokerAnswerUnusable,
     BrokerCallError,
@@ -95,7 +96,9 @@ class RemoteTopics:
         deadline_s: float = 3.0,
         rng: random.Random | None = None,
         silence: int = logging.ERROR,
+        access: Access | None = None,
     ) -> None:
+        self._access = access
         self._host, self._port = host, port
         self._recheck_s, self._deadline_s = recheck_s, deadline_s
         self._rng = rng or random.Random()
@@ -124,7 +127,9 @@ class RemoteTopics:
         """
         while True:
             try:
-                connecting = BrokerClient.connect(self._host, self._port, deadline_s=self._deadline_s)
+                connecting = BrokerClient.connect(
+                    self._host, self._port, deadline_s=self._deadline_s, access=self._access
+                )
                 async with await connecting as client, aclosing(self._ask_on(client)) as asking:
                     async for found in asking:
                         yield found

@@ -62,11 +62,11 @@ class OtherProtocol(asyncio.Protocol):
         self._transport = transport
         self._connections.add(self)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, _: bytes) -> None:
         assert isinstance(self._transport, asyncio.Transport)
         self._transport.write(b"no such command\n")
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         self._connections.discard(self)
 
 
@@ -243,14 +243,13 @@ async def test_what_answers_in_another_protocol_is_up_while_it_listens() -> None
 
 
 async def test_few_connections_are_given_up_while_a_broker_hangs() -> None:
-    async with SpeakingBroker() as broker:
-        async with linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as heard:
-            await heard.answer()
-            broker.hang()
-            before = broker.asked[RequestCode.HEART_BEAT]
-            await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= before + 6, description="asked")
-            # Three on the first connection, and one on each that has followed.
-            assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - before - 1
+    async with SpeakingBroker() as broker, linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as heard:
+        await heard.answer()
+        broker.hang()
+        before = broker.asked[RequestCode.HEART_BEAT]
+        await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= before + 6, description="asked")
+        # Three on the first connection, and one on each that has followed.
+        assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - before - 1
     assert heard.kinds() == [BrokerUp, BrokerGone]
 
 

@@ -14,6 +14,7 @@ from sharedroutes.broker_agent.broker_conf import read
 from sharedroutes.broker_agent.config import AgentConfig, TopicsFrom
 from sharedroutes.broker_agent.sources import remote
 from sharedroutes.registry import Broker, ChangeKind
+from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, times

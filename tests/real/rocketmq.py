@@ -25,8 +25,14 @@ __all__ = ["JARS", "RealBroker", "RealNameServer", "RealProcess", "java"]
 JARS: Final = "SHAREDROUTES_ROCKETMQ_JARS"
 
 _STARTS_S: Final = 90.0
-_STARTUP: Final = {"broker": "org.apache.rocketmq.broker.BrokerStartup", "name server": "org.apache.rocketmq.namesrv.NamesrvStartup"}
+_STARTUP: Final = {
+    "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    "name server": "org.apache.rocketmq.namesrv.NamesrvStartup",
+}
 _NO_TLS: Final = ("-Dtls.server.mode=disabled",)
+_LOGBACK: Final = "<configuration/>"
+"""Releases 4.x do not start without."""
+
 _HEAP: Final = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
 
 
@@ -43,7 +49,9 @@ def java(release: str, *words: str) -> list[str]:
 class RealProcess:
     """A process that listens on a port of the loopback interface; its output is in `folder`."""
 
-    def __init__(self, command: Sequence[str], folder: Path, port: int, environment: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, port: int, environment: Mapping[str, str] = {}
+    ) -> None:
         self.port = port
         self._command = command
         self._folder = folder
@@ -74,7 +82,7 @@ class RealProcess:
             self._process = subprocess.Popen(
                 self._command,
                 cwd=self._folder,
-                env={**os.environ, **self._environment},
+                env={**_inherited(), **self._environment},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # of an orphaned group a stopped process gets SIGHUP
@@ -111,7 +119,9 @@ class RealNameServer(RealProcess):
         folder.mkdir(parents=True)
         port = free_port()
         conf = folder / "namesrv.conf"
-        conf.write_text(f"listenPort={port}\nkvConfigPath={folder}/kv.json\nconfigStorePath={folder}/namesrv.properties\n")
+        conf.write_text(
+            f"listenPort={port}\nkvConfigPath={folder}/kv.json\nconfigStorePath={folder}/namesrv.properties\n"
+        )
         command = java(release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(conf))
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
@@ -120,9 +130,15 @@ class RealBroker(RealProcess):
     """A broker; `settings` go into its broker.conf, `properties` are those of the Java process."""
 
     def __init__(
-        self, release: str, folder: Path, settings: Mapping[str, str] = {}, *, properties: Sequence[str] = _NO_TLS
+        self,
+        release: str,
+        folder: Path,
+        settings: Mapping[str, str] = {},
+        *,
+        properties: Sequence[str] = _NO_TLS,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "conf").mkdir(parents=True, exist_ok=True)
+        (folder / "conf" / "logback_broker.xml").write_text(_LOGBACK)
         port = free_port()
         self.conf = folder / "broker.conf"
         said = {
@@ -140,7 +156,12 @@ class RealBroker(RealProcess):
         } | dict(settings)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
         command = java(release, *_own(folder), *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
-        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": ""})
+        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
+
+
+def _inherited() -> dict[str, str]:
+    """Return the environment without what names a name server that is not the test's."""
+    return {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
 
 
 def _own(folder: Path) -> tuple[str, ...]:
