@@ -193,7 +193,9 @@ class _Link(asyncio.Protocol):
         self.address = address
         self.ended = asyncio.Event()
         self.why = ""
-        self._untrusted = False
+        self._is_new = False
+        """Whether TLS let us in, and nothing was heard since: TLS 1.3 refuses a certificate only then."""
+
         self.leads_to_itself = False
         self._reader = FrameReader(max_frame_bytes)
         self._waiting: dict[int, tuple[asyncio.Future[RemotingCommand], str]] = {}
@@ -223,6 +225,7 @@ class _Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._is_new = transport.get_extra_info("ssl_object") is not None
         # A TCP socket whose own port was chosen to be the one it calls is connected to itself.
         self.leads_to_itself = transport.get_extra_info("sockname") == transport.get_extra_info("peername")
         _keep_alive(transport.get_extra_info("socket"))
@@ -238,11 +241,11 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.why = self.why or (str(exc) if exc else "closed by the broker")
-        self._untrusted = isinstance(exc, OSError) and _is_of_tls(exc)
         self._finish()
 
     def _deliver(self, commands: list[RemotingCommand]) -> None:
         for command in commands:
+            self._is_new = False
             # What a broker asks its clients (consumers, transactions) does not concern an agent.
             if command.is_response and command.opaque in self._waiting:
                 answer, _ = self._waiting.pop(command.opaque)
@@ -258,7 +261,7 @@ class _Link(asyncio.Protocol):
         self.ended.set()
 
     def _failure(self, name: str) -> BrokerCallError:
-        if self._untrusted:  # TLS 1.3 tells only now that it wants another certificate
+        if self._is_new:
             return BrokerUntrusted(f"{self.address}: TLS: {self.why}: {_TLS_ADVICE}", closed=False)
         text = f"{self.address}: {name}: no answer before the connection ended: {self.why}"
         return BrokerUnreachable(text)

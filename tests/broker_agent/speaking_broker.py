@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from sharedroutes.remoting import (
     encode,
     response_to,
 )
+from sharedroutes.remoting.acl import ACCESS_KEY, SIGNATURE, signature
 from tests.ports import free_port
 from tests.support import wait_until
 
@@ -64,6 +66,12 @@ class SpeakingBroker:
         self.refusals: dict[int, tuple[int, str]] = {}
         """The code and the remark with which requests of these codes are refused."""
 
+        self.users: dict[str, str] | None = None
+        """The secret keys of those who may ask, by access key; None = everybody may."""
+
+        self.tls: ssl.SSLContext | None = None
+        """How it speaks TLS, from its start on, and to nobody without; None = not at all."""
+
         self.pages = False
         """Whether it has pages, as releases after 5.3.3 (RocketMQ: enableSplitMetadata)."""
 
@@ -98,7 +106,7 @@ class SpeakingBroker:
 
     async def start(self) -> None:
         """Listen."""
-        self._server = await asyncio.start_server(self._accept, self.host, self.port)
+        self._server = await asyncio.start_server(self._accept, self.host, self.port, ssl=self.tls)
 
     async def die(self) -> None:
         """Stop listening and close all connections, as the system does for a process that dies."""
@@ -169,6 +177,8 @@ class SpeakingBroker:
         if command.code in self.refusals:
             code, remark = self.refusals[command.code]
             return _response(command, code, remark=remark)
+        if refusal := self._refusal(command):
+            return _response(command, ResponseCode.NO_PERMISSION, remark=refusal)
         match command.code:
             case RequestCode.GET_ALL_TOPIC_CONFIG:
                 return self._topics(command)
@@ -182,6 +192,18 @@ class SpeakingBroker:
             case code:
                 unknown = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
                 return _response(command, unknown, remark=f" request type {code} not supported")
+
+    def _refusal(self, command: RemotingCommand) -> str:
+        """Return what a broker with authenticationEnabled says to this one; empty = it may ask."""
+        user = command.ext_field(ACCESS_KEY)
+        if self.users is None:
+            return ""
+        if user is None:
+            return "username cannot be null."
+        if user not in self.users:
+            return f"User:{user} is not found."
+        expected = signature(command.ext_fields or {}, command.body, self.users[user])
+        return "" if command.ext_field(SIGNATURE) == expected else "check signature failed."
 
     def _topics(self, command: RemotingCommand) -> RemotingCommand:
         names, fields = sorted(self.topics), None
