@@ -40,6 +40,7 @@ _KEEPALIVE: Final = (
 """s, s, probes, ms: ends a connection whose other host is gone, which no one else would notice."""
 
 
+_CLOSED: Final = "closed by the broker"
 _TLS_ADVICE: Final = "look at broker_tls and its certificates, here and at the broker"
 
 
@@ -193,8 +194,9 @@ class _Link(asyncio.Protocol):
         self.address = address
         self.ended = asyncio.Event()
         self.why = ""
-        self._is_new = False
-        """Whether TLS let us in, and nothing was heard since: TLS 1.3 refuses a certificate only then."""
+        self._has_tls = False
+        self._is_silent = True
+        """Whether nothing was heard yet: TLS 1.3 refuses a certificate only after it has let us in."""
 
         self.leads_to_itself = False
         self._reader = FrameReader(max_frame_bytes)
@@ -225,7 +227,7 @@ class _Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._is_new = transport.get_extra_info("ssl_object") is not None
+        self._has_tls = transport.get_extra_info("ssl_object") is not None
         # A TCP socket whose own port was chosen to be the one it calls is connected to itself.
         self.leads_to_itself = transport.get_extra_info("sockname") == transport.get_extra_info("peername")
         _keep_alive(transport.get_extra_info("socket"))
@@ -240,12 +242,12 @@ class _Link(asyncio.Protocol):
             self._deliver(commands)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.why = self.why or (str(exc) if exc else "closed by the broker")
+        self.why = self.why or (str(exc) if exc else _CLOSED)
         self._finish()
 
     def _deliver(self, commands: list[RemotingCommand]) -> None:
         for command in commands:
-            self._is_new = False
+            self._is_silent = False
             # What a broker asks its clients (consumers, transactions) does not concern an agent.
             if command.is_response and command.opaque in self._waiting:
                 answer, _ = self._waiting.pop(command.opaque)
@@ -261,9 +263,10 @@ class _Link(asyncio.Protocol):
         self.ended.set()
 
     def _failure(self, name: str) -> BrokerCallError:
-        if self._is_new:
+        if self._has_tls and self._is_silent:
             return BrokerUntrusted(f"{self.address}: TLS: {self.why}: {_TLS_ADVICE}", closed=False)
-        text = f"{self.address}: {name}: no answer before the connection ended: {self.why}"
+        hint = "; does it demand TLS (broker_tls)?" if self._is_silent and self.why == _CLOSED else ""
+        text = f"{self.address}: {name}: no answer before the connection ended: {self.why}{hint}"
         return BrokerUnreachable(text)
 
 

@@ -158,7 +158,7 @@ async def test_a_connection_to_itself_is_no_broker(monkeypatch: pytest.MonkeyPat
         loop = asyncio.get_running_loop()
         create_connection = loop.create_connection
 
-        async def connected_to_itself(protocol: Any, *_: object) -> Any:
+        async def connected_to_itself(protocol: Any, *_: object, **__: object) -> Any:
             return await create_connection(protocol, sock=own.dup())
 
         monkeypatch.setattr(loop, "create_connection", connected_to_itself)
