@@ -18,11 +18,15 @@ from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.access import Access, credentials_of
 from sharedroutes.broker_agent.command import agent_command
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
+from sharedroutes.broker_agent.serving import Pages
+from sharedroutes.broker_agent.serving.http import Request
 from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml
+from sharedroutes.broker_agent.sidecar import Sidecar
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting.acl import Credentials
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.settings_site import loaded, problems, write_brokers
+from tests.broker_agent.sidecar_host import BASICS, Host
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, running
 from tests.cluster.certificates import Certificates
@@ -311,6 +315,51 @@ def test_the_settings_of_access_are_taken_from_agent_toml_flags_and_variables(tm
     assert agent.broker_credentials == site / "acl"
     assert (agent.broker_tls, agent.broker_tls_ca) == (BrokerTls.VERIFY_CA, site / "ca.pem")
     assert agent.broker_tls_name == "b"
+
+
+async def test_a_reload_puts_no_broker_back_that_hangs(world: World) -> None:
+    async with SpeakingBroker() as broker:
+        config = config_of(world, broker, hang_deadline_s=0.3)
+        async with running(config) as agent:
+            await until_asked(agent)
+            await agent.until(Phase.SERVING)
+            broker.hang()
+            await agent.until(Phase.BROKER_GONE)
+            asked, registrations = broker.accepted, agent.status().registrations
+            agent.reload()
+            await await_until(lambda: broker.accepted > asked + 1, description="asked anew")
+            assert agent.status().phase is Phase.BROKER_GONE
+            broker.wake()
+            await agent.until(Phase.SERVING)
+            assert agent.status().registrations == registrations + 1
+
+
+async def test_the_pages_of_the_process_tell_whether_a_broker_is_asked_and_no_secret(
+    host: Host, logs: pytest.LogCaptureFixture
+) -> None:
+    (host.folder / "credentials").write_text(CREDENTIALS)
+    async with SpeakingBroker() as broker:
+        broker.users = {"the-agent": "another"}
+        host.toml("b", "a", agent=f"{BASICS}broker_credentials = 'credentials'\nhang_deadline_s = 0.05\n")
+        with (host.folder / "agent.toml").open("a") as toml:
+            toml.write(f'probe = "{broker.address}"\n')
+        sidecar = Sidecar(host.load(), environment={})
+        running = asyncio.create_task(sidecar.run())
+        pages = Pages(sidecar, control="off")
+
+        async def page() -> str:
+            return (await pages.answer(Request(method="GET", path="/status"))).body.decode()
+
+        async def is_told() -> bool:
+            asked = [one["hang_check"] for one in json.loads(await page())["brokers"]]
+            return len(asked) == 2 and "does not speak" in asked[0] and asked[1] == "asked every 1 s"
+
+        await await_until(is_told, description="what is asked")
+        body = await page()
+        sidecar.stop()
+        await running
+    assert "check signature failed" in body
+    assert SECRET not in body + logs.text
 
 
 def secured(certificates: Certificates, *, wants_one: bool = False) -> SpeakingBroker:

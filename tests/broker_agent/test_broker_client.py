@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -277,3 +278,12 @@ async def test_a_broker_in_a_process_of_its_own_answers_too() -> None:
                 return await configuration(client, DEADLINE_S) == b"brokerId=1\n"
 
             await await_until(tells, description="it serves the new settings")
+
+
+async def test_an_answer_that_was_there_counts_though_this_process_stood_still() -> None:
+    with SpeakingProcess() as broker:
+        async with await connect(broker.port) as client:
+            asking = asyncio.create_task(client.invoke(QUESTION, deadline_s=SOON_S))
+            await asyncio.sleep(0)  # it has been sent, and nothing was received yet
+            time.sleep(1.0)  # noqa: ASYNC251 - the deadline passes while the answer arrives
+            assert (await asking).code == 0
