@@ -70,6 +70,7 @@ _ASK: Final = (
     *("--hang-deadline", f"{FLEET.hang_deadline_s:g}"),
     *("--hang-failures", str(FLEET.hang_failures)),
 )
+_DO_NOT_ASK: Final = ("--hang-check", "0")
 _DRAIN: Final = ("--drain-wait", f"{FLEET.drain_s:g}")
 _CRASH: Final = Scene(Host.kill_broker, Host.start_broker, refuses=True)
 _HANG: Final = Scene(Host.hang, Host.wake, refuses=False)
@@ -86,7 +87,7 @@ SUBJECTS: Final = (
     ),
     Subject("host lost", "lost", 40, Scene(Host.freeze, Host.thaw, refuses=False)),
     Subject("broker hangs, agents ask", "hang", 40, replace(_HANG, flags=_ASK), asks=True),
-    Subject("broker hangs, nobody asks", "hang", 40, replace(_HANG, lasts_s=3.0)),
+    Subject("broker hangs, nobody asks", "hang", 40, replace(_HANG, flags=_DO_NOT_ASK, lasts_s=3.0)),
     Subject("broker killed in an outage", "crash", 40, replace(_CRASH, outage=Outage(2.0))),
     Subject("broker killed in a longer outage", "crash", 24, replace(_CRASH, outage=Outage(5.0))),
 )

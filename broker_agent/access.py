@@ -75,7 +75,7 @@ class Access:
             problem = f"broker_credentials, broker_tls: the files could not be read within {_READ_S:g} s"
         if problem and problem != self._problem:
             _LOG.error("%s: %s", config.probe_address, problem)
-        self._problem, self._refused = problem, {}
+        self._problem, self._distrust, self._refused = problem, "", {}
 
     def heard(self, address: str, name: str, code: int, remark: str | None) -> None:
         """Take how the broker has answered a request; the first refusal is logged."""
@@ -91,8 +91,8 @@ class Access:
             _LOG.info("%s: what the agent asks is answered again", address)
 
     def distrusted(self, why: str) -> None:
-        """Take why no TLS connection could be made; empty = one was made. A new reason is logged."""
-        if why and why != self._distrust:
+        """Take why no TLS connection could be made; empty = one was made. The first reason is logged."""
+        if why and not self._distrust:
             _LOG.error("%s", why)
         self._distrust = why
 

@@ -287,7 +287,9 @@ def _untrusted(address: str, error: OSError) -> BrokerUntrusted | None:
     if _is_of_tls(error):
         why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
         return BrokerUntrusted(f"{address}: TLS: {why}: {_TLS_ADVICE}", closed=False)
-    if isinstance(error, ConnectionResetError | ConnectionAbortedError):
+    import ssl  # noqa: PLC0415
+
+    if isinstance(error, ConnectionResetError | ConnectionAbortedError | ssl.SSLEOFError):
         hint = "has the broker TLS on (tls.server.mode)?"
         return BrokerUntrusted(f"{address}: TLS: closed by the broker: {hint}", closed=True)
     return None

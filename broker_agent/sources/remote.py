@@ -22,6 +22,7 @@ from ..broker_client import (
     BrokerClient,
     BrokerTimeout,
     BrokerUnreachable,
+    BrokerUntrusted,
 )
 from ..daemon_threads import in_thread
 from ..events import Say, TopicsLoaded
@@ -123,7 +124,7 @@ class RemoteTopics:
     async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
         """Yield the table as soon as the broker tells it, then every other one, and each trouble once.
 
-        That the broker cannot be reached is no such trouble: whoever watches its connection says so.
+        That the broker cannot be reached, or not trusted, is no such trouble: it is said elsewhere.
         """
         while True:
             try:
@@ -248,7 +249,7 @@ class RemoteTopics:
             raise BrokerAnswerUnusable(f"{client.address}: {_CODE.name}: {error}") from None
 
     def _report(self, error: BrokerCallError | TopicsInvalid) -> Say | None:
-        if isinstance(error, BrokerUnreachable) or str(error) == self._trouble:
+        if isinstance(error, BrokerUnreachable | BrokerUntrusted) or str(error) == self._trouble:
             return None
         self._trouble = str(error)
         self._trouble_level = self._silence if isinstance(error, BrokerTimeout) else logging.ERROR
