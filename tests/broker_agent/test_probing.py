@@ -267,3 +267,21 @@ def test_the_patience_with_a_broker_that_hangs_grows_up_to_a_bound() -> None:
 
 def test_the_patience_is_never_shorter_than_the_deadline() -> None:
     assert hanging(replace(ASKED, deadline_s=60.0)).probing.patience_s == 60.0
+
+
+@pytest.mark.parametrize("rules", [CONNECTED_ONLY, ASKED])
+def test_who_does_not_trust_the_agent_or_is_not_trusted_by_it_lives(rules: Rules) -> None:
+    probing = Probing(rules, speaks=True)
+    assert probing.untrusted("certificate unknown", 1.0, closed=False) == BrokerUp()
+    assert [probing.untrusted("certificate unknown", now_s, closed=False) for now_s in (2.0, 3.0)] == [
+        None
+    ] * 2
+
+
+def test_a_handshake_that_is_only_closed_counts_against_who_has_answered_before() -> None:
+    probing = Probing(ASKED)
+    assert probing.untrusted("closed", 1.0, closed=True) == BrokerUp()
+    assert [probing.untrusted("closed", now_s, closed=True) for now_s in (2.0, 3.0, 4.0)] == [None] * 3
+    bench = alive()
+    assert [bench.probing.untrusted("closed", 200.0, closed=True) for _ in range(2)] == [None] * 2
+    assert bench.probing.untrusted("closed", 201.0, closed=True) == BrokerGone("closed")
