@@ -43,10 +43,14 @@ EXIT_CODES: Final = {
     3: "the address of --http is taken",
 }
 
+_SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind is Kind.SECRET)
+
 _HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
 
 What a flag says counts more than its variable, and that more than agent.toml, which --config names. Several
 brokers are for agent.toml, with one [[broker]] each.
+
+Taken from variables alone: {_SECRETS}.
 
 Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT take the brokers
 out of the registry and end it, SIGHUP reads all files anew, SIGUSR1 drains the brokers, SIGUSR2 lets them

@@ -95,10 +95,12 @@ def _line(option: Option, value: Value, config: SidecarConfig) -> str:
     shown: Any = masked(value.value) if option.kind is Kind.URL else value.value
     if option.kind is Kind.SECRET and shown:
         shown = _MASK
+    # What is not set has no value in TOML, and a secret is not taken from there.
+    comment = "# " if shown is None or option.kind is Kind.SECRET else ""
     place = value.place
     if option.key == "call_deadline_s" and value.is_default and shown != config.registry.call_deadline_s:
         shown, place = config.registry.call_deadline_s, "default: at most heartbeat_s"
-    return f"{option.key} = {_toml(shown)}  # {place}"
+    return f"{comment}{option.key} = {_toml('' if shown is None else shown)}  # {place}"
 
 
 def _toml(value: Any) -> str:
