@@ -22,7 +22,7 @@ MODULES: Final = {
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry",),
     "spark": ("click", "jinja2", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
-    "testing": ("fakeredis", "lupa"),
+    "testing": ("fakeredis",),
 }
 """The modules by which each extra is known to be there."""
 
