@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ..registry import AsyncRouteStore, InvalidInput, RegistryError, plans
 from ..registry.keys import Keys
+from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
 from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
@@ -154,19 +155,31 @@ async def _brokers(config: SidecarConfig) -> list[Result]:
 
 async def _broker(config: AgentConfig) -> Result:
     """Look whether a broker is there, and whether it can be asked."""
+    access = Access(config)
+    await access.load()
+    if access.trouble:
+        return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {access.trouble}")
     host, port = host_and_port(config.probe_address)
     who = f"{_name(config)} at {config.probe_address}"
     try:
-        async with await BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s) as client:
+        connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)
+        async with await connecting as client:
             try:
                 await configuration(client, _ANSWER_S)
             except BrokerRefused as error:
-                return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers: {error}")
+                return _refused(access, who, error)
             except BrokerCallError as error:
                 return _mute(config, who, error)
     except BrokerCallError as error:
         return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {error}")
     return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers")
+
+
+def _refused(access: Access, who: str, error: BrokerRefused) -> Result:
+    """Return what it means that a broker refuses to answer: it may want another user."""
+    if access.trouble:
+        return Result(Check.BROKER, Outcome.FAILED, access.trouble)
+    return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers: {error}")
 
 
 def _mute(config: AgentConfig, who: str, error: BrokerCallError) -> Result:
@@ -175,7 +188,9 @@ def _mute(config: AgentConfig, who: str, error: BrokerCallError) -> Result:
     if needs:
         text = f"{who} takes connections and does not answer, which is needed for {needs}: {error}"
         return Result(Check.BROKER, Outcome.FAILED, text)
-    text = f"{who} takes connections; it does not speak RocketMQ's protocol, which is not needed here"
+    text = (
+        f"{who} takes connections; it does not speak RocketMQ's protocol, so nobody finds out when it hangs"
+    )
     return Result(Check.BROKER, Outcome.OK, text)
 
 
@@ -184,8 +199,6 @@ def _needs(config: AgentConfig) -> Iterator[str]:
         yield "its topics"
     if config.elected:
         yield "its role"
-    if config.hang_check_s:
-        yield "hang_check_s"
 
 
 def _name(config: AgentConfig) -> str:

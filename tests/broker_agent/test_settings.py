@@ -384,6 +384,16 @@ def test_a_check_says_that_all_is_right_or_every_problem_and_ends_with_2(site: P
     assert "--probe: 'y' is not host:port" in bad.output
 
 
+NOT_SET = (
+    "broker_credentials",
+    "broker_credentials_json",
+    "broker_tls_ca",
+    "broker_tls_cert",
+    "broker_tls_key",
+)
+"""Settings without a value unless somebody gives them one."""
+
+
 def test_what_no_file_says_is_credited_to_the_default_or_to_who_said_it(site: Path) -> None:
     (site / "a.conf").write_text("brokerIP1=10.0.0.1\nbrokerRole=SLAVE\nbrokerId=2\nbrokerPermission=6\n")
     text = as_toml(loaded(site, '[[broker]]\nbroker_conf = "a.conf"\noverrides = { brokerPermission = 4 }\n'))
@@ -395,6 +405,7 @@ def test_what_no_file_says_is_credited_to_the_default_or_to_who_said_it(site: Pa
         "brokerPermission": f"{site}/agent.toml: broker[1].overrides",
         "broker_address": f"brokerIP1: {site}/a.conf:1; listenPort: default",
         "topics": "default: below this user's home",
+        **dict.fromkeys(NOT_SET, "default"),
     }
 
 

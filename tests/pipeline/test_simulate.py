@@ -242,7 +242,7 @@ def rng() -> np.random.Generator:
 
 def test_a_hang_is_never_known_unless_an_agent_asks() -> None:
     config = replace(FLEET, faults=only("hang", per_hour=0.5))
-    assert np.isinf(played(config, SharedRoutes())[1].avoid_s).all()
+    assert np.isinf(played(config, SharedRoutes(hang_check_s=0.0))[1].avoid_s).all()
     asked = SharedRoutes(hang_check_s=5.0, hang_failures=3, hang_deadline_s=1.0)
     found = played(config, asked)[1].avoid_s
     assert found.min() >= 3.0

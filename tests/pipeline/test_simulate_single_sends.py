@@ -22,7 +22,11 @@ from sharedroutes.pipeline.simulate import (
 from sharedroutes.pipeline.simulate.clients import Population
 from sharedroutes.pipeline.simulate.config import Kind
 from sharedroutes.pipeline.simulate.draws import Floats
-from sharedroutes.pipeline.simulate.systems import ROCKETMQ_4_FAULTS, ROCKETMQ_5_FAULTS
+from sharedroutes.pipeline.simulate.systems import (
+    ROCKETMQ_4_FAULTS,
+    ROCKETMQ_5_FAULTS,
+    SHAREDROUTES_UNASKED,
+)
 from sharedroutes.pipeline.simulate.tally import Played, play_block, world_of
 from tests.pipeline.single_sends import Case, Seen, play
 
@@ -46,6 +50,7 @@ class Scene:
 _QUICK_FAULTS = ClientFaults(
     isolation_s=3.0, base_isolation_s=3.0, max_isolation_s=9.0, decay_s=6.0, slow_start_s=4.0
 )
+_UNASKED_QUICK = SharedRoutes(hang_check_s=0.0, faults=_QUICK_FAULTS)
 SCENES = (
     Scene("a killed broker, and clients that poll", "crash", NameServers()),
     Scene("a lost host, until a scan or the idle time", "lost", NameServers(), 200.0),
@@ -59,11 +64,11 @@ SCENES = (
     Scene("a lost host, leases and fault memory", "lost", SharedRoutes()),
     Scene("a lost host, no fault memory", "lost", SharedRoutes(faults=None), brokers=2),
     Scene("a lost host, topics on one broker", "lost", SharedRoutes(), brokers=1),
-    Scene("a hang that no agent looks for", "hang", SharedRoutes(), 200.0),
-    Scene("the same, many sends", "hang", SharedRoutes(), 120.0, sends_per_s=12.0, brokers=2),
-    Scene("the same, few sends", "hang", SharedRoutes(faults=_QUICK_FAULTS), 120.0, sends_per_s=0.5),
-    Scene("the same, another memory", "hang", SharedRoutes(faults=_QUICK_FAULTS), 60.0, sends_per_s=4.0),
-    Scene("a hang that an agent looks for", "hang", SharedRoutes(hang_check_s=5.0)),
+    Scene("a hang that no agent looks for", "hang", SHAREDROUTES_UNASKED, 200.0),
+    Scene("the same, many sends", "hang", SHAREDROUTES_UNASKED, 120.0, sends_per_s=12.0, brokers=2),
+    Scene("the same, few sends", "hang", _UNASKED_QUICK, 120.0, sends_per_s=0.5),
+    Scene("the same, another memory", "hang", _UNASKED_QUICK, 60.0, sends_per_s=4.0),
+    Scene("a hang that an agent looks for", "hang", SharedRoutes()),
 )
 
 
