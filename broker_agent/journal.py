@@ -110,10 +110,19 @@ class Journal:
         """Say which keys with foreign data are new, or that all of them are gone."""
         keys = sorted(set(found) - set(known))
         if keys:
-            text = f"foreign data stands in {', '.join(keys)}: these topics are not served; move it away"
+            text = f"foreign data stands in {', '.join(keys)}: {_what_of(keys)}; move it away"
             self.say(logging.ERROR, text, keys=keys)
         elif known and not found:
             self.say(logging.INFO, "the foreign data is gone: all topics are served")
+
+
+def _what_of(keys: Collection[str]) -> str:
+    """Return what it means to the broker that these keys hold foreign data."""
+    of_topics = sum(":topic:" in key for key in keys)
+    if of_topics == len(keys):
+        return "these topics are not served"
+    rest = "the broker is served without what they list"
+    return f"{of_topics} topics are not served, and otherwise {rest}" if of_topics else rest
 
 
 def trouble_of(error: RegistryError, call: StoreCall | None) -> Trouble:

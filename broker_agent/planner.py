@@ -62,7 +62,7 @@ _REJOIN_JITTER_S: Final = 0.2
 """When the store loses its data, all agents come back at once; this spreads them out."""
 
 _FOREIGN_RETRY_S: Final = 30.0
-"""Topics whose keys hold foreign data are tried so often: nothing tells when somebody has moved it away."""
+"""What foreign data stands in the way of is tried so often: nothing tells when it has been moved away."""
 
 _JITTER: Final = 0.1
 """By this part of it the heartbeat interval is shortened, so that agents do not fall into step."""
@@ -164,6 +164,7 @@ class Planner:
             why_gone=intent.why_gone,
             trouble=self._journal.text,
             trouble_s=now - self._journal.since_s if self._journal.trouble else 0.0,
+            corrupt_keys=held.corrupt_keys if held is not None else (),
             last_heartbeat_s=tally.ago_s(tally.confirmed_s, now),
             registrations=tally.registrations,
             heartbeats=tally.heartbeats,
@@ -363,6 +364,11 @@ class Planner:
         self._tally.heartbeats += 1
         self._renewed()
         if status is LeaseStatus.OK:
+            return
+        if status is LeaseStatus.UNLISTED:
+            held = self._holding.held
+            if held is not None and not held.corrupt_keys:  # else it is known, and tried again
+                self._mend_at_s = now
             return
         if self._holding.lost_table():
             lost = "lease" if status is LeaseStatus.LEASE_LOST else "table"

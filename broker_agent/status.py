@@ -82,6 +82,9 @@ class AgentStatus:
     trouble_s: float = 0.0
     """For so long already."""
 
+    corrupt_keys: tuple[str, ...] = ()
+    """Keys of the registry that hold foreign data, which the last registration left out."""
+
     last_heartbeat_s: float | None = None
     """So long ago the store confirmed the lease; None = there is none."""
 

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from ..registry.checks import check_broker_name, several
@@ -263,8 +264,11 @@ class ClientCore:
     def begin(self, position: str, now: float) -> None:
         """The follower found its place: from here on it hears of every change."""
         with self._locked():
+            was_foreign = self.hearing.is_foreign
             self.hearing.begin(position, now)
             self._cache.begin()
+            if was_foreign:
+                self._cache.doubt(now)
             self._served.stop_borrowing()
             self._trust.answered(now)
 
@@ -272,6 +276,8 @@ class ClientCore:
         """Take in a page of the change stream."""
         with self._locked():
             self._report(page.corrupt)
+            if self.hearing.is_foreign:  # what happened meanwhile stands nowhere
+                page = replace(page, lost=True)
             if page.lost:
                 self._trust.lost(self.position or "")
                 self._cache.lose(now)
@@ -291,11 +297,13 @@ class ClientCore:
                 self._trust.caught_up()
 
     def feed_is_foreign(self, error: CorruptData, now: float) -> None:
-        """The key of the stream holds something else: until it is put right, only the table is read."""
+        """The key of the stream holds something else: the table is read until it is put right."""
         with self._locked():
             self._report((error,))
-            self.hearing.found_foreign(now)
             self._trust.missed_changes()
+            if self.hearing.found_foreign(now):
+                self._served.stop_borrowing()
+                self._cache.doubt(now)
             self._trust.answered(now)
 
     def due(self, now: float) -> Request | None:

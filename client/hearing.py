@@ -7,7 +7,7 @@ from typing import Final
 
 from ..registry.errors import StoreRefused
 from ..registry.following.core import DEAF_AFTER, REFUSED_PAUSE_S
-from ..registry.following.feed import Feed
+from ..registry.following.feed import Feed, unrecorded
 from ..registry.model import Change
 from ..registry.plans import ChangePage
 
@@ -23,11 +23,17 @@ class Hearing:
     """
 
     def __init__(self, key: str, tail_s: float) -> None:
+        self._key = key
         self._feed = Feed(key)
         self._tail_s = tail_s
         self._tail_at = 0.0
         self._must_read = True
-        self._is_foreign = False
+        self.is_foreign = False
+        """Whether something else stood in the place of the stream when it was last read."""
+
+        self._missed = False
+        """Whether something happened, as far as can be known, of which neither stream nor doorbell tells."""
+
         self._unheard = 0
         """So often in a row the tail told of changes that the doorbell should have told of."""
 
@@ -41,7 +47,7 @@ class Hearing:
     @property
     def misses_nothing(self) -> bool:
         """Whether all changes up to now were told, as far as one can know."""
-        return self.position is not None and not (self._must_read or self._is_foreign)
+        return self.position is not None and not (self._must_read or self.is_foreign)
 
     @property
     def tail_at(self) -> float:
@@ -68,12 +74,18 @@ class Hearing:
         self._deaf_until = now + REFUSED_PAUSE_S
 
     def rang(self, message: bytes) -> tuple[Change, ...]:
-        """Return the changes that a doorbell tells of; empty = doorbells may have been missed."""
+        """Return the changes that a doorbell tells of; empty = doorbells may have been missed.
+
+        While a foreign key stands in the place of the stream, the doorbell is all that tells of them.
+        """
         self._unheard = 0
-        changes = self._feed.doorbell(message)
-        if changes is None:
-            self._must_read = True
-        return changes or ()
+        changes = None if self.is_foreign else self._feed.doorbell(message)
+        if changes is not None:
+            return changes
+        self._must_read = True
+        change = unrecorded(self._key, message)
+        self._missed = self._missed or change is None
+        return () if change is None else (change,)
 
     def resume(self, position: str | None) -> None:
         """Go on where an earlier process stood."""
@@ -82,21 +94,26 @@ class Hearing:
     def begin(self, position: str, now: float) -> None:
         """The place was found: from here on every change is told."""
         self._feed.position = position
-        self._is_foreign = False
+        self.is_foreign = self._missed = False
         self._was_read(now, again=False)
 
     def read(self, page: ChangePage, now: float) -> None:
         """Take in that a page of the stream was read."""
+        self.is_foreign = self._missed = False
         if not page.lost:
-            self._is_foreign = False
             self._unheard += bool(page.changes) and not self._must_read and not self.deaf(now)
         self._feed.position = None if page.lost else page.position
         self._was_read(now, again=page.lost or not page.complete)
 
-    def found_foreign(self, now: float) -> None:
-        """The key of the stream holds something else: until it is put right, only the table is read."""
-        self._is_foreign = True
+    def found_foreign(self, now: float) -> bool:
+        """The key of the stream holds something else; return whether changes may have been missed anew.
+
+        Until it is put right, the doorbell tells of changes, if they are short, and else the table does.
+        """
+        missed, self._missed = self._missed or not self.is_foreign, False
+        self.is_foreign = True
         self._was_read(now, again=False)
+        return missed
 
     def lost_touch(self) -> None:
         """The store did not answer: when it does, the tail is read first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
@@ -14,6 +15,7 @@ from .config import RegistryConfig
 from .connection.aiolinks import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
 from .connection.redispy import (
     REDIS_ERRORS,
+    LeftOut,
     check_client,
     no_script,
     normal,
@@ -75,6 +77,7 @@ class AsyncRouteStore:
         self._replica = replica
         self._owns_links = owns_links
         self._schema_is_known = False
+        self._left_out = LeftOut()
         self.kv = AsyncKeyValues(self.config, self.run)
         self.admin = AsyncAdmin(self.config, self.run)
 
@@ -340,4 +343,5 @@ class AsyncRouteStore:
         replies = await self._link.send([("EVALSHA", call.script.sha, *arguments)])
         if no_script(replies[0]):
             replies = await self._link.send([("EVAL", call.script.source, *arguments)])
+        self._left_out.look(replies, monotonic())
         return replies

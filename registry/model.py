@@ -351,7 +351,11 @@ class Registration:
     """Whether `topics` is the whole table; not so when the registration was looked up, not made."""
 
     corrupt_keys: tuple[str, ...] = ()
-    """Route index keys that hold foreign data: left as they are, their topics are not served."""
+    """Keys that hold foreign data, and are left as they are.
+
+    Of a route index: its topic is not served. Others (`deadlines`, `brokers`, `topics`, `schema`, `changes`)
+    were done without: the broker is served, and somebody may not be told of it.
+    """
 
     master_address: str = ""
     """For a slave: the address of the live master, empty without one (RegisterBrokerResult)."""
@@ -375,6 +379,9 @@ class LeaseStatus(StrEnum):
 
     TABLE_LOST = "table"
     """The lease was renewed, but the table in the store is not the one this owner wrote."""
+
+    UNLISTED = "unlisted"
+    """The lease was renewed, but a key that lists the broker holds foreign data: a registration names it."""
 
 
 EXPIRED: Final = "expired"

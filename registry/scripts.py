@@ -59,7 +59,7 @@ _COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n{_text('_common')}"
 
 
 def _load(name: str) -> Script:
-    source = f"{_COMMON}\n{_text(name)}"
+    source = f"{_COMMON}\nlocal function operation()\n{_text(name)}\nend\nreturn told(operation())"
     return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
@@ -14,6 +15,7 @@ from .config import RegistryConfig
 from .connection.links import Link, RedisClient, ReplicaLink, open_links
 from .connection.redispy import (
     REDIS_ERRORS,
+    LeftOut,
     check_client,
     no_script,
     normal,
@@ -75,6 +77,7 @@ class RouteStore:
         self._replica = replica
         self._owns_links = owns_links
         self._schema_is_known = False
+        self._left_out = LeftOut()
         self.kv = KeyValues(self.config, self.run)
         self.admin = Admin(self.config, self.run)
 
@@ -335,4 +338,5 @@ class RouteStore:
         replies = self._link.send([("EVALSHA", call.script.sha, *arguments)])
         if no_script(replies[0]):
             replies = self._link.send([("EVAL", call.script.source, *arguments)])
+        self._left_out.look(replies, monotonic())
         return replies

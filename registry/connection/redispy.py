@@ -13,11 +13,13 @@ from redis.crc import key_slot
 
 from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from ..plans import ErrorReply, Reply
+from ..plans.base import without
 from .connect import Address
 from .locate import Whereabouts
 
 __all__ = [
     "REDIS_ERRORS",
+    "LeftOut",
     "Rest",
     "asked_of",
     "check_client",
@@ -28,6 +30,7 @@ __all__ = [
     "normal",
     "of_the_pool",
     "report",
+    "report_switch",
     "ring",
     "slot_of",
     "suspicious",
@@ -169,6 +172,30 @@ def report(corrupt: Iterable[CorruptData]) -> None:
     """Log the keys that an operation left out of its answer."""
     for error in corrupt:
         _log.error("a key of the registry is corrupt, the rest is served: %s", error)
+
+
+def report_switch(where: Whereabouts, before: Address, after: Address) -> None:
+    """Log that Sentinels name another primary than the one that was connected to."""
+    _log.warning("%s is %s:%s now, and was %s:%s: connecting there", where, *after, *before)
+
+
+class LeftOut:
+    """Says which foreign keys scripts did without: each once, and again after 10 minutes; thread-safe."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, float] = {}
+
+    def look(self, replies: Iterable[Reply], now: float) -> None:
+        """Log the keys that the reply of a script names; `now` is in seconds of the monotonic clock."""
+        for reply in replies:
+            for key in without(reply)[1]:
+                if now >= self._said.get(key, -_SAY_AGAIN_S) + _SAY_AGAIN_S:
+                    self._said[key] = now
+                    _log.error("%s: holds something else than the registry wrote; %s", key, _GOES_ON)
+
+
+_SAY_AGAIN_S: Final = 600.0
+_GOES_ON: Final = "brokers live and go without it, and it is written again when it was moved away"
 
 
 def ring(message: Mapping[str, Any] | None) -> bytes | None:

@@ -165,6 +165,7 @@ class FollowCore:
             raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
         check_seconds("tail_s", tail_s, _MIN_TAIL_S)
         self._rng = rng or random.Random()
+        self._key = key
         self._feed = Feed(key)
         self._feed.position = position
         self._with_table = table
@@ -313,6 +314,8 @@ class FollowCore:
             _log.error("changes are followed on when this is put right: %s", error)
         elif self._error is None:
             _log.warning("changes are followed on when the store answers again: %s", error)
+        if isinstance(error, CorruptData) and error.key == self._key and self._feed.position is not None:
+            self._lose(self._feed.position, ResetReason.LOST)  # what happens meanwhile stands nowhere
         self._error = str(error)
         self._failures += 1
         self._resume_at = now + _pause_s(self._failures, self._rng)

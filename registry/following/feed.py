@@ -8,8 +8,12 @@ from typing import Final
 from ..codec import decode_change
 from ..errors import CorruptData
 from ..model import Change
+from ..plans.read import ORIGIN
 
-__all__ = ["Feed", "order"]
+__all__ = ["Feed", "order", "unrecorded"]
+
+_NO_STREAM: Final = b"- - "
+"""What such a doorbell begins with, in the place of two ids (`announce` in _common.lua)."""
 
 _CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
@@ -39,6 +43,20 @@ class Feed:
             return None
         self.position = change_id
         return (change,)
+
+
+def unrecorded(key: str, message: bytes) -> Change | None:
+    """Return the change that a doorbell tells of which stands in no stream, as a foreign key is in its place.
+
+    None = it is no such doorbell, or has no room for the change.
+    """
+    mark, _, record = message.partition(_NO_STREAM)
+    if mark or not record:
+        return None
+    try:
+        return decode_change(key, ORIGIN, record)
+    except CorruptData:
+        return None
 
 
 def order(change_id: str) -> tuple[int, int] | None:

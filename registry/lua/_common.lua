@@ -8,6 +8,40 @@ local function foreign(key, want)
   end
 end
 
+-- Keys that hold something else than they should and that the script did without: `told` adds them to its reply.
+local left_out = {}
+
+local function leave_out(key)
+  for _, known in ipairs(left_out) do
+    if known == key then
+      return
+    end
+  end
+  left_out[#left_out + 1] = key
+end
+
+-- Runs a command on a key that only lists what stands elsewhere, and that nobody's life hangs on: an index, the
+-- deadlines, the stream. Returns its reply, or nil, and leaves the key out, when it holds something else than a `want`.
+local function attempt(want, command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  end
+  if foreign(key, want) then
+    leave_out(key)
+    return nil
+  end
+  return redis.call(command, key, ...) -- raises what it answered
+end
+
+-- Returns the reply of a script; in {'without', {keys ...}, reply} if it did without some.
+local function told(reply)
+  if #left_out == 0 or reply.err or reply[1] == 'corrupt' then
+    return reply
+  end
+  return {'without', left_out, reply}
+end
+
 -- Returns whether `text` is an epoch, and so exact as a Lua number.
 local function is_epoch(text)
   return #text <= 16 and string.match(text, '^%d+$') ~= nil and tonumber(text) < 9007199254740992
@@ -25,15 +59,24 @@ local function deadline_ms(ttl_ms)
   return string.format('%.0f', math.floor(clock_us() / 1000) + ttl_ms)
 end
 
--- Returns the reply to give when a newer sharedroutes keeps the registry, else nil.
-local function newer_schema(key)
-  local bad = foreign(key, 'string')
-  if bad then
-    return bad
+-- Returns the schema number at `key`, and SCHEMA where none stands; nil, and leaves it out, when it is no number.
+local function schema_at(key)
+  local schema = attempt('string', 'GET', key)
+  if schema == false then
+    return SCHEMA
   end
-  local schema = redis.call('GET', key) or SCHEMA
-  if #schema > 19 or not string.match(schema, '^%d+$') then
-    return {'corrupt', key, 'is no schema number'}
+  if schema and #schema <= 19 and string.match(schema, '^%d+$') then
+    return schema
+  end
+  leave_out(key)
+end
+
+-- Returns the reply to give when a newer sharedroutes keeps the registry, else nil. No release writes anything else
+-- than a number: what a broker's life hangs on goes on where there is none (`or_none`), and the rest is refused.
+local function newer_schema(key, or_none)
+  local schema = schema_at(key)
+  if not schema then
+    return not or_none and {'corrupt', key, 'is no schema number'} or nil
   end
   if tonumber(schema) > tonumber(SCHEMA) then
     return {'schema', key, schema}
@@ -63,10 +106,16 @@ local function rename_table(key)
   end
 end
 
--- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short".
+-- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short", and "- - record"
+-- where a foreign key stands in the place of the stream: then nobody can read it again.
 -- `bounds` is "entries, minimum age in ms": older surplus is trimmed, in whole nodes of the stream.
 local function announce(stream, bounds, record)
-  local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
+  local short = #record <= 512 and record or ''
+  local last = attempt('stream', 'XREVRANGE', stream, '+', '-', 'COUNT', 1)
+  if not last then
+    redis.call('PUBLISH', stream, '- - ' .. short)
+    return
+  end
   local previous = last[1] and last[1][1] or '0-0'
   local id = redis.call('XADD', stream, '*', 'c', record)
   local entries, min_age_ms = string.match(bounds, '^(%d+) (%d+)$')
@@ -74,6 +123,5 @@ local function announce(stream, bounds, record)
   if surplus > 0 then
     redis.call('XTRIM', stream, 'MINID', '~', deadline_ms(-min_age_ms), 'LIMIT', surplus)
   end
-  redis.call('PUBLISH', stream, previous .. ' ' .. id .. ' ' .. (#record <= 512 and record or ''))
-  return id
+  redis.call('PUBLISH', stream, previous .. ' ' .. id .. ' ' .. short)
 end

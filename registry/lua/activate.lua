@@ -1,5 +1,5 @@
--- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch}, {'moved', token} or {'elsewhere', id, epoch} when the address stands under an id that was not named; may be repeated: it announces only what changed
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
+-- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, topics, schema, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch}, {'moved', token} or {'elsewhere', id, epoch} when the address stands under an id that was not named; may be repeated: it announces only what changed; does without foreign deadlines, changes, brokers, topics and schema, and names them
+local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 if bad then
   return bad
 end
@@ -13,14 +13,10 @@ if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'moved', token or ''}
 end
 local moves = cluster ~= ARGV[8]
-bad = moves and foreign(KEYS[6], 'hash')
-if bad then
-  return bad
-end
 local lease = redis.call('GET', KEYS[2])
 
 -- One address is one replica: what it was before it changed its role, it is no longer, and cannot become by itself.
-local FIRST_LEASE, FIRST_ARG = 7, 14
+local FIRST_LEASE, FIRST_ARG = 9, 14
 if lease ~= ARGV[4] then
   local named = {[ARGV[1]] = true}
   for a = FIRST_ARG, #ARGV, 3 do
@@ -41,7 +37,7 @@ for i = 0, #KEYS - FIRST_LEASE do
   local address = type(other) == 'string' and string.match(other, '^%d+ (.+)$')
   if not other or address == ARGV[12] then
     redis.call('DEL', key)
-    redis.call('ZREM', KEYS[3], ARGV[FIRST_ARG + 3 * i + 1])
+    attempt('zset', 'ZREM', KEYS[3], ARGV[FIRST_ARG + 3 * i + 1])
     local gone = redis.call('HDEL', KEYS[1], 'member:' .. id)
     redis.call('HDEL', KEYS[1], 'version:' .. id)
     local previous = redis.call('HGET', KEYS[1], 'epoch:' .. id)
@@ -54,13 +50,19 @@ end
 
 local ends_ms = deadline_ms(ARGV[5])
 redis.call('SET', KEYS[2], ARGV[4], 'PXAT', ends_ms)
-redis.call('ZADD', KEYS[3], ends_ms, ARGV[6])
+attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])
 if kept_out == ARGV[12] then -- the claim was told that it may
   redis.call('HDEL', KEYS[1], out)
 end
-if moves then
-  redis.call('HSET', KEYS[6], ARGV[13], ARGV[8])
+if attempt('hash', 'HGET', KEYS[6], ARGV[13]) ~= ARGV[8] then
+  attempt('hash', 'HSET', KEYS[6], ARGV[13], ARGV[8])
+end
+if foreign(KEYS[7], 'set') then -- put_topics writes it, and had nothing to write perhaps
+  leave_out(KEYS[7])
+end
+if schema_at(KEYS[8]) then
+  redis.call('SET', KEYS[8], SCHEMA, 'NX')
 end
 if ARGV[9] ~= '' then
   redis.call('HSET', KEYS[1], 'version:' .. ARGV[1], ARGV[9])

@@ -1,7 +1,7 @@
--- KEYS broker, lease, brokers, schema, broker's topics, topics, deadlines, changes; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch
-local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
+-- KEYS broker, lease, brokers, schema, broker's topics; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch; does without foreign brokers and schema
+local bad = newer_schema(KEYS[4], true) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 -- What the registration could not complete must not fence an owner that lives.
-bad = bad or foreign(KEYS[5], 'hash') or foreign(KEYS[6], 'set') or foreign(KEYS[7], 'zset') or foreign(KEYS[8], 'stream')
+bad = bad or foreign(KEYS[5], 'hash')
 if bad then
   return bad
 end
@@ -31,6 +31,8 @@ if previous and not is_epoch(previous) then
 end
 local epoch = newer_epoch(previous)
 redis.call('HSET', KEYS[1], field, epoch)
-redis.call('HSET', KEYS[3], ARGV[2], cluster and cluster ~= '' and cluster or ARGV[3]) -- a group moves when its replica is activated
-redis.call('SET', KEYS[4], SCHEMA)
+attempt('hash', 'HSET', KEYS[3], ARGV[2], cluster and cluster ~= '' and cluster or ARGV[3]) -- a group moves when its replica is activated
+if schema_at(KEYS[4]) then
+  redis.call('SET', KEYS[4], SCHEMA)
+end
 return {'ok', epoch}

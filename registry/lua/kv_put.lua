@@ -1,5 +1,5 @@
--- KEYS namespace, namespaces, changes, schema; ARGV name of the namespace, key, value, change record, bounds of the feed; reply {'ok', '1' = it was not so before} or {'schema', key, number}; may be repeated
-local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set') or foreign(KEYS[3], 'stream')
+-- KEYS namespace, namespaces, changes, schema; ARGV name of the namespace, key, value, change record, bounds of the feed; reply {'ok', '1' = it was not so before} or {'schema', key, number}; may be repeated; does without foreign changes
+local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set')
 if bad then
   return bad
 end

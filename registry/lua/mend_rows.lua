@@ -1,5 +1,5 @@
--- KEYS broker's topics, topics, changes, schema, broker, route index of each topic; ARGV change record ('' = none), bounds of the feed, bytes of the index keys before the topic's name, '1' = rows are removed that the broker's table lacks, and of each topic: its configuration and its index as they were read, the index to write ('' = none, in each); reply {'ok', numbers of the topics that have changed since they were read ...} or {'schema', key, number}; may be repeated: then all have changed
-local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set') or foreign(KEYS[3], 'stream')
+-- KEYS broker's topics, topics, changes, schema, broker, route index of each topic; ARGV change record ('' = none), bounds of the feed, bytes of the index keys before the topic's name, '1' = rows are removed that the broker's table lacks, and of each topic: its configuration and its index as they were read, the index to write ('' = none, in each); reply {'ok', numbers of the topics that have changed since they were read ...} or {'schema', key, number}; may be repeated: then all have changed; does without foreign changes
+local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set')
 if bad then
   return bad
 end

@@ -1,5 +1,5 @@
--- KEYS broker, broker's topics, topics, changes, leases of the replicas before whom this one has no say, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, bounds of the feed, bytes of the index keys before the topic's name, number of those leases, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch}, {'moved', token} or {'junior', lease}; may be repeated: the second time answers 'moved'
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash') or foreign(KEYS[3], 'set') or foreign(KEYS[4], 'stream')
+-- KEYS broker, broker's topics, topics, changes, leases of the replicas before whom this one has no say, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, bounds of the feed, bytes of the index keys before the topic's name, number of those leases, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch}, {'moved', token} or {'junior', lease}; may be repeated: the second time answers 'moved'; does without foreign topics and changes
+local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash')
 if bad then
   return bad
 end
@@ -97,9 +97,9 @@ if #configs > 0 then redis.call('HSET', KEYS[2], unpack(configs)) end
 if #gone > 0 then redis.call('HDEL', KEYS[2], unpack(gone)) end
 if #unrouted > 0 then redis.call('HDEL', KEYS[2], unpack(unrouted)) end
 if #changed > 0 then redis.call('MSET', unpack(changed)) end
-if #listed > 0 then redis.call('SADD', KEYS[3], unpack(listed)) end
+if #listed > 0 then attempt('set', 'SADD', KEYS[3], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
-if #unlisted > 0 then redis.call('SREM', KEYS[3], unpack(unlisted)) end
+if #unlisted > 0 then attempt('set', 'SREM', KEYS[3], unpack(unlisted)) end
 redis.call('HSET', KEYS[1], 'token', ARGV[4])
 if #configs + #gone > 0 then announce(KEYS[4], ARGV[7], ARGV[6]) end
 return reply

@@ -1,5 +1,5 @@
--- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated
-local bad = foreign(KEYS[1], 'string') or foreign(KEYS[2], 'zset')
+-- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due
+local bad = foreign(KEYS[1], 'string')
 if bad then
   return bad
 end
@@ -17,7 +17,11 @@ if left_ms < ARGV[2] / 2 then
 end
 local reply = {'ok', now_ms, -1, before_ms, left_ms}
 -- In the millisecond of its deadline a lease still lives.
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. now_ms, 'LIMIT', ARGV[4], ARGV[3])) do
+local due = attempt('zset', 'ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. now_ms, 'LIMIT', ARGV[4], ARGV[3])
+if not due then
+  return reply
+end
+for _, member in ipairs(due) do
   reply[#reply + 1] = member
 end
 local nearest = redis.call('ZRANGEBYSCORE', KEYS[2], now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)

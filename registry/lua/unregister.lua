@@ -1,5 +1,5 @@
--- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed, address that an operator wants to be kept out from now on ('' = none); reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated
-local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset') or foreign(KEYS[4], 'stream')
+-- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed, address that an operator wants to be kept out from now on ('' = none); reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated; does without foreign deadlines and changes
+local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 if bad then
   return bad
 end
@@ -12,7 +12,7 @@ if ARGV[6] ~= '' then
 end
 local was_member = redis.call('HDEL', KEYS[1], 'member:' .. ARGV[1])
 redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])
-redis.call('ZREM', KEYS[3], ARGV[3])
+attempt('zset', 'ZREM', KEYS[3], ARGV[3])
 local was_alive = redis.call('DEL', KEYS[2])
 if was_member + was_alive == 0 then
   return {'ok', '0'}

@@ -14,7 +14,19 @@ from typing import Any, Final, TypeAlias, TypeVar
 from ..errors import CorruptData, NewerSchema, StoreRefused
 from ..scripts import SCHEMA, Script
 
-__all__ = ["Batch", "Call", "Command", "ErrorReply", "Plan", "Reads", "Reply", "checked", "script_reply"]
+__all__ = [
+    "Batch",
+    "Call",
+    "Command",
+    "ErrorReply",
+    "Plan",
+    "Reads",
+    "Reply",
+    "checked",
+    "script_reply",
+    "unless_foreign",
+    "without",
+]
 
 T = TypeVar("T")
 
@@ -68,11 +80,33 @@ def checked(key: str, reply: Reply) -> Reply:
     raise StoreRefused(f"{key}: {reply.code} {reply.message}")
 
 
-def script_reply(call: Call) -> Plan[list[Any]]:
-    """Run one script and return its reply as [status, ...]; raise CorruptData, NewerSchema, StoreRefused."""
-    (reply,) = yield call
-    if isinstance(reply, ErrorReply):
-        raise StoreRefused(f"{call.script.name}: {reply.code} {reply.message}")
+def unless_foreign(key: str, reply: Reply) -> Reply:
+    """Return the reply, None when the key holds another type; raise StoreRefused for another error."""
+    try:
+        return checked(key, reply)
+    except CorruptData:
+        return None
+
+
+def without(reply: Reply) -> tuple[Reply, tuple[str, ...]]:
+    """Return a script's own reply, and the foreign keys that it did without (see `told` in _common.lua)."""
+    if isinstance(reply, list) and reply and reply[0] in (b"without", "without"):
+        _, keys, inner = reply
+        return inner, tuple(key.decode(errors="replace") for key in keys)
+    return reply, ()
+
+
+def script_reply(call: Call, left_out: set[str] | None = None) -> Plan[list[Any]]:
+    """Run one script and return its reply as [status, ...]; raise CorruptData, NewerSchema, StoreRefused.
+
+    The foreign keys that it did without are added to `left_out`; who runs the plan logs them.
+    """
+    (told,) = yield call
+    if isinstance(told, ErrorReply):
+        raise StoreRefused(f"{call.script.name}: {told.code} {told.message}")
+    reply, foreign = without(told)
+    if left_out is not None:
+        left_out.update(foreign)
     status, *rest = (item.decode(errors="replace") if isinstance(item, bytes) else item for item in reply)
     if status == "corrupt":
         key, what = rest

@@ -12,7 +12,8 @@ from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, Change, ChangeKind, Sweep
-from .base import Call, Command, Plan, Reads, Reply, checked, script_reply
+from .base import Call, Command, Plan, Reads, Reply, checked, script_reply, unless_foreign
+from .read import groups
 
 __all__ = ["expire", "lease_of", "sweep"]
 
@@ -37,12 +38,14 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     corrupt: list[CorruptData] = []
     passed_over = 0
     while True:
-        look = _look(config, keys, holder, passed_over=passed_over)
-        status, clock, ms, *more = yield from script_reply(look)
+        look, left_out = _look(config, keys, holder, passed_over=passed_over), set[str]()
+        status, clock, ms, *more = yield from script_reply(look, left_out)
         wait_s = None if ms < 0 else ms / 1000
         if status == "held":
             return Sweep(held=True, wait_s=wait_s, clock_ms=int(clock))
         before_ms, after_ms, *due = more
+        if left_out:
+            yield from _announce_unlisted(config, expired, corrupt)
         yield from _announce(config, due, expired, corrupt)
         if len(due) < _AT_ONCE or expired:  # else all of them stand in the way of others: look behind them
             return Sweep(
@@ -80,7 +83,7 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: Reply, deadline:
     keys, (name, broker_id) = Keys(config.namespace), lease
     known = checked(keys.broker(name), owner)
     epoch, cluster = (value.decode(errors="replace") if value else "" for value in known)
-    ended_ms = checked(keys.deadlines, deadline)
+    ended_ms = unless_foreign(keys.deadlines, deadline)
     record = Change(
         kind=ChangeKind.DOWN,
         broker_name=name,
@@ -103,6 +106,30 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: Reply, deadline:
     )
     status, *announced = yield from script_reply(call)
     return bool(status == "ok" and announced == ["1"])
+
+
+def _announce_unlisted(
+    config: RegistryConfig, expired: list[tuple[str, int]], corrupt: list[CorruptData]
+) -> Plan[None]:
+    """Announce the end of leases without the deadlines, which are foreign: look at all that may have one."""
+    keys = Keys(config.namespace)
+    what = "holds another type than the registry writes: all brokers are looked at instead; move it away"
+    corrupt.append(CorruptData(keys.deadlines, what))
+    try:
+        (names,) = yield Reads((("HKEYS", keys.brokers),))
+        listed = [name.decode(errors="replace") for name in checked(keys.brokers, names)]
+    except CorruptData as error:
+        corrupt.append(error)
+        return
+    found = yield from groups(keys, listed)
+    ended = [
+        (name, broker_id)
+        for name, group in found.groups.items()
+        for broker_id in group.broker_ids
+        if name not in found.alive or broker_id not in found.alive[name].broker_addrs
+    ]
+    members = [keys.lease_member(*lease) for lease in ended]
+    yield from _announce(config, members, expired, corrupt)
 
 
 def _whole_ms(score: float | None) -> int | None:

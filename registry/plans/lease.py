@@ -23,17 +23,35 @@ def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
     name, broker_id = broker.broker_name, broker.broker_id
     call = Call(
         scripts.HEARTBEAT,
-        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines),
+        (
+            keys.broker(name),
+            keys.lease(name, broker_id),
+            keys.deadlines,
+            keys.brokers,
+            keys.topics,
+        ),
         (
             broker_id,
             held.epoch,
             held.table_token,
             lease_ttl_ms(config, broker),
             keys.lease_member(name, broker_id),
+            name,
+            _served_topic(keys, held),
         ),
     )
-    status, *_ = yield from script_reply(call)
+    left_out: set[str] = set()
+    status, *_ = yield from script_reply(call, left_out)
+    if status == LeaseStatus.OK and left_out:
+        return LeaseStatus.UNLISTED
     return LeaseStatus(status)
+
+
+def _served_topic(keys: Keys, held: Registration) -> str:
+    """Return a topic that the index of topics must name as long as the table is the owner's; empty = none."""
+    if not held.complete:
+        return ""
+    return next((name for name in held.topics if keys.topic(name) not in held.corrupt_keys), "")
 
 
 def unregister(

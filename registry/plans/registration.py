@@ -72,7 +72,7 @@ def register(
             if done is not None:
                 return done
             continue
-        if held is not None and held.complete and not tries:
+        if held is not None and held.complete and not tries and write.keys.topics not in held.corrupt_keys:
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
             stored_token, stored = yield from read_table(write, topics)

@@ -11,7 +11,7 @@ from ..checks import check_broker_name
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Group
-from .base import Command, Plan, Reads, Reply, checked
+from .base import Command, Plan, Reads, checked, unless_foreign
 from .read import Listing, mget
 
 __all__ = ["RawTable", "Replica", "replicas", "table_page", "table_sizes", "tables"]
@@ -44,7 +44,7 @@ def table_sizes(keys: Keys) -> Plan[Listing[tuple[str, int]]]:
         some = names[start : start + _AT_ONCE]
         replies = yield Reads([("HLEN", keys.broker_topics(name)) for name in some])
         for name, reply in zip(some, replies, strict=True):
-            found.append((name, _unless_foreign(keys.broker_topics(name), reply) or 0))
+            found.append((name, unless_foreign(keys.broker_topics(name), reply) or 0))
     return Listing(found, tuple(corrupt))
 
 
@@ -117,7 +117,7 @@ def replicas(keys: Keys, names: Sequence[str]) -> Plan[Listing[Replica]]:
     now_ms = _clock_ms(checked(keys.deadlines, clock))
     listed = []
     for (group, broker_id, fields), lease, score in zip(found, leases, scores, strict=True):
-        ends_ms = _unless_foreign(keys.deadlines, score) if lease is not None else None
+        ends_ms = unless_foreign(keys.deadlines, score) if lease is not None else None
         left_ms = None if ends_ms is None else max(0, int(float(ends_ms)) - now_ms)
         listed.append(_replica(group, broker_id, fields, lease, left_ms))
     return Listing(listed, tuple(corrupt))
@@ -134,11 +134,3 @@ def _replica(
 def _clock_ms(clock: Sequence[int | bytes]) -> int:
     seconds, us = clock
     return int(seconds) * 1_000 + int(us) // 1_000
-
-
-def _unless_foreign(key: str, reply: Reply) -> Reply:
-    """Return the reply, None when the key holds another type; raise StoreRefused for another error."""
-    try:
-        return checked(key, reply)
-    except CorruptData:
-        return None

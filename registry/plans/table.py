@@ -14,7 +14,7 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, Registration, TopicConfig
-from .base import Call, Plan, Reads, checked, script_reply
+from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
 from .difference import Difference
 from .lease import fenced, lease_ttl_ms
 from .read import mget
@@ -110,9 +110,6 @@ def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bo
             keys.brokers,
             keys.schema,
             keys.broker_topics(broker.broker_name),
-            keys.topics,
-            keys.deadlines,
-            keys.changes,
         ),
         (
             broker.broker_id,
@@ -169,10 +166,13 @@ def read_table(
 
 
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
-    """Return the stored topics whose route index has our row; the others are written again."""
+    """Return the stored topics that are listed and whose index has our row; the others are written again."""
     broker, entries, found = write.broker.broker_name.encode(), iter(stored.items()), dict[str, bytes]()
     while part := [*islice(entries, _SCAN_COUNT)]:
         indexes = yield from mget([write.keys.topic(topic) for topic, _ in part])
+        (listed,) = yield Reads((("SISMEMBER", write.keys.topics, part[0][0]),))
+        if unless_foreign(write.keys.topics, listed) == 0:  # the list was lost, and with it all of these
+            continue
         found.update(
             (topic, config)
             for (topic, config), index in zip(part, indexes, strict=True)
@@ -200,21 +200,21 @@ def put(
 
     `seniors` are the leases of the replicas that have more say over the table than this one.
     """
-    token, corrupt = registration.table_token, list[str]()
+    token, corrupt = registration.table_token, set[str]()
     chunks = difference.chunks(write.config.chunk_topics)
     if not token:  # a table without one could be lost unnoticed: at least an empty chunk brings one
         chunks = chain([next(chunks, Difference())], chunks)
     for chunk in chunks:
         next_token = following_token(registration.epoch, token, lost_token)
         call = _put_call(write, registration.epoch, (token, next_token), chunk, seniors)
-        status, *rest = yield from script_reply(call)
+        status, *rest = yield from script_reply(call, corrupt)
         if status == "fenced":
             raise fenced(write.broker, registration.epoch, rest[0])
         if status != "ok":
             return Put("junior" if status == "junior" else "moved", token)
         token = next_token
-        corrupt += rest
-    return Put("ok", token, tuple(corrupt))
+        corrupt.update(rest)
+    return Put("ok", token, tuple(sorted(corrupt)))
 
 
 def following_token(epoch: int, *used: str) -> str:
@@ -297,17 +297,21 @@ def activate(
             write.keys.changes,
             write.lease_key(MASTER_ID),
             write.keys.brokers,
+            write.keys.topics,
+            write.keys.schema,
             *former,
         ),
         _activate_arguments(write, registration, former_ids),
     )
-    status, *rest = yield from script_reply(call)
+    corrupt = {*registration.corrupt_keys}
+    status, *rest = yield from script_reply(call, corrupt)
     if status == "fenced":
         raise fenced(broker, registration.epoch, rest[0])
     if status == "elsewhere" and not is_new:
         raise fenced(broker, registration.epoch, rest[1])
     if status in ("moved", "elsewhere"):
         return None
+    registration = replace(registration, corrupt_keys=tuple(sorted(corrupt)))
     return registration if broker.broker_id == MASTER_ID else _with_master(write, registration, *rest)
 
 

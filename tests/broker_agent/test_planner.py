@@ -268,6 +268,22 @@ def test_topics_under_foreign_data_are_tried_now_and_then_without_a_word(desk: D
         desk.send(HeartbeatAnswered(LeaseStatus.OK))
 
 
+def test_a_broker_that_a_foreign_key_leaves_out_of_a_list_registers_once_to_learn_which(
+    registered: Desk,
+) -> None:
+    assert isinstance(registered.wait(), Heartbeat)
+    assert isinstance(registered.send(HeartbeatAnswered(LeaseStatus.UNLISTED)), Register)
+    key = "{sharedroutes}:deadlines"
+    registered.send(Registered(FILE, held_of(FILE, corrupt_keys=(key,))))
+    assert registered.said == [
+        f"broker-a:0: foreign data stands in {key}: the broker is served without what they list; move it away"
+    ]
+    assert registered.planner.status(registered.now).corrupt_keys == (key,)
+    assert isinstance(registered.wait(), Heartbeat)
+    registered.send(HeartbeatAnswered(LeaseStatus.UNLISTED))
+    assert isinstance(registered.wait(), Heartbeat)
+
+
 def test_stopping_unregisters_and_then_ends(registered: Desk) -> None:
     assert registered.send(Stop()) == Unregister(held_of(FILE), "agent stopped")
     assert registered.send(Unregistered()) == Done()

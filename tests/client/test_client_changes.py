@@ -57,6 +57,34 @@ async def test_the_doorbell_tells_of_a_topic_a_broker_and_an_unregistration(
         await until_held_by(client, "t0", "broker-b")
 
 
+async def test_the_doorbell_tells_of_a_broker_while_something_else_stands_in_the_place_of_the_stream(
+    make_client: ClientMaker,
+    redis_url: str,
+    agent: RouteStore,
+    admin: redis.Redis,
+    foreign_keys: list[str],
+) -> None:
+    held, _ = two_brokers(agent)
+    key, away = agent.keys.changes, f"{agent.keys.changes}:away"
+    async with make_client(redis_url, BELL_ONLY) as client:
+        await until_in_place(client)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        admin.rename(key, away)
+        foreign_keys += [key, away]
+        admin.set(key, "foreign")
+        agent.unregister(held)
+        await until_held_by(client, "t0", "broker-b")
+        held = agent.register(broker("broker-a"), topics(2), held=held)
+        await until_held_by(client, "t0", "broker-a", "broker-b")
+        many = [TopicConfig("t0", 7, 7), *(TopicConfig("x" * 200 + str(number)) for number in range(3))]
+        held = agent.register(broker("broker-a"), many, held=held)
+        await until_queues(client, "t0", 11)
+        double_silently(admin, agent, "t0")
+        admin.rename(away, key)
+        agent.register(broker("broker-b"), topics(3))
+        await until_queues(client, "t0", 8 + 4)
+
+
 async def test_a_select_follows_the_changes(
     make_client: ClientMaker, redis_url: str, agent: RouteStore
 ) -> None:

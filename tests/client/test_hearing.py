@@ -61,6 +61,21 @@ def test_while_the_streams_key_is_foreign_changes_may_be_missed_and_it_is_looked
     assert hearing.misses_nothing
 
 
+def test_a_doorbell_without_a_stream_tells_of_its_change_and_has_the_key_looked_at(hearing: Hearing) -> None:
+    (change,) = hearing.rang(b'- - {"kind":"up","broker":"a","epoch":1}')
+    assert (change.kind, change.broker_name) == (ChangeKind.UP, "a")
+    assert hearing.tail_at == 0.0
+    assert hearing.position == PLACE
+
+
+def test_what_a_foreign_stream_and_its_doorbell_do_not_tell_of_is_missed_once(hearing: Hearing) -> None:
+    assert [hearing.found_foreign(float(now)) for now in range(3)] == [True, False, False]
+    hearing.rang(b'- - {"kind":"up","broker":"a","epoch":1}')
+    assert not hearing.found_foreign(3.0)
+    hearing.rang(b"- - ")
+    assert [hearing.found_foreign(float(now)) for now in (4, 5)] == [True, False]
+
+
 def test_a_doorbell_that_did_not_ring_for_some_changes_in_a_row_is_dead_until_it_is_renewed(
     hearing: Hearing,
 ) -> None:

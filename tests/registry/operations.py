@@ -99,58 +99,58 @@ def _slave() -> Broker:
 
 
 _TOPIC: Final = TopicConfig("t9")
-_TABLE: Final = ("group", "table", "topics", "changes")
-_OF_A_TOPIC: Final = ("index", "table", "brokers", "topics", "changes", "schema")
+_TABLE: Final = ("group", "table")
+_OF_A_TOPIC: Final = ("index", "table", "brokers", "topics", "schema")
 
 OPERATIONS: Final[dict[str, Operation]] = {
     "register": _op(
         lambda p: plans.register(p.config, broker(), table(3)),
-        *(*_TABLE, "lease", "deadlines", "brokers", "schema"),
+        *(*_TABLE, "lease"),
         writes=True,
     ),
     "register again": _op(
         lambda p: plans.register(p.config, broker(), table(3), held=p.held),
-        *(*_TABLE, "lease", "deadlines"),
+        *(*_TABLE, "lease"),
         writes=True,
     ),
     "register a slave": _op(
         lambda p: plans.register(p.config, _slave(), table(3)),
-        *(*_TABLE, "deadlines", "brokers", "schema"),
+        *_TABLE,
         writes=True,
     ),
     "register one topic": _op(lambda p: plans.register_topic(p.config, p.held, _TOPIC), *_TABLE, writes=True),
-    "heartbeat": _op(lambda p: plans.heartbeat(p.config, p.held), "group", "deadlines", writes=True),
+    "heartbeat": _op(lambda p: plans.heartbeat(p.config, p.held), "group", writes=True),
     "unregister": _op(
         lambda p: plans.unregister(p.config, p.held),
-        *("group", "lease", "deadlines", "changes"),
+        *("group", "lease"),
         writes=True,
     ),
     "unregister many": _op(
         lambda p: plans.unregister_many(p.config, [p.held]),
-        *("group", "lease", "deadlines", "changes"),
+        *("group", "lease"),
         writes=True,
     ),
-    "expire": _dead(lambda p: plans.expire(p.config, *DEAD), "deadlines", "changes"),
-    "sweep": _dead(lambda p: plans.sweep(p.config, "me"), "deadlines", "sweeper"),
+    "expire": _dead(lambda p: plans.expire(p.config, *DEAD)),
+    "sweep": _dead(lambda p: plans.sweep(p.config, "me"), "sweeper"),
     "wipe": _op(
         lambda p: plans.set_write_perm(p.config, "broker-a", writable=False),
-        *("group", "table", "changes", "schema"),
+        *_TABLE,
         writes=True,
     ),
     "lift": _op(
         lambda p: plans.set_write_perm(p.config, "broker-a", writable=True),
-        *("group", "table", "changes", "schema"),
+        *_TABLE,
         writes=True,
     ),
     "delete a topic": _op(lambda p: plans.delete_topic(p.config, "t0"), *_OF_A_TOPIC, "group", writes=True),
     "set a value": _op(
         lambda p: plans.kv_put(p.config, ORDER_TOPIC_CONFIG, "t0", "x"),
-        *("values", "namespaces", "changes", "schema"),
+        *("values", "namespaces", "schema"),
         writes=True,
     ),
     "delete a value": _op(
         lambda p: plans.kv_delete(p.config, ORDER_TOPIC_CONFIG, "t0"),
-        *("values", "changes", "schema"),
+        *("values", "schema"),
         writes=True,
     ),
     "give a hint": _op(lambda _: plans.hint(KEYS, "client-2", ["broker-a"], 60.0), "hints", writes=True),

@@ -288,6 +288,22 @@ async def test_a_foreign_key_in_place_of_the_stream_is_said_once_and_outlived(
         await told.until((await store.changes_since()).changes[-1].change_id)
 
 
+async def test_changes_are_lost_to_a_stream_that_was_away_and_came_back(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(1))
+    away = f"{store.keys.changes}:away"
+    async with listening(store, **QUICK) as told:
+        admin.rename(store.keys.changes, away)
+        admin.set(store.keys.changes, "not a stream")
+        await until_in_trouble(told, store.keys.changes)
+        await store.unregister(held)
+        admin.rename(away, store.keys.changes)
+        reset = await told.until_resets(2)
+        assert reset.table is not None
+        assert (reset.reason, list(reset.table.routes())) == (ResetReason.LOST, [])
+
+
 async def test_a_foreign_index_of_topics_is_never_taken_for_an_empty_table(
     store: Store, admin: redis.Redis
 ) -> None:

@@ -26,6 +26,7 @@ TOPIC = KEYS.topic("t0")
 BROKER = KEYS.broker("broker-a")
 TABLE = KEYS.broker_topics("broker-a")
 LEASE = KEYS.lease("broker-a", 0)
+OWN = [BROKER, TABLE, LEASE]
 ALL = [TOPIC, BROKER, TABLE, LEASE, KEYS.deadlines, KEYS.brokers, KEYS.topics, KEYS.changes]
 
 Pair: TypeAlias = tuple[Registration, Registration]
@@ -91,35 +92,24 @@ async def test_listings_go_on_or_name_the_foreign_key(
     assert await named_by(store.changes_since()) == (key if key == KEYS.changes else None)
 
 
-@pytest.mark.parametrize("key", [key for key in ALL if key != TOPIC])
-async def test_a_registration_names_the_foreign_key_and_leaves_it_as_it_is(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+@pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
+@pytest.mark.parametrize("key", OWN)
+async def test_a_registration_names_the_foreign_key_of_its_broker_and_leaves_it_as_it_is(
+    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str, *, restarted: bool
 ) -> None:
-    await two_brokers(store)
+    held, _ = await two_brokers(store)
     plant(key)
-    assert await named_by(store.register(broker(), topics(3))) == key
+    assert await named_by(store.register(broker(), topics(3), held=None if restarted else held)) == key
     assert admin.lrange(key, 0, -1) == [b"foreign"]
 
 
-@pytest.mark.parametrize("key", [key for key in ALL if key != TOPIC])
-async def test_an_update_leaves_the_foreign_key_as_it_is(
+@pytest.mark.parametrize("key", OWN)
+async def test_an_unregister_leaves_the_foreign_key_of_its_broker_as_it_is(
     store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
 ) -> None:
     held, _ = await two_brokers(store)
     plant(key)
-    expected = None if key == KEYS.brokers else key  # only a claim writes the index of brokers
-    assert await named_by(store.register(broker(), topics(3), held=held)) == expected
-    assert admin.lrange(key, 0, -1) == [b"foreign"]
-
-
-@pytest.mark.parametrize("key", ALL)
-async def test_an_unregister_leaves_the_foreign_key_as_it_is(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
-) -> None:
-    held, _ = await two_brokers(store)
-    plant(key)
-    needed = (BROKER, LEASE, KEYS.deadlines, KEYS.changes)
-    assert await named_by(store.unregister(held)) == (key if key in needed else None)
+    assert await named_by(store.unregister(held)) == (key if key in (BROKER, LEASE) else None)
     assert admin.lrange(key, 0, -1) == [b"foreign"]
 
 
@@ -134,13 +124,12 @@ async def test_a_broker_is_not_disturbed_by_a_foreign_key_of_another(
     assert OTHER_ADDRESS in await addresses(store, "t4")
 
 
-@pytest.mark.parametrize("key", [BROKER, KEYS.deadlines])
 async def test_a_heartbeat_names_the_foreign_key_that_it_needs(
-    store: Store, plant: Callable[[str], None], key: str
+    store: Store, plant: Callable[[str], None]
 ) -> None:
     held, _ = await two_brokers(store)
-    plant(key)
-    assert await named_by(store.heartbeat(held)) == key
+    plant(BROKER)
+    assert await named_by(store.heartbeat(held)) == BROKER
 
 
 async def test_foreign_deadlines_let_no_broker_die(
@@ -319,13 +308,15 @@ async def test_an_endless_state_version_is_none(store: Store, admin: redis.Redis
         await store.register(broker(address=OTHER_ADDRESS), topics(1))
 
 
-async def test_an_endless_schema_stops_no_reader_and_is_named_to_writers(
+async def test_an_endless_schema_stops_no_reader_and_no_broker_and_is_named_to_who_repairs(
     store: Store, admin: redis.Redis, foreign_keys: list[str]
 ) -> None:
     await two_brokers(store)
     admin.set(store.keys.schema, ENDLESS)
     assert await store.topics()
-    assert await named_by(store.register(broker(), topics(1))) == store.keys.schema
+    assert (await store.register(broker(), topics(1))).corrupt_keys == (store.keys.schema,)
+    assert await named_by(store.admin.delete_topic("t0")) == store.keys.schema
+    assert admin.get(store.keys.schema) == ENDLESS.encode()
 
 
 async def test_an_empty_route_index_is_none(store: Store, admin: redis.Redis) -> None:
