@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
 from .connect import Address, Endpoint, Mode, parse_url
-from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts, in_step
+from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts
 from .options import asking_options, pool_options, retry_arguments, server_options
 from .redispy import (
     REDIS_ERRORS,
@@ -27,9 +27,11 @@ from .redispy import (
     moved_to,
     nobody_knows,
     of_the_pool,
+    report_switch,
     slot_of,
     suspicious,
 )
+from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
 
 __all__ = ["AsyncLink", "AsyncRedisClient", "AsyncReplicaLink", "open_links"]
 
@@ -44,6 +46,55 @@ class _Directory:
         self.where = where
         self.options = options
         self.deadline_s = deadline_s
+        self._switchover = Switchover(where.endpoint.nodes if where.may_switch else ())
+        self._sentinels: dict[Address, redis.asyncio.Redis] = {}
+
+    async def confirm(self) -> None:
+        """Ask the Sentinels now and then whether the primary is still the one; if not, doubt all connections.
+
+        Where none answers nobody can know, and things stay as they are.
+        """
+        where, current = self.where, self.where.current
+        if current is None or not where.may_switch or not self._switchover.due(monotonic()):
+            return
+        opinions = await self._opinions(with_epochs=False)
+        if all(opinion.named == current for opinion in opinions):
+            return
+        followed = believed(await self._opinions(with_epochs=True), current)
+        if followed is not None and where.current == current:  # else somebody was quicker
+            report_switch(where, current, followed.named)
+            where.doubt(followed.sentinel)
+
+    async def _opinions(self, *, with_epochs: bool) -> list[Opinion]:
+        """Return what each Sentinel says that answers."""
+        opinions = list[Opinion]()
+        for sentinel in self._switchover.to_ask(monotonic()):
+            try:
+                named = self.where.named_by(await self._told(sentinel, self.where.question))
+                epoch = None
+                if with_epochs:
+                    epoch = epoch_in(await self._told(sentinel, self.where.epoch_question))
+                opinions += [Opinion(sentinel, named, epoch)] if named is not None else []
+            except REDIS_ERRORS:
+                self._switchover.silent(sentinel, monotonic())
+        return opinions
+
+    async def _told(self, sentinel: Address, question: Sequence[str]) -> Any:
+        """Return the answer of a Sentinel, or the error that it answered with."""
+        client = self._sentinels.get(sentinel)
+        if client is None:
+            options = {**self.options, "socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S}
+            client = self._sentinels[sentinel] = self._client(sentinel, options)
+        try:
+            return await client.execute_command(*question)  # type: ignore[no-untyped-call]
+        except redis.ResponseError as error:
+            return error
+
+    async def aclose(self) -> None:
+        """Close the connections to Sentinels."""
+        for each in self._sentinels.values():
+            await finish(each.aclose())
+        self._sentinels.clear()
 
     async def locate(self) -> list[Address]:
         """Ask where to connect to; raise an error of redis-py when nobody tells in time."""
@@ -64,12 +115,14 @@ class _Directory:
                 break
         raise nobody_knows(where, problem) from problem
 
+    def _client(self, address: Address, options: Mapping[str, Any]) -> redis.asyncio.Redis:
+        retry = Retry(*retry_arguments())
+        return redis.asyncio.Redis(host=address.host, port=address.port, retry=retry, **options)
+
     @asynccontextmanager
     async def client(self, address: Address) -> AsyncIterator[redis.asyncio.Redis]:
         """Give a client of one server, for one question, and close it for certain."""
-        client = redis.asyncio.Redis(
-            host=address.host, port=address.port, retry=Retry(*retry_arguments()), **self.options
-        )
+        client = self._client(address, self.options)
         try:
             yield client
         finally:
@@ -87,6 +140,7 @@ class _Located:
 
     async def connect(self: Any) -> None:
         where: Whereabouts = self._directory.where
+        await self._directory.confirm()
         if self.is_connected and self._token is where.token and await self._is_good():
             return
         await self.disconnect()
@@ -123,12 +177,13 @@ class _Located:
         return True
 
     async def _check(self: Any) -> None:
-        """Raise an error unless a replica hears its primary: else every lease on it would end."""
-        if self._directory.where.replicas and monotonic() >= self._check_at:
+        """Raise an error unless the server is what it should be: the primary, or a replica that hears it."""
+        if self._directory.where.checks_role and monotonic() >= self._check_at:
             await self.send_command("ROLE")
-            if not in_step(await self.read_response()):
+            odd = self._directory.where.odd_role(await self.read_response())
+            if odd:
                 await self.disconnect()
-                raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
+                raise redis.ConnectionError(f"{self.host}:{self.port} {odd}")
             self._check_at = monotonic() + CHECK_AGAIN_S
 
 
@@ -166,6 +221,16 @@ class AsyncLink:
             self._directory.where.doubt()
         return [await self._follow(command, reply) for command, reply in zip(commands, replies, strict=True)]
 
+    @property
+    def token(self) -> object:
+        """Another one than before: whoever holds a connection should make a new one."""
+        return None if self._directory is None else self._directory.where.token
+
+    async def confirm(self) -> None:
+        """Find out now and then whether the primary is still the one; see `token`."""
+        if self._directory is not None:
+            await self._directory.confirm()
+
     async def pubsub(self) -> PubSub:
         """Return a new subscriber; its connection is one of the pool's."""
         if isinstance(self.client, RedisCluster):
@@ -176,6 +241,8 @@ class AsyncLink:
     async def aclose(self) -> None:
         """Close the client."""
         await self.client.aclose()
+        if self._directory is not None:
+            await self._directory.aclose()
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         try:

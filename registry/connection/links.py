@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
 from .connect import Address, Endpoint, Mode, parse_url
-from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts, in_step
+from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts
 from .options import asking_options, pool_options, retry_arguments, server_options
 from .redispy import (
     REDIS_ERRORS,
@@ -24,9 +24,11 @@ from .redispy import (
     moved_to,
     nobody_knows,
     of_the_pool,
+    report_switch,
     slot_of,
     suspicious,
 )
+from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
 
 __all__ = ["Link", "RedisClient", "ReplicaLink", "open_links"]
 
@@ -41,6 +43,55 @@ class _Directory:
         self.where = where
         self.options = options
         self.deadline_s = deadline_s
+        self._switchover = Switchover(where.endpoint.nodes if where.may_switch else ())
+        self._sentinels: dict[Address, redis.Redis] = {}
+
+    def confirm(self) -> None:
+        """Ask the Sentinels now and then whether the primary is still the one; if not, doubt all connections.
+
+        Where none answers nobody can know, and things stay as they are.
+        """
+        where, current = self.where, self.where.current
+        if current is None or not where.may_switch or not self._switchover.due(monotonic()):
+            return
+        opinions = self._opinions(with_epochs=False)
+        if all(opinion.named == current for opinion in opinions):
+            return
+        followed = believed(self._opinions(with_epochs=True), current)
+        if followed is not None and where.current == current:  # else somebody was quicker
+            report_switch(where, current, followed.named)
+            where.doubt(followed.sentinel)
+
+    def _opinions(self, *, with_epochs: bool) -> list[Opinion]:
+        """Return what each Sentinel says that answers."""
+        opinions = list[Opinion]()
+        for sentinel in self._switchover.to_ask(monotonic()):
+            try:
+                named = self.where.named_by(self._told(sentinel, self.where.question))
+                epoch = None
+                if with_epochs:
+                    epoch = epoch_in(self._told(sentinel, self.where.epoch_question))
+                opinions += [Opinion(sentinel, named, epoch)] if named is not None else []
+            except REDIS_ERRORS:
+                self._switchover.silent(sentinel, monotonic())
+        return opinions
+
+    def _told(self, sentinel: Address, question: Sequence[str]) -> Any:
+        """Return the answer of a Sentinel, or the error that it answered with."""
+        client = self._sentinels.get(sentinel)
+        if client is None:
+            options = {**self.options, "socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S}
+            client = self._sentinels[sentinel] = self.client(sentinel, options)
+        try:
+            return client.execute_command(*question)  # type: ignore[no-untyped-call]
+        except redis.ResponseError as error:
+            return error
+
+    def close(self) -> None:
+        """Close the connections to Sentinels."""
+        for each in self._sentinels.values():
+            each.close()
+        self._sentinels.clear()
 
     def locate(self) -> list[Address]:
         """Ask where to connect to; raise an error of redis-py when nobody tells in time."""
@@ -61,11 +112,10 @@ class _Directory:
                 break
         raise nobody_knows(where, problem) from problem
 
-    def client(self, address: Address) -> redis.Redis:
-        """Return a client of one server, for one question."""
-        return redis.Redis(
-            host=address.host, port=address.port, retry=Retry(*retry_arguments()), **self.options
-        )
+    def client(self, address: Address, options: Mapping[str, Any] | None = None) -> redis.Redis:
+        """Return a client of one server, which is to be asked where others are."""
+        retry = Retry(*retry_arguments())
+        return redis.Redis(host=address.host, port=address.port, retry=retry, **(options or self.options))
 
 
 class _Located:
@@ -79,6 +129,7 @@ class _Located:
 
     def connect(self: Any) -> None:
         where: Whereabouts = self._directory.where
+        self._directory.confirm()
         if self.is_connected and self._token is where.token and self._is_good():
             return
         self.disconnect()
@@ -115,12 +166,13 @@ class _Located:
         return True
 
     def _check(self: Any) -> None:
-        """Raise an error unless a replica hears its primary: else every lease on it would end."""
-        if self._directory.where.replicas and monotonic() >= self._check_at:
+        """Raise an error unless the server is what it should be: the primary, or a replica that hears it."""
+        if self._directory.where.checks_role and monotonic() >= self._check_at:
             self.send_command("ROLE")
-            if not in_step(self.read_response()):
+            odd = self._directory.where.odd_role(self.read_response())
+            if odd:
                 self.disconnect()
-                raise redis.ConnectionError(f"the replica {self.host}:{self.port} does not hear its primary")
+                raise redis.ConnectionError(f"{self.host}:{self.port} {odd}")
             self._check_at = monotonic() + CHECK_AGAIN_S
 
 
@@ -158,6 +210,16 @@ class Link:
             self._directory.where.doubt()
         return [self._follow(command, reply) for command, reply in zip(commands, replies, strict=True)]
 
+    @property
+    def token(self) -> object:
+        """Another one than before: whoever holds a connection should make a new one."""
+        return None if self._directory is None else self._directory.where.token
+
+    def confirm(self) -> None:
+        """Find out now and then whether the primary is still the one; see `token`."""
+        if self._directory is not None:
+            self._directory.confirm()
+
     def pubsub(self) -> PubSub:
         """Return a new subscriber; its connection is one of the pool's."""
         made: PubSub = self.client.pubsub()  # type: ignore[no-untyped-call]
@@ -166,6 +228,8 @@ class Link:
     def close(self) -> None:
         """Close the client."""
         self.client.close()
+        if self._directory is not None:
+            self._directory.close()
 
     def _send(self, commands: Sequence[Command]) -> list[Any]:
         try:

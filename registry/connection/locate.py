@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from .connect import Address, Endpoint, Mode
 
-__all__ = ["CHECK_AGAIN_S", "REDIRECTS", "Whereabouts", "in_step"]
+__all__ = ["CHECK_AGAIN_S", "REDIRECTS", "Whereabouts", "fields_of"]
 
 REDIRECTS: Final = 3
 """So often commands are sent on to the server that they were redirected to."""
 
 CHECK_AGAIN_S: Final = 1.0
-"""So long a replica is trusted to hear its primary."""
+"""So long a server is trusted to be what it was: the primary, or a replica that hears its primary."""
 
 _OUT_OF_ORDER: Final = frozenset(("s_down", "o_down", "disconnected"))
 _UNKNOWN_HOST: Final = "?"
@@ -32,6 +32,9 @@ class Whereabouts:
         self.token = object()
         self._role = "replicas" if replicas else "the primary"
         self._slot = slot
+        self.current: Address | None = None
+        """The server that was connected to last."""
+
         self._learned: tuple[Address, ...] = ()
         self._first: Address | None = None
         self._told_by: Address | None = None
@@ -49,6 +52,22 @@ class Whereabouts:
         return self.replicas and self.endpoint.mode is Mode.CLUSTER
 
     @property
+    def may_switch(self) -> bool:
+        """Whether the primary can become another one without a word of its own: only Sentinels know."""
+        return self.endpoint.mode is Mode.SENTINEL and not self.replicas
+
+    @property
+    def checks_role(self) -> bool:
+        """Whether servers are asked now and then what they are; a node of a Cluster redirects by itself."""
+        return self.replicas or self.may_switch
+
+    def odd_role(self, role: Any) -> str:
+        """Return what is wrong with a server that answers so to ROLE; empty = nothing."""
+        if self.replicas:
+            return "" if _in_step(role) else "does not hear its primary"
+        return "" if _text(role[0]) == "master" else "is no primary any more"
+
+    @property
     def question(self) -> tuple[str, ...]:
         """The command that tells; empty when the addresses are fixed."""
         if self.endpoint.mode is Mode.CLUSTER:
@@ -57,6 +76,11 @@ class Whereabouts:
             what = "REPLICAS" if self.replicas else "GET-MASTER-ADDR-BY-NAME"
             return "SENTINEL", what, self.endpoint.service
         return ()
+
+    @property
+    def epoch_question(self) -> tuple[str, ...]:
+        """The command by which a Sentinel tells how late its configuration is."""
+        return "SENTINEL", "MASTER", self.endpoint.service
 
     def to_ask(self) -> list[Address]:
         """Return whom to ask, in this order: at random, so that one that is wrong does not keep us."""
@@ -73,6 +97,7 @@ class Whereabouts:
 
     def found(self, address: Address) -> None:
         """Note that a server is what it was said to be: for a while after a failover, not all say so."""
+        self.current = address
         owner = self.endpoint.mode is Mode.CLUSTER and not self.replicas
         self._first = address if owner else self._told_by
 
@@ -80,6 +105,10 @@ class Whereabouts:
         """Make every connection ask anew before its next use; `owner` is said to know."""
         self._first = owner
         self.token = object()
+
+    def named_by(self, reply: Any) -> Address | None:
+        """Return the primary that a Sentinel names, None if it knows of none."""
+        return None if isinstance(reply, Exception) else next(iter(_primary_of(reply)), None)
 
     def answer(self, reply: Any, asked: Address) -> list[Address]:
         """Return the addresses that a reply names, in the order in which to try them; empty if none."""
@@ -93,7 +122,7 @@ class Whereabouts:
         return [primary] if primary else []
 
 
-def in_step(role: Any) -> bool:
+def _in_step(role: Any) -> bool:
     """Whether the answer to ROLE is a replica's that hears its primary, or a primary's."""
     kind, *rest = [_text(item) for item in role]
     return kind == "master" or (kind == "slave" and len(rest) > 2 and rest[2] == "connected")  # noqa: PLR2004
@@ -108,7 +137,7 @@ def _replicas_of(reply: Any) -> list[Address]:
     """Read SENTINEL REPLICAS: those that can be reached and hear their primary."""
     found = []
     for item in reply:
-        fields = _mapping(item)
+        fields = fields_of(item)
         flags = set(fields.get("flags", "").split(","))
         if not flags & _OUT_OF_ORDER and fields.get("master-link-status") == "ok":
             found.append(Address(fields["ip"], int(fields["port"])))
@@ -132,7 +161,7 @@ def _addresses(servers: Iterable[Any], asked: Address) -> Iterable[Address | Non
         yield None if name == _UNKNOWN_HOST else Address(name, int(port))
 
 
-def _mapping(item: Any) -> Mapping[str, str]:
+def fields_of(item: Any) -> Mapping[str, str]:
     """Return a map of RESP3, or its flat list of RESP2, as text."""
     pairs = item.items() if isinstance(item, Mapping) else zip(item[::2], item[1::2], strict=True)
     return {_text(name): _text(value) for name, value in pairs}

@@ -34,6 +34,7 @@ class Subscription(Generic[T]):
         self._channel = channel
         self._prefix = prefix
         self._pubsub: Any = None
+        self._token: object = None
 
     def wait(self, timeout_s: float) -> T | None:
         """Return what the next message says, None when none came in time; 0 or less only looks.
@@ -42,6 +43,9 @@ class Subscription(Generic[T]):
         """
         until_s = monotonic() + timeout_s
         try:
+            self._link.confirm()
+            if self._token is not self._link.token:  # it may hang on a server that is no primary any more
+                self.close()
             if self._pubsub is None:
                 self._subscribe()
             while True:
@@ -62,6 +66,7 @@ class Subscription(Generic[T]):
                 pubsub.close()
 
     def _subscribe(self) -> None:
+        self._token = self._link.token
         self._pubsub = self._link.pubsub()
         try:
             if self._prefix:
@@ -82,6 +87,7 @@ class AsyncSubscription(Generic[T]):
         self._channel = channel
         self._prefix = prefix
         self._pubsub: Any = None
+        self._token: object = None
 
     async def wait(self, timeout_s: float) -> T | None:
         """Return what the next message says, None when none came in time; 0 or less only looks.
@@ -90,6 +96,9 @@ class AsyncSubscription(Generic[T]):
         """
         until_s = monotonic() + timeout_s
         try:
+            await self._link.confirm()
+            if self._token is not self._link.token:  # it may hang on a server that is no primary any more
+                await self.aclose()
             if self._pubsub is None:
                 await self._subscribe()
             while True:
@@ -109,6 +118,7 @@ class AsyncSubscription(Generic[T]):
                 await finish(pubsub.aclose())
 
     async def _subscribe(self) -> None:
+        self._token = self._link.token
         self._pubsub = await self._link.pubsub()
         try:
             if self._prefix:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharedroutes.registry.connection.connect import Address, parse_url
-from sharedroutes.registry.connection.locate import Whereabouts, in_step
+from sharedroutes.registry.connection.locate import Whereabouts
 
 A = Address("a", 1)
 ASKED = Address("asked", 9)
@@ -135,4 +135,12 @@ def test_replicas_that_the_url_names_are_tried_in_any_order() -> None:
     ],
 )
 def test_a_replica_is_in_step_when_it_hears_its_primary(role: list[Any], *, expected: bool) -> None:
-    assert in_step(role) is expected
+    assert (whereabouts(replicas=True).odd_role(role) == "") is expected
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"), [([b"master", 10, []], ""), ([b"slave", b"h", 1, b"connected", 5], "is no primary")]
+)
+def test_a_primary_of_a_service_is_one_by_its_own_word(role: list[Any], expected: str) -> None:
+    assert whereabouts(cluster=False).odd_role(role).startswith(expected)
+    assert bool(whereabouts(cluster=False).odd_role(role)) == bool(expected)
