@@ -1,5 +1,5 @@
 -- KEYS broker, lease, deadlines, brokers, topics; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, broker name, a topic of its table that is served ('' = none); reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics
-local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1], 'cluster')
+local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1])
 if group.err then
   return foreign(KEYS[1], 'hash') or group
 end
@@ -15,15 +15,22 @@ if not owner or not group[3] or type(lease) ~= 'string' or string.match(lease, '
 end
 local ends_ms = deadline_ms(ARGV[4])
 redis.call('PEXPIREAT', KEYS[2], ends_ms)
-attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])
--- A listing that was foreign, and was moved away, is filled again by those who live.
-if attempt('hash', 'HEXISTS', KEYS[4], ARGV[6]) == 0 then
-  redis.call('HSET', KEYS[4], ARGV[6], group[4] or '')
-end
+local noted = redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])
+local is_listed = redis.pcall('HEXISTS', KEYS[4], ARGV[6]) == 1
+local is_served = ARGV[7] == '' or redis.pcall('SISMEMBER', KEYS[5], ARGV[7]) == 1
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'table'}
 end
-if ARGV[7] ~= '' and attempt('set', 'SISMEMBER', KEYS[5], ARGV[7]) == 0 then
+if is_listed and is_served and type(noted) == 'number' then -- as nearly always
+  return {'ok'}
+end
+
+attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])
+-- A listing that was foreign, and was moved away, is filled again by those who live.
+if not is_listed and attempt('hash', 'HEXISTS', KEYS[4], ARGV[6]) == 0 then
+  redis.call('HSET', KEYS[4], ARGV[6], redis.call('HGET', KEYS[1], 'cluster') or '')
+end
+if not is_served and attempt('set', 'SISMEMBER', KEYS[5], ARGV[7]) == 0 then
   rename_table(KEYS[1]) -- the owner looks, and lists its topics anew
   return {'table'}
 end

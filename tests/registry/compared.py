@@ -387,7 +387,7 @@ class Compared(RuleBasedStateMachine):
         self.tokens.add(token)
 
     def activated(self, going: Going, call: Call, answer: Answer) -> Answer:
-        assert _ids(call.keys[6:]) == going.former
+        assert _ids(call.keys[8:]) == going.former
         arguments = (int(call.args[1]), str(call.args[2]), going.version, going.former)
         expected = self.model.activate(going.broker, *arguments)
         if expected[0] == "ok" and (arguments[1] or not going.broker.broker_id):
