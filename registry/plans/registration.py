@@ -45,7 +45,8 @@ def register(
 
     Topics first, in chunks, the lease last. With the last registration in `held` only the difference is sent;
     without one the table in the store is read and compared. A slave brings topics only while no replica with
-    a lower id is alive, and only if it says whether it may stand in as master; it learns where the master is.
+    a lower id is alive, and only if it says whether it may stand in as master; it takes none away, since the
+    table is its master's. It learns where the master is.
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
     live lease of another address yields only to a higher state version in `version`.
     With `admit`, neither is an operator who took the broker out (see withdraw): that ends with it.
@@ -72,12 +73,15 @@ def register(
             if done is not None:
                 return done
             continue
-        if held is not None and held.complete and not tries and write.keys.topics not in held.corrupt_keys:
+        is_listed = held is None or write.keys.topics not in held.corrupt_keys
+        if held is not None and held.complete and is_listed and write.is_master and not tries:
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
             stored_token, stored = yield from read_table(write, topics)
             change = difference_to_stored((yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
+        if not write.is_master:
+            change = replace(change, removed=[])
         done = yield from _complete(write, registration, change, around, lost_token=token)
         if done is not None:
             return done
@@ -109,7 +113,9 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
 def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Difference]:
     """Return the difference that one topic makes; who looked the owner up has to ask whether it is new."""
     known = topic.topic_name in held.topics
-    if not known and not held.complete:
+    if not known and not (
+        held.complete and write.is_master
+    ):  # a slave completes a table of which it knows a part
         key = write.keys.broker_topics(held.broker.broker_name)
         (reply,) = yield Reads((("HEXISTS", key, topic.topic_name),))
         known = bool(checked(key, reply))
@@ -130,7 +136,8 @@ class _Around:
     """The leases of those before whom it brings no topics; None when one of them is alive.
 
     A master has none. A slave writes the group's table only in the absence of all with a lower id (RocketMQ:
-    the prime slave), and not at all when it does not know of acting masters.
+    the prime slave), and not at all when it does not know of acting masters. RocketMQ takes topics away on no
+    registration, unless deleteTopicWithBrokerRegistration is on; here only on a master's.
     """
 
     former_ids: Sequence[int] = ()
@@ -142,8 +149,7 @@ class _Around:
 
 def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
     """Read what the other replicas of the group mean to this one, if they can mean anything."""
-    broker, key = write.broker, write.broker_key
-    is_slave = broker.broker_id != MASTER_ID
+    broker, key, is_slave = write.broker, write.broker_key, not write.is_master
     may_write = not is_slave or broker.enable_acting_master is not None
     is_known = held is not None and held.broker.address == broker.address
     if is_known and not (is_slave and may_write):

@@ -67,6 +67,11 @@ class Write:
     version: DataVersion = NO_VERSION
 
     @property
+    def is_master(self) -> bool:
+        """Whether the table of the group is this replica's own."""
+        return self.broker.broker_id == MASTER_ID
+
+    @property
     def broker_key(self) -> str:
         """The key of the broker's group."""
         return self.keys.broker(self.broker.broker_name)

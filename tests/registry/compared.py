@@ -185,9 +185,21 @@ class Compared(RuleBasedStateMachine):
             assert isinstance(going.error, StaleEpoch)
         else:
             assert going.error is None
-            self.completed(going.result, table if brings else before, table if brings else {})
+            brought = table if brings else {}
+            self.completed(going.result, self.after(broker, before, brought, brings=brings), brought)
             assert not self.model.is_elsewhere(broker, {broker.broker_id}), "an address stands under two ids"
         return going
+
+    def after(
+        self,
+        broker: Broker,
+        before: Mapping[str, TopicConfig],
+        brought: Mapping[str, TopicConfig],
+        *,
+        brings: bool = True,
+    ) -> dict[str, TopicConfig]:
+        """Return the table of a group to which a replica has brought topics: a slave takes none away."""
+        return {**brought} if brings and not broker.broker_id else {**before, **brought}
 
     def brings_topics(self, broker: Broker, former: Iterable[int] = ()) -> bool:
         """Whether a replica may write the table of its group now."""
@@ -223,7 +235,7 @@ class Compared(RuleBasedStateMachine):
             assert going.result == replace(held, table_token=group.token or "", topics=going.wanted)
         elif held.complete:
             assert going.error is None
-            self.completed(going.result, going.wanted, going.wanted)
+            self.completed(going.result, self.after(held.broker, before, going.wanted), going.wanted)
         else:
             assert type(going.error) is RegistryError
             assert group.table == before
@@ -297,7 +309,8 @@ class Compared(RuleBasedStateMachine):
             assert going.verdict[0] == "ok"
             if held.table_token:
                 assert held.table_token == group.token
-                assert group.table == ({**group.table, **held.topics} if not held.complete else held.topics)
+                is_part = not held.complete or held.broker.broker_id
+                assert group.table == ({**group.table, **held.topics} if is_part else held.topics)
             looked_up = going.one_topic and going.held is not None and not going.held.complete
             assert held.complete or looked_up or not held.table_token
             (self.held if held.complete else self.found).append(held)
@@ -375,6 +388,7 @@ class Compared(RuleBasedStateMachine):
         names = [str(key).removeprefix(KEYS.topic("")) for key in call.keys[4 + count :]]
         chunk = {name: going.wanted.get(name) for name in names}
         assert _ids(call.keys[4 : 4 + count]) == going.seniors
+        assert None not in chunk.values() or not going.broker.broker_id, "a slave takes topics away"
         tokens = (str(expected_token), str(new_token))
         expected = self.model.put(going.broker, int(epoch), tokens, chunk, going.seniors)
         assert answer[: len(expected)] == expected
@@ -392,7 +406,9 @@ class Compared(RuleBasedStateMachine):
         expected = self.model.activate(going.broker, *arguments)
         if expected[0] == "ok" and (arguments[1] or not going.broker.broker_id):
             table = self.model.groups[going.broker.broker_name].table
-            assert table == going.wanted, "an address is served before its topics"
+            assert table == self.after(going.broker, table, going.wanted), (
+                "an address is served before its topics"
+            )
         if going.broker.broker_id and answer[0] == "ok":
             assert ("ok", answer[1].rpartition(" ")[2]) == expected[:2]
         else:

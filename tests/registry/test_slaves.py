@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import redis
 
-from sharedroutes.registry import Broker, ChangeKind, LeaseStatus
+from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, TopicConfig
 from tests.fix_redis import Store
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -129,3 +132,61 @@ async def test_each_broker_has_its_own_heartbeat_timeout(store: Store, admin: re
         return [found.broker_name for found in await store.brokers()] == ["slow"]
 
     await await_until(only_slow, description="the quick one is dead")
+
+
+def slave_of(*, acting: bool | None, broker_id: int = 1) -> Broker:
+    return replace(SLAVE, broker_id=broker_id, address=f"h:{broker_id}9", enable_acting_master=acting)
+
+
+@pytest.mark.parametrize("acting", [None, False, True], ids=["4.x", "acting off", "acting on"])
+@pytest.mark.parametrize("first", ["slave", "master"])
+@pytest.mark.parametrize("known", [0, 1])
+async def test_a_slave_that_knows_fewer_topics_takes_none_from_its_dead_master(
+    store: Store, *, acting: bool | None, first: str, known: int
+) -> None:
+    slave, held = slave_of(acting=acting), None
+    if first == "slave":
+        held = await store.register(slave, topics(known))
+    master = await store.register(MASTER, topics(2))
+    if first == "master":
+        held = await store.register(slave, topics(known))
+    await store.unregister(master)
+    assert held is not None
+    held = await store.register(slave, topics(known), held=held)
+    assert await store.topics() == ["t0", "t1"]
+    assert await store.heartbeat(held) is LeaseStatus.OK
+    again = await store.register(slave, topics(known))  # as a restarted agent does
+    assert await store.topics() == ["t0", "t1"]
+    assert await store.heartbeat(again) is LeaseStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("acting", "brings"), [(None, False), (False, True), (True, True)], ids=["4.x", "acting off", "acting on"]
+)
+async def test_a_slave_without_a_master_brings_what_rocketmq_would_take_from_it(
+    store: Store, *, acting: bool | None, brings: bool
+) -> None:
+    slave = slave_of(acting=acting)
+    held = await store.register(slave, topics(1))
+    assert await store.topics() == (["t0"] if brings else [])
+    held = await store.register(slave, [TopicConfig("new"), TopicConfig("t0", 2, 2)], held=held)
+    assert await store.topics() == (["new", "t0"] if brings else [])
+    queues = [
+        one.read_queue_nums for route in (await store.routes(["t0"])).values() for one in route.queue_datas
+    ]
+    assert queues == ([2] if brings else [])
+
+
+@pytest.mark.parametrize("acting", [False, True])
+async def test_what_a_slave_no_longer_has_stays_until_a_master_says_otherwise(
+    store: Store, *, acting: bool
+) -> None:
+    slave = slave_of(acting=acting)
+    held = await store.register(slave, topics(3))
+    held = await store.register(slave, topics(1), held=held)
+    assert await store.topics() == ["t0", "t1", "t2"]
+    held = await store.register_topic(held, TopicConfig("t2", 2, 2))
+    held = await store.register(slave, topics(2), held=held)
+    assert await store.topics() == ["t0", "t1", "t2"]
+    await store.register(MASTER, topics(1))
+    assert await store.topics() == ["t0"]
