@@ -25,6 +25,7 @@ _PORT: Final = 10_911
 _PORT_IN_CONTAINER: Final = 6_888
 _CONTROLLER: Final = "enableControllerMode"
 _DLEDGER: Final = "enableDLegerCommitLog"
+_ACTING_MASTER: Final = "enableSlaveActingMaster"
 _BETWEEN_LOOKS_S: Final = 0.1
 _MOST_LOOKS: Final = 20
 _NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -191,7 +192,8 @@ def _conf(
     name, cluster = _names(values, host)
     advertised, ha_address = _addresses(values, host, address)
     permission = values.number("brokerPermission", 6, 0, 7)
-    acting_master = values.flag("enableSlaveActingMaster")
+    # Not said is not false: RocketMQ 4 knows no such setting, and a slave of it brings no topics.
+    acting_master = values.flag(_ACTING_MASTER) if values.get(_ACTING_MASTER) else None
     root = _root(values, host)
     zone = _zone(values, zone or host.zone)
     topics_elsewhere = _topics_elsewhere(values)

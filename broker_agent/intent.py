@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..registry import Broker
 
-__all__ = ["Intent"]
+__all__ = ["Intent", "is_same_replica"]
 
 
 class Intent:
@@ -57,7 +57,7 @@ class Intent:
         """Return who has still to be taken out of the registry for the operator; None = nobody."""
         if not self.out_because or self.broker is None:
             return None
-        return None if _is_same(self.broker, self.withdrawn) else self.broker
+        return None if is_same_replica(self.broker, self.withdrawn) else self.broker
 
     def stop(self) -> None:
         """Let the agent end; a drain ends with it, and not with the agent of a standby that takes over."""
@@ -86,5 +86,6 @@ class Intent:
         return "" if self.broker_up else "broker gone"
 
 
-def _is_same(broker: Broker, other: Broker | None) -> bool:
+def is_same_replica(broker: Broker, other: Broker | None) -> bool:
+    """Whether both have the same id at the same address, whatever else is said of them."""
     return other is not None and (broker.broker_id, broker.address) == (other.broker_id, other.address)

@@ -47,7 +47,7 @@ from .events import (
     WritePermSet,
 )
 from .holding import Holding
-from .intent import Intent
+from .intent import Intent, is_same_replica
 from .journal import Journal, trouble_of
 from .standing_by import StandingBy
 from .status import AgentStatus, Phase
@@ -299,8 +299,11 @@ class Planner:
         before, self._intent.broker = self._intent.broker, broker
         if before is not None and before.address != broker.address:
             self._intent.broker_up = None  # nobody has looked for it there yet
-        self._holding.standby = False  # it was another role of which this agent lost the ownership
         self._journal.name = f"{broker.broker_name}:{broker.broker_id}"
+        if is_same_replica(broker, before):
+            self._journal.say(logging.INFO, f"the broker says something else of itself: {broker}")
+            return
+        self._holding.standby = False  # it was another role of which this agent lost the ownership
         was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
         self._journal.say(logging.INFO, f"the broker is {broker.broker_id} at {broker.address}{was}")
 

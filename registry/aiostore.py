@@ -37,6 +37,7 @@ from .model import (
     Group,
     LeaseStatus,
     Registration,
+    SeenLease,
     Sweep,
     TopicConfig,
     TopicKind,
@@ -137,6 +138,7 @@ class AsyncRouteStore:
         held: Registration | None = None,
         take_over: bool = True,
         admit: bool = True,
+        instead_of: SeenLease | None = None,
         version: DataVersion | None = None,
     ) -> Registration:
         """Make `topics` the broker's whole table and give it a lease; see plans.register."""
@@ -149,6 +151,7 @@ class AsyncRouteStore:
                 held=held,
                 take_over=take_over,
                 admit=admit,
+                instead_of=instead_of,
                 version=version or DataVersion(),
             )
         )

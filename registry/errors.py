@@ -16,6 +16,11 @@ RegistryError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import SeenLease
+
 __all__ = [
     "BrokerOwned",
     "BrokerWithdrawn",
@@ -103,7 +108,10 @@ class StaleEpoch(RegistryError):
 
 
 class BrokerOwned(RegistryError):
-    """A live owner holds this (broker, id); nothing was changed. `advice` is what the caller may do now."""
+    """A live owner holds this (broker, id); nothing was changed. `advice` is what the caller may do now.
+
+    `lease` is what it holds: who finds out that the owner is gone can register `instead_of` it.
+    """
 
     def __init__(
         self,
@@ -114,6 +122,7 @@ class BrokerOwned(RegistryError):
         owner_state_version: int = 0,
         *,
         advice: str = "",
+        lease: SeenLease | None = None,
     ) -> None:
         fact = (
             f"{broker_name}:{broker_id} is held by {owner_address} (state version {owner_state_version}) "
@@ -125,6 +134,7 @@ class BrokerOwned(RegistryError):
         self.owner_address = owner_address
         self.remaining_ms = remaining_ms
         self.owner_state_version = owner_state_version
+        self.lease = lease
 
 
 class BrokerWithdrawn(RegistryError):

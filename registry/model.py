@@ -30,6 +30,7 @@ __all__ = [
     "QueueData",
     "QueueMapping",
     "Registration",
+    "SeenLease",
     "Sweep",
     "TopicConfig",
     "TopicKind",
@@ -362,6 +363,19 @@ class Registration:
 
     master_ha_address: str = ""
     """For a slave: where the live master replicates from."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLease:
+    """The lease of another owner as somebody saw it: to take over this one, and no other, when that is gone."""
+
+    epoch: int
+    address: str
+    ends_ms: int
+    """By the store's clock, ms since 1970; a renewal moves it."""
+
+    version: DataVersion | None = field(default=None, compare=False)
+    """Of the owner's table; None = not known."""
 
 
 class LeaseStatus(StrEnum):

@@ -1,4 +1,4 @@
--- KEYS broker, lease, brokers, schema, broker's topics; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch; does without foreign brokers and schema
+-- KEYS broker, lease, brokers, schema, broker's topics; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated, a lease whose owner was found gone ('' = none), which may be taken over too unless it was renewed, when it ends in ms of the store's clock; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version, epoch, when it ends in ms, data version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch; does without foreign brokers and schema
 local bad = newer_schema(KEYS[4], true) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 -- What the registration could not complete must not fence an owner that lives.
 bad = bad or foreign(KEYS[5], 'hash')
@@ -9,7 +9,7 @@ local field = 'epoch:' .. ARGV[1]
 local previous, version, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1], 'cluster', 'out:' .. ARGV[1]))
 local lease = redis.call('GET', KEYS[2])
 if lease and ARGV[5] ~= '2' then
-  local address = string.match(lease, '^%d+ (.+)$')
+  local epoch, address = string.match(lease, '^(%d+) (.+)$')
   if not address then
     return {'corrupt', KEYS[2], 'is no lease'}
   end
@@ -19,8 +19,13 @@ if lease and ARGV[5] ~= '2' then
   end
   local restarted = address == ARGV[4] and ARGV[5] == '1'
   local elected = address ~= ARGV[4] and greater(ARGV[6], state_version)
-  if not restarted and not elected then
-    return {'owned', address, redis.call('PTTL', KEYS[2]), state_version}
+  -- What was renewed ends later, by more than the clock can go on while a script runs (Redis 6.2).
+  local CLOCK_MS = 5
+  local left_ms = redis.call('PTTL', KEYS[2])
+  local ends_ms = deadline_ms(left_ms)
+  local gone = lease == ARGV[8] and ends_ms - ARGV[9] <= CLOCK_MS
+  if not restarted and not elected and not gone then
+    return {'owned', address, left_ms, state_version, epoch, ends_ms, version or ''}
   end
 end
 if kept_out == ARGV[4] and ARGV[7] ~= '1' then

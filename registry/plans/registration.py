@@ -10,7 +10,7 @@ from .. import codec
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, InvalidInput, RegistryError
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
+from ..model import MASTER_ID, Broker, DataVersion, Registration, SeenLease, TopicConfig
 from .base import Plan, Reads, checked
 from .difference import Difference, check_entry, difference, difference_to_stored
 from .table import (
@@ -39,6 +39,7 @@ def register(
     held: Registration | None = None,
     take_over: bool = True,
     admit: bool = True,
+    instead_of: SeenLease | None = None,
     version: DataVersion = NO_VERSION,
 ) -> Plan[Registration]:
     """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
@@ -48,7 +49,8 @@ def register(
     a lower id is alive, and only if it says whether it may stand in as master; it takes none away, since the
     table is its master's. It learns where the master is.
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
-    live lease of another address yields only to a higher state version in `version`.
+    live lease of another address yields only to a higher state version in `version`, or to who has found its
+    owner gone: with the lease that BrokerOwned told as `instead_of`, if that was not renewed since.
     With `admit`, neither is an operator who took the broker out (see withdraw): that ends with it.
     Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, CorruptData, InvalidInput, NewerSchema, StoreRefused,
     StoreUnavailable.
@@ -58,7 +60,8 @@ def register(
     if held is None:
         for name, item in topics.items():
             check_entry(name, item)
-        epoch = yield from claim(write, RESTARTED if take_over else SUCCESSOR, admit=admit)
+        by = RESTARTED if take_over else SUCCESSOR
+        epoch = yield from claim(write, by, admit=admit, instead_of=instead_of)
     else:
         _check_held(broker, held)
         epoch = held.epoch

@@ -13,7 +13,16 @@ from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, Registration, TopicConfig
+from ..model import (
+    MASTER_ID,
+    Broker,
+    Change,
+    ChangeKind,
+    DataVersion,
+    Registration,
+    SeenLease,
+    TopicConfig,
+)
 from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
 from .difference import Difference
 from .lease import fenced, lease_ttl_ms
@@ -100,9 +109,17 @@ class Names(NamedTuple):
     removed: tuple[str, ...] = ()
 
 
-def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bool = True) -> Plan[int]:
+def claim(
+    write: Write,
+    take_over: str,
+    advice: str = _TO_A_BROKER,
+    *,
+    admit: bool = True,
+    instead_of: SeenLease | None = None,
+) -> Plan[int]:
     """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
 
+    The lease `instead_of` which this one comes is no obstacle, unless it was renewed since it was seen.
     With `admit` it is no obstacle that an operator keeps the broker out, which ends with the lease that comes
     of it; else it raises BrokerWithdrawn.
     """
@@ -124,13 +141,15 @@ def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bo
             take_over,
             write.version.state_version,
             "1" if admit else "0",
+            codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
+            instead_of.ends_ms if instead_of else 0,
         ),
     )
     status, *rest = yield from script_reply(call)
     if status == "out":
         raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
     if status == "owned":
-        address, remaining_ms, state_version = rest
+        address, remaining_ms, state_version, *_ = rest
         raise BrokerOwned(
             broker.broker_name,
             broker.broker_id,
@@ -138,8 +157,19 @@ def claim(write: Write, take_over: str, advice: str = _TO_A_BROKER, *, admit: bo
             int(remaining_ms),
             int(state_version),
             advice=advice,
+            lease=_seen_lease(*rest),
         )
     return int(rest[0])
+
+
+def _seen_lease(
+    address: str, _remaining_ms: str, _state_version: str, epoch: str, ends_ms: str, version: str
+) -> SeenLease:
+    try:
+        known = codec.decode_data_version("", version.encode())
+    except CorruptData:  # none, or nobody's
+        known = None
+    return SeenLease(int(epoch), address, int(ends_ms), known)
 
 
 def read_table(

@@ -42,8 +42,7 @@ def running(*lines: str, **settings: Any) -> BrokerConf | None:
 
 
 def broker_of(name: str, address: str, ha_address: str, **fields: Any) -> Broker:
-    """Return a master as brokers of RocketMQ 5 register: they always say whether a slave may act for it."""
-    return Broker(name, address, ha_address=ha_address, **{"enable_acting_master": False, **fields})
+    return Broker(name, address, ha_address=ha_address, **fields)
 
 
 def test_the_file_of_a_real_broker_is_read() -> None:
@@ -223,8 +222,25 @@ def test_a_role_that_is_elected_is_told_apart(key: str) -> None:
     assert not conf(f"{key}=false").elected
 
 
-def test_a_slave_that_may_act_for_its_master_says_so() -> None:
-    assert conf("enableSlaveActingMaster=true").broker.enable_acting_master is True
+@pytest.mark.parametrize(
+    ("said", "acting"),
+    [
+        (("enableSlaveActingMaster=true",), True),
+        (("enableSlaveActingMaster=False",), False),
+        (("enableSlaveActingMaster=",), None),
+        ((), None),  # in a file of RocketMQ 5 it may mean false, of RocketMQ 4 that there is no such thing
+    ],
+)
+def test_whether_a_slave_may_act_for_its_master_is_what_is_said_of_it(
+    said: tuple[str, ...], *, acting: bool | None
+) -> None:
+    slave = ("brokerRole=SLAVE", "brokerId=1", *said)
+    assert conf(*slave).broker.enable_acting_master is acting
+    found = running(*slave)
+    assert found is not None
+    assert found.broker.enable_acting_master is acting
+    override = {"enableSlaveActingMaster": "true"}
+    assert conf(*slave, overrides=override).broker.enable_acting_master is True
 
 
 def test_the_lease_is_the_agents_whatever_a_broker_asks_of_name_servers() -> None:

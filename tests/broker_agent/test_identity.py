@@ -77,3 +77,38 @@ def test_before_the_broker_was_found_its_file_counts_at_once() -> None:
     identity = Identity(MASTER)
     assert identity.said(conf(SLAVE)) is None
     assert identity.filed(conf(MOVED)) == conf(MOVED)
+
+
+def acting(broker: Broker, *, word: bool | None) -> BrokerConf:
+    return conf(replace(broker, enable_acting_master=word))
+
+
+@pytest.fixture
+def slave() -> Identity:
+    """Return the identity of a slave that runs, whose file says nothing of acting masters."""
+    identity = Identity(SLAVE)
+    assert identity.filed(conf(SLAVE)) == conf(SLAVE)
+    identity.runs()
+    return identity
+
+
+@pytest.mark.parametrize("word", [False, True, None])
+def test_a_slave_says_itself_whether_it_knows_of_acting_masters(slave: Identity, *, word: bool | None) -> None:
+    said = acting(SLAVE, word=word)
+    assert slave.said(said) == said
+    assert slave.said(None) == said  # what it does not say for a moment is no other word
+    assert slave.ended() == said
+
+
+@pytest.mark.parametrize("word", [False, None])
+def test_a_slave_that_runs_without_acting_masters_has_none_whatever_its_file_says(
+    slave: Identity, *, word: bool | None
+) -> None:
+    slave.said(acting(SLAVE, word=word))
+    assert slave.filed(acting(SLAVE, word=True)) == acting(SLAVE, word=word)
+    assert slave.ended() == acting(SLAVE, word=True)
+
+
+def test_a_master_that_says_no_is_the_one_that_says_nothing(running: Identity) -> None:
+    assert running.said(acting(MASTER, word=False)) == conf(MASTER)
+    assert running.said(acting(MASTER, word=True)) == acting(MASTER, word=True)

@@ -136,6 +136,13 @@ def test_a_new_role_ends_the_standby_of_the_former(desk: Desk) -> None:
     assert desk.send(RoleFound(SLAVE)) == Register(SLAVE, FILE, None, take_over=True)
 
 
+def test_a_standby_that_learns_more_of_its_broker_takes_nothing_back(desk: Desk) -> None:
+    desk.wait()
+    desk.send(HeartbeatAnswered(LeaseStatus.FENCED))
+    more = replace(BROKER, zone_name="z")
+    assert desk.send(RoleFound(more)) == Register(more, FILE, None, take_over=False)
+
+
 def test_a_slave_from_before_acting_masters_brings_no_topics(desk: Desk) -> None:
     action = desk.send(RoleFound(replace(SLAVE, enable_acting_master=None)))
     assert isinstance(action, Register)

@@ -29,7 +29,7 @@ from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until
 
 OFTEN_S: Final = 0.05
-MASTER: Final = Broker("broker-a", "10.0.0.7:10911", 0, "c1", "10.0.0.7:10912", enable_acting_master=False)
+MASTER: Final = Broker("broker-a", "10.0.0.7:10911", 0, "c1", "10.0.0.7:10912")
 SLAVE: Final = replace(MASTER, broker_id=2)
 CONF: Final = {
     "brokerName": "broker-a",

@@ -18,6 +18,7 @@ from sharedroutes.registry import (
     Registration,
     RegistryConfig,
     RegistryError,
+    SeenLease,
     StaleEpoch,
     TopicConfig,
     plans,
@@ -75,6 +76,7 @@ class Going:
     wanted: Mapping[str, TopicConfig] = field(default_factory=dict)
     version: DataVersion = field(default_factory=DataVersion)
     take_over: bool = False
+    instead_of: SeenLease | None = None
     reason: str = ""
     held: Registration | None = None
     one_topic: bool = False
@@ -162,15 +164,21 @@ class Compared(RuleBasedStateMachine):
         version: DataVersion,
         *,
         take_over: bool = True,
+        instead_of: SeenLease | None = None,
     ) -> Going:
         """Run a registration that nothing comes between, and compare with what it must do as a whole."""
         group, one = self.model.group(broker.broker_name), broker.broker_id
         before, current = dict(group.table), group.epochs.get(one, 0)
-        plan = plans.register(CONFIG, broker, table, held=held, take_over=take_over, version=version)
-        going = self.begin(plan, broker=broker, wanted=table, version=version, take_over=take_over, held=held)
+        how: dict[str, Any] = {
+            "held": held,
+            "take_over": take_over,
+            "version": version,
+            "instead_of": instead_of,
+        }
+        going = self.begin(plans.register(CONFIG, broker, table, **how), broker=broker, wanted=table, **how)
         former = set() if going.is_known else self.model.former_ids(broker)
         brings = self.brings_topics(broker, former)
-        owned = self.model.owned_by(broker, version.state_version, take_over=take_over)
+        owned = self.model.owned_by(broker, version.state_version, take_over=take_over, instead_of=instead_of)
         if held is None and not owned and not take_over and self.model.lives_as(broker, former):
             owned = (broker.address, 0)
         elsewhere = going.is_known and self.model.is_elsewhere(broker)
@@ -368,13 +376,17 @@ class Compared(RuleBasedStateMachine):
         assert going.take_over is (call.args[4] == RESTARTED)
         epoch = int(answer[1]) if answer[0] == "ok" else 0
         previous = self.model.group(broker.broker_name).epochs.get(broker.broker_id, 0)
-        expected = self.model.claim(broker, version, epoch, take_over=going.take_over)
+        expected = self.model.claim(
+            broker, version, epoch, take_over=going.take_over, instead_of=going.instead_of
+        )
         assert answer[0] == expected[0]
         if answer[0] == "ok":
             assert len(answer) == 2
             self.issue(epoch, previous)
         else:
             assert (answer[1], int(answer[3])) == expected[1:]
+            leases = self.model.group(broker.broker_name).leases
+            assert (int(answer[4]), answer[1]) == leases[broker.broker_id]
         return expected
 
     def issue(self, epoch: int, previous: int) -> None:

@@ -14,6 +14,7 @@ from sharedroutes.registry import (
     ChangeKind,
     DataVersion,
     LeaseStatus,
+    SeenLease,
     TopicConfig,
     codec,
 )
@@ -98,20 +99,33 @@ class TableModel:
 
     # --- registration ---------------------------------------------------------------------------------------
 
-    def owned_by(self, broker: Broker, version: int, *, take_over: bool) -> Answer | None:
-        """Return (address, state version) of the live owner in the way of a claim, or None."""
+    def owned_by(
+        self, broker: Broker, version: int, *, take_over: bool, instead_of: SeenLease | None = None
+    ) -> Answer | None:
+        """Return (address, state version) of the live owner in the way of a claim, or None.
+
+        Nobody renews a lease here between two looks at it.
+        """
         group = self.group(broker.broker_name)
         lease = group.leases.get(broker.broker_id)
-        if lease is None:
+        if lease is None or (instead_of and lease == (instead_of.epoch, instead_of.address)):
             return None
         owner_version = group.versions.get(broker.broker_id, DataVersion()).state_version
         if lease[1] == broker.address:
             return None if take_over else (lease[1], owner_version)
         return None if version > owner_version else (lease[1], owner_version)
 
-    def claim(self, broker: Broker, version: int, epoch: int, *, take_over: bool) -> Answer:
+    def claim(
+        self,
+        broker: Broker,
+        version: int,
+        epoch: int,
+        *,
+        take_over: bool,
+        instead_of: SeenLease | None = None,
+    ) -> Answer:
         """`epoch` is the one that the store has issued, if it did."""
-        owned = self.owned_by(broker, version, take_over=take_over)
+        owned = self.owned_by(broker, version, take_over=take_over, instead_of=instead_of)
         if owned:
             return ("owned", *owned)
         group = self.groups.setdefault(broker.broker_name, GroupModel())

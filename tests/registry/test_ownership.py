@@ -9,7 +9,15 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sharedroutes.registry import Broker, BrokerOwned, DataVersion, LeaseStatus, Registration, StaleEpoch
+from sharedroutes.registry import (
+    Broker,
+    BrokerOwned,
+    DataVersion,
+    LeaseStatus,
+    Registration,
+    SeenLease,
+    StaleEpoch,
+)
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import dump
@@ -80,6 +88,61 @@ async def test_a_higher_state_version_takes_a_live_broker_over_from_another_addr
     assert await address_of(store) == OTHER_ADDRESS
     assert await store.heartbeat(old) is LeaseStatus.FENCED
     assert await store.heartbeat(new) is LeaseStatus.OK
+
+
+async def seen_by_a_newcomer(store: Store) -> SeenLease:
+    """Return the lease of the owner as a broker of the same name at another address is told it."""
+    with pytest.raises(BrokerOwned) as owned:
+        await store.register(broker(address=OTHER_ADDRESS), topics(1))
+    assert owned.value.lease is not None
+    return owned.value.lease
+
+
+async def test_who_has_found_the_owner_gone_takes_its_live_lease_over(store: Store) -> None:
+    old = await store.register(broker(), topics(1), version=DataVersion(9, 3, 4))
+    lease = await seen_by_a_newcomer(store)
+    assert (lease.epoch, lease.address, lease.version) == (old.epoch, ADDRESS, DataVersion(9, 3, 4))
+    new = await store.register(broker(address=OTHER_ADDRESS), topics(1), instead_of=lease)
+    assert await address_of(store) == OTHER_ADDRESS
+    assert await store.heartbeat(old) is LeaseStatus.FENCED
+    assert await store.heartbeat(new) is LeaseStatus.OK
+
+
+async def test_an_owner_that_has_renewed_its_lease_since_is_not_gone(
+    store: Store, admin: redis.Redis
+) -> None:
+    held = await store.register(broker(), topics(1))
+    lease = await seen_by_a_newcomer(store)
+    await asyncio.sleep(0.05)  # a lease is renewed some milliseconds later at least, or it ends as before
+    assert await store.heartbeat(held) is LeaseStatus.OK
+    before = dump(admin)
+    with pytest.raises(BrokerOwned) as owned:
+        await store.register(broker(address=OTHER_ADDRESS), topics(2), instead_of=lease)
+    assert dump(admin) == before
+    assert owned.value.lease is not None
+    assert owned.value.lease.ends_ms > lease.ends_ms
+
+
+@pytest.mark.parametrize("address", [ADDRESS, "h:77"])
+async def test_an_owner_that_has_come_since_is_not_the_one_that_was_found_gone(
+    store: Store, admin: redis.Redis, address: str
+) -> None:
+    held = await store.register(broker(), topics(1))
+    lease = await seen_by_a_newcomer(store)
+    await store.unregister(held)
+    await store.register(broker(address=address), topics(1))
+    before = dump(admin)
+    with pytest.raises(BrokerOwned):
+        await store.register(broker(address=OTHER_ADDRESS), topics(2), instead_of=lease)
+    assert dump(admin) == before
+
+
+async def test_a_lease_whose_owner_was_found_gone_and_which_has_ended_is_no_obstacle(store: Store) -> None:
+    held = await store.register(broker(), topics(1))
+    lease = await seen_by_a_newcomer(store)
+    await store.unregister(held)
+    await store.register(broker(address=OTHER_ADDRESS), topics(1), instead_of=lease)
+    assert await address_of(store) == OTHER_ADDRESS
 
 
 @pytest.mark.parametrize("state_version", [9, 8, 0])

@@ -21,6 +21,7 @@ from hypothesis.stateful import invariant, precondition, rule, run_state_machine
 from sharedroutes.registry import (
     AsyncRouteStore,
     Broker,
+    BrokerOwned,
     DataVersion,
     LeaseStatus,
     NotFound,
@@ -86,6 +87,16 @@ class RegistryMachine(Compared):
         self, broker: Broker, table: dict[str, TopicConfig], version: DataVersion, *, take_over: bool
     ) -> None:
         self.registers(broker, table, None, version, take_over=take_over)
+
+    @rule(broker=brokers(), table=tables(), version=versions(), seen=st.booleans())
+    def a_broker_finds_the_owner_gone(
+        self, broker: Broker, table: dict[str, TopicConfig], version: DataVersion, *, seen: bool
+    ) -> None:
+        refused = self.registers(broker, table, None, version, take_over=False).error
+        lease = refused.lease if isinstance(refused, BrokerOwned) else None
+        if lease is not None and not seen:  # the one before it
+            lease = replace(lease, epoch=lease.epoch - 1)
+        self.registers(broker, table, None, version, take_over=False, instead_of=lease)
 
     @precondition(lambda self: self.held or self.found)
     @rule(
