@@ -22,6 +22,7 @@ from .events import (
     Done,
     Drain,
     Event,
+    LookAt,
     OwnerLeft,
     Pause,
     Resume,
@@ -31,6 +32,7 @@ from .events import (
     WakeAt,
     Woken,
 )
+from .looking import look_at
 from .observing import Observers
 from .planner import Planner
 from .status import AgentStatus, Phase
@@ -67,6 +69,7 @@ class BrokerAgent:
         self._stepped = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._call: asyncio.Task[None] | None = None
+        self._look: asyncio.Task[None] | None = None
         self._wake_at_s: float | None = None
         self._stop_at_s: float | None = None
         self._ended = False
@@ -168,7 +171,7 @@ class BrokerAgent:
                 await self._follow_plan(store, group)
             finally:
                 await bells_of(store).leave(self)
-                await end(*helpers, *([self._call] if self._call else []))
+                await end(*helpers, *(task for task in (self._call, self._look) if task))
 
     async def _follow_plan(self, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
         clock = asyncio.get_running_loop().time
@@ -216,6 +219,8 @@ class BrokerAgent:
                 self._wake_at_s = at_s
             case Done():
                 self._ended = True
+            case LookAt():
+                self._look = group.create_task(self._look_at(action))
             case _:
                 self._call = group.create_task(self._answer(store, action))
 
@@ -224,6 +229,9 @@ class BrokerAgent:
             self._events.put_nowait(await carry_out(store, call))
         except RegistryError as error:
             self._events.put_nowait(CallFailed(error))
+
+    async def _look_at(self, look: LookAt) -> None:
+        self._events.put_nowait(await look_at(look))
 
     def _take(self, found: Event | Say) -> None:
         """Hand on what an observer found."""

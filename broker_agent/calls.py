@@ -26,9 +26,15 @@ __all__ = ["carry_out"]
 async def carry_out(store: AsyncRouteStore, call: StoreCall) -> Event:
     """Make the call and return what the planner has to know of it; raises what the store raises."""
     match call:
-        case Register(broker, file, held, take_over, admit):
+        case Register(broker, file, held, take_over, admit, instead_of):
             registration = await store.register(
-                broker, file.topics, held=held, take_over=take_over, admit=admit, version=file.version
+                broker,
+                file.topics,
+                held=held,
+                take_over=take_over,
+                admit=admit,
+                instead_of=instead_of,
+                version=file.version,
             )
             # A delta has been preceded by a registration that told it.
             wiped = False

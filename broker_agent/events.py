@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
-from ..registry import Broker, LeaseStatus, Registration, RegistryError
+from ..registry import Broker, LeaseStatus, Registration, RegistryError, SeenLease
 from .topics import TopicTable
 
 __all__ = [
@@ -17,8 +18,11 @@ __all__ = [
     "Done",
     "Drain",
     "Event",
+    "FormerAnswer",
+    "FormerFound",
     "Heartbeat",
     "HeartbeatAnswered",
+    "LookAt",
     "OwnerLeft",
     "Pause",
     "Register",
@@ -140,6 +144,36 @@ class CallFailed:
     error: RegistryError
 
 
+class FormerAnswer(Enum):
+    """What a look at the address of a former owner has found; `weight`: of several the heaviest counts."""
+
+    NONE = 0
+    """Nobody listens, or nobody answers for all the time."""
+
+    NO_WAY = 1
+    """There is no way to that host, or no such host: the fault may be this host's."""
+
+    UNKNOWN = 2
+    """The look was worth nothing."""
+
+    SOME = 3
+    """Something answers, whatever it says."""
+
+    @property
+    def weight(self) -> int:
+        """Return how much it counts among several."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class FormerFound:
+    """The LookAt that was under way has ended."""
+
+    lease: SeenLease
+    answer: FormerAnswer
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Woken:
     """The time of the last WakeAt has come."""
@@ -160,6 +194,9 @@ class Register:
     take_over: bool
     admit: bool = False
     """Whether it ends what an operator wanted: that the broker stays out."""
+
+    instead_of: SeenLease | None = None
+    """The lease of an owner that was found gone, at another address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +228,14 @@ class SetWritePerm:
 
     broker_name: str
     allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookAt:
+    """Look whether anybody answers where the owner of a lease is, and at the broker's own address."""
+
+    lease: SeenLease
+    own_address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +275,9 @@ Event: TypeAlias = (
     | Withdrawn
     | WritePermSet
     | CallFailed
+    | FormerFound
     | Woken
     | Stop
 )
 StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
-Action: TypeAlias = StoreCall | WakeAt | Say | Done
+Action: TypeAlias = StoreCall | LookAt | WakeAt | Say | Done

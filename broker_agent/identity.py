@@ -15,7 +15,7 @@ class Identity:
 
     RocketMQ reads broker.conf when it starts. So another address or id counts when the broker has ended, or
     when it says the same of itself; all else counts at once. While it answers, it knows its permission best,
-    and whether its release knows of acting masters: RocketMQ 5 says so of itself, whatever its file leaves out.
+    and whether its release knows of acting masters: RocketMQ 5 says so, whatever its file leaves out.
     """
 
     def __init__(self, broker: Broker) -> None:

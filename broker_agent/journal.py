@@ -101,6 +101,16 @@ class Journal:
         text = "an operator has taken the broker out of the registry: until a resume, or an agent's start"
         self.complain(Trouble(_KEPT_OUT), text, now)
 
+    def wiped(self, *, by_others: bool) -> None:
+        """Say that the write permission of the broker was found taken away, if it was."""
+        if not by_others:
+            return
+        text = (
+            "its write permission is taken away, by an operator or by a drain that was cut short: "
+            f"`sharedroutes lift {self.name.partition(':')[0]}` gives it back"
+        )
+        self.say(logging.WARNING, text)
+
     def settled(self) -> None:
         """Forget without a word that somebody else decides about the broker: nobody does any more."""
         if self.is_elsewhere or self.is_kept_out:

@@ -25,6 +25,7 @@ from .events import (
     Done,
     Drain,
     Event,
+    FormerFound,
     Heartbeat,
     HeartbeatAnswered,
     OwnerLeft,
@@ -46,6 +47,7 @@ from .events import (
     Woken,
     WritePermSet,
 )
+from .former import Former
 from .holding import Holding
 from .intent import Intent, is_same_replica
 from .journal import Journal, trouble_of
@@ -95,6 +97,7 @@ class Planner:
         self._journal = Journal(name)
         self._tally = Tally()
         self._standing_by = StandingBy(heartbeat_s, rng)
+        self._former = Former(self._journal, heartbeat_s)
         self._intent = Intent(broker)
         self._file: TopicTable | None = None
 
@@ -123,7 +126,7 @@ class Planner:
                 self._file = file
             case Registered(file, registration, wiped):
                 self._registered(file, registration, now)
-                self._say_wiped(wiped=wiped)
+                self._journal.wiped(by_others=wiped and not self._wiped)
             case HeartbeatAnswered(status):
                 self._heartbeat_answered(status, now)
             case Unregistered():
@@ -134,8 +137,8 @@ class Planner:
                 self._write_perm_set(now, changed=changed)
             case CallFailed(error):
                 self._call_failed(error, now)
-            case OwnerLeft():
-                self._owner_left(now)
+            case OwnerLeft() | FormerFound():
+                self._perhaps_free(event, now)
             case Woken():
                 pass
             case _:
@@ -143,7 +146,7 @@ class Planner:
         self._go_on_draining(now)
         decided = self._decide(now)
         self._tally.phase_is(self._phase(now), now)
-        return [*self._journal.take(), *decided]
+        return [*self._journal.take(), *self._former.take(), *decided]
 
     def status(self, now: float) -> AgentStatus:
         """Return what can be said of the agent at `now`."""
@@ -246,7 +249,8 @@ class Planner:
         if broker is not None and table is not None and (self._holding.is_leased or not draining):
             at_s = self._write_at_s if self._must_write() else self._mend_at_s
             take_over, admit = not self._holding.standby, self._intent.admit
-            yield at_s, Register(broker, table, held, take_over=take_over, admit=admit)
+            gone = self._former.gone
+            yield at_s, Register(broker, table, held, take_over=take_over, admit=admit, instead_of=gone)
         if gives_back:
             yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
 
@@ -349,15 +353,8 @@ class Planner:
         self._journal.foreign(before.corrupt_keys if before else (), registration.corrupt_keys)
         self._mend_at_s = now + _FOREIGN_RETRY_S if registration.corrupt_keys else _NEVER
         self._holding.took(registration, file)
+        self._former.forget()
         self._renewed()
-
-    def _say_wiped(self, *, wiped: bool) -> None:
-        if wiped and not self._wiped:
-            text = (
-                "its write permission is taken away, by an operator or by a drain that was cut short: "
-                f"`sharedroutes lift {self._journal.name.partition(':')[0]}` gives it back"
-            )
-            self._journal.say(logging.WARNING, text)
 
     def _heartbeat_answered(self, status: LeaseStatus, now: float) -> None:
         if status is LeaseStatus.FENCED:
@@ -401,7 +398,11 @@ class Planner:
         self._tally.confirmed_s = None
         self._journal.say(logging.INFO, f"is out of the registry: {call.reason}; no agent brings it back")
 
-    def _owner_left(self, now: float) -> None:
+    def _perhaps_free(self, event: OwnerLeft | FormerFound, now: float) -> None:
+        if isinstance(event, FormerFound):
+            if self._former.found(event, (self._file or _NO_TOPICS).version):
+                self._write_at_s = now
+            return
         look_at_s = self._standing_by.owner_left(now)
         if self._call is None and self._journal.is_elsewhere:
             self._write_at_s = min(self._write_at_s, look_at_s)
@@ -432,9 +433,12 @@ class Planner:
             case BrokerOwned():
                 if isinstance(self._call, Withdraw) and self._intent.stopping:
                     self._intent.withdrawn = self._call.broker  # the other is not this agent's to wait for
+                call = self._call
                 self._lost_ownership()
                 self._journal.owned(error, self._intent.broker.address if self._intent.broker else "", now)
                 self._look_again(now, error.remaining_ms / 1000)
+                if isinstance(call, Register) and self._former.refused(call, error, now):
+                    self._write_at_s = now
             case _:
                 self._try_again(error, now)
 

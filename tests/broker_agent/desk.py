@@ -51,11 +51,14 @@ class Desk:
     def send(self, *events: Event) -> Action | None:
         """Send the events; return what the last one led to besides words."""
         for event in events:
-            actions = self.planner.step(event, self.now)
-            self.said += [action.text for action in actions if isinstance(action, Say)]
-            self.actions = [action for action in actions if not isinstance(action, Say)]
-            assert len(self.actions) <= 1
+            self.note(self.planner.step(event, self.now))
         return self.actions[0] if self.actions else None
+
+    def note(self, actions: list[Action]) -> None:
+        """Keep what the planner does and says."""
+        self.said += [action.text for action in actions if isinstance(action, Say)]
+        self.actions = [action for action in actions if not isinstance(action, Say)]
+        assert len(self.actions) <= 1
 
     def wait(self) -> Action | None:
         """Let the time pass until the planner wants to be woken; return what it does then."""

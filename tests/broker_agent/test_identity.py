@@ -93,7 +93,9 @@ def slave() -> Identity:
 
 
 @pytest.mark.parametrize("word", [False, True, None])
-def test_a_slave_says_itself_whether_it_knows_of_acting_masters(slave: Identity, *, word: bool | None) -> None:
+def test_a_slave_says_itself_whether_it_knows_of_acting_masters(
+    slave: Identity, *, word: bool | None
+) -> None:
     said = acting(SLAVE, word=word)
     assert slave.said(said) == said
     assert slave.said(None) == said  # what it does not say for a moment is no other word

@@ -17,8 +17,11 @@ from sharedroutes.broker_agent.events import (
     Done,
     Drain,
     Event,
+    FormerAnswer,
+    FormerFound,
     Heartbeat,
     HeartbeatAnswered,
+    LookAt,
     OwnerLeft,
     Pause,
     Register,
@@ -49,6 +52,7 @@ from sharedroutes.registry import (
     CorruptData,
     LeaseStatus,
     Registration,
+    SeenLease,
     StaleEpoch,
     StoreRefused,
     StoreUnavailable,
@@ -81,6 +85,10 @@ class Replica:
     lease_ends_s: float = 0.0
     kept_out: str = ""
 
+    def seen(self) -> SeenLease | None:
+        """Return the lease as who is refused is told of it."""
+        return SeenLease(*self.lease, round(self.lease_ends_s * 1000)) if self.lease else None
+
     def expire(self, now: float) -> None:
         if now >= self.lease_ends_s:
             self.lease = None
@@ -104,10 +112,19 @@ class ModelStore:
             replica.kept_out = ""
         self.writable = True
 
-    def claim(self, broker: Broker, *, take_over: bool, admit: bool, now: float) -> int:
+    def claim(
+        self,
+        broker: Broker,
+        *,
+        take_over: bool,
+        admit: bool,
+        now: float,
+        instead_of: SeenLease | None = None,
+    ) -> int:
         replica = self.replicas[broker.broker_id]
         lease = replica.lease
-        if lease is not None and (lease[1] != broker.address or not take_over):
+        gone = lease is not None and instead_of == replica.seen()
+        if lease is not None and not gone and (lease[1] != broker.address or not take_over):
             self.refuse(broker, replica, now)
         if replica.kept_out == broker.address and not admit:
             raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
@@ -123,7 +140,8 @@ class ModelStore:
     def refuse(self, broker: Broker, replica: Replica, now: float) -> None:
         assert replica.lease is not None
         remaining_ms = round((replica.lease_ends_s - now) * 1000)
-        raise BrokerOwned(broker.broker_name, broker.broker_id, replica.lease[1], remaining_ms)
+        owner, lease = replica.lease[1], replica.seen()
+        raise BrokerOwned(broker.broker_name, broker.broker_id, owner, remaining_ms, lease=lease)
 
     def register(self, call: Register, now: float) -> Registration:
         broker = call.broker
@@ -132,7 +150,9 @@ class ModelStore:
         if call.held:
             epoch = call.held.epoch
         else:
-            epoch = self.claim(broker, take_over=call.take_over, admit=call.admit, now=now)
+            epoch = self.claim(
+                broker, take_over=call.take_over, admit=call.admit, instead_of=call.instead_of, now=now
+            )
         self.check_owner(broker, epoch)
         replica = self.replicas[broker.broker_id]
         self.table, replica.lease, replica.lease_ends_s = call.file, (epoch, broker.address), now + TTL_S
@@ -184,6 +204,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.call: StoreCall | None = None
         self.wake_at_s: float | None = None
         self.leased = False  # as the planner has been told
+        self.look: LookAt | None = None
+        self.found_gone: set[SeenLease] = set()
 
     @initialize(seed=st.integers(0, 1000), started=st.booleans(), stops=st.sampled_from([False, False, True]))
     def start(self, seed: int, started: bool, stops: bool) -> None:  # noqa: FBT001 - hypothesis names them
@@ -204,6 +226,10 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 case WakeAt(at_s):
                     assert at_s > self.now
                     self.wake_at_s = at_s
+                case LookAt(lease, own_address):
+                    assert self.look is None, "two looks at the same time"
+                    assert lease.address != own_address
+                    self.look = action
                 case Done():
                     assert self.stopped
                     self.done = True
@@ -219,6 +245,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert self.broker_up
                 assert held.broker == self.role, "the lease of a former role is renewed"
             case Register(broker, file):
+                assert call.instead_of is None or call.instead_of in self.found_gone
                 assert broker == self.role
                 assert file is self.latest
                 assert self.broker_up
@@ -269,6 +296,22 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     def store_answers(self, how: str) -> None:
         event = CallFailed(_FAULTS[how]) if how in _FAULTS else self.carry_out()
         self.finish(CallFailed(StoreUnavailable("down")) if how == "answer lost" else event)
+
+    @precondition(lambda self: self.look is not None and not self.done)
+    @rule(answer=st.sampled_from([FormerAnswer.NONE, FormerAnswer.SOME, FormerAnswer.UNKNOWN]))
+    def the_look_ends(self, answer: FormerAnswer) -> None:
+        assert self.look is not None
+        lease, self.look = self.look.lease, None
+        if answer is FormerAnswer.NONE:
+            self.found_gone.add(lease)
+        self.send(FormerFound(lease, answer, "found"))
+
+    @rule(broker_id=st.sampled_from([0, 1]))
+    def another_owner_renews_its_lease(self, broker_id: int) -> None:
+        self.store.expire(self.now)
+        replica = self.store.replicas[broker_id]
+        if replica.lease is not None and replica.lease[1] == OTHER_ADDRESS:
+            replica.lease_ends_s = self.now + TTL_S
 
     @rule(seconds=st.floats(0.01, 20.0))
     def time_passes(self, seconds: float) -> None:

@@ -1,0 +1,63 @@
+"""Looks whether a broker answers at an address that is not this agent's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
+from .broker_conf import host_and_port
+from .broker_link import QUESTION
+from .events import FormerAnswer, FormerFound, LookAt
+
+__all__ = ["look_at"]
+
+_LOOK_S: Final = 0.75
+_EVERY_S: Final = 0.25
+"""Another connection is tried so long after the one before, which is waited for all the while."""
+
+_TRIES: Final = 3
+_STALL_S: Final = 0.25
+"""A look that takes so much longer says nothing: this process did not run, and the answer lies with it."""
+
+
+async def look_at(look: LookAt) -> FormerFound:
+    """Return whether anybody answers at the former address, within 0.75 s."""
+    clock = asyncio.get_running_loop().time
+    began_s, address = clock(), look.lease.address
+    asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
+    own, answers = await asyncio.gather(_is_reached(look.own_address), asking)
+    if clock() - began_s > _LOOK_S + _STALL_S:
+        return FormerFound(look.lease, FormerAnswer.UNKNOWN, "this process stood still while it looked")
+    if not own:  # from here brokers may not be reached at all by what clients are told
+        why = f"{look.own_address}, this broker's own address, is not reached from here either"
+        return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
+    return FormerFound(look.lease, *max(answers, key=lambda one: one[0].weight))
+
+
+async def _is_reached(address: str) -> bool:
+    try:
+        client = await BrokerClient.connect(*host_and_port(address), deadline_s=_LOOK_S)
+    except BrokerCallError:
+        return False
+    client.abort()
+    return True
+
+
+async def _ask(address: str, after_s: float) -> tuple[FormerAnswer, str]:
+    """Ask something cheap; any answer counts, and the end of a connection is one, too."""
+    await asyncio.sleep(after_s)
+    deadline_s = _LOOK_S - after_s
+    try:
+        async with await BrokerClient.connect(*host_and_port(address), deadline_s=deadline_s) as client:
+            try:
+                await client.invoke(QUESTION, deadline_s=deadline_s)
+            except BrokerTimeout as error:  # the system accepts connections for a process that does not run
+                return FormerAnswer.NONE, str(error)
+            except BrokerCallError as error:
+                return FormerAnswer.SOME, f"something is there: {error}"
+            return FormerAnswer.SOME, f"{address} answers: two brokers have one name and id"
+    except BrokerTimeout as error:
+        return FormerAnswer.NONE, str(error)
+    except BrokerUnreachable as error:
+        return FormerAnswer.NONE if error.refused else FormerAnswer.NO_WAY, str(error)

@@ -1,0 +1,175 @@
+"""A newcomer finds its name and id held by another address: whether it takes the broker over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from sharedroutes.broker_agent.events import (
+    Action,
+    BrokerUp,
+    CallFailed,
+    Event,
+    FormerAnswer,
+    FormerFound,
+    LookAt,
+    Register,
+    Registered,
+    RoleFound,
+    TopicsLoaded,
+)
+from sharedroutes.broker_agent.looking import look_at
+from sharedroutes.broker_agent.status import Phase
+from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease
+from tests.broker_agent.desk import BROKER, FILE, HEARTBEAT_S, Desk, held_of
+from tests.broker_agent.speaking_broker import SpeakingBroker
+from tests.broker_agent.stand_ins import ListeningBroker
+from tests.ports import free_port
+
+FORMER: Final = SeenLease(7, "10.0.0.2:10911", 1_000_000)
+OWNED: Final = BrokerOwned("broker-a", 0, FORMER.address, 12_000, lease=FORMER)
+LOOK: Final = LookAt(FORMER, BROKER.address)
+
+
+def owned(lease: SeenLease) -> CallFailed:
+    return CallFailed(BrokerOwned("broker-a", 0, lease.address, 12_000, lease=lease))
+
+
+class Newcomer(Desk):
+    """A planner whose broker is held by another address, and the looks that it wants."""
+
+    def __init__(self, file: TopicTable = FILE) -> None:
+        super().__init__()
+        self.looks: list[LookAt] = []
+        self.send(BrokerUp(), TopicsLoaded(file))
+
+    def send(self, *events: Event) -> Action | None:
+        for event in events:
+            actions = self.planner.step(event, self.now)
+            self.looks += [action for action in actions if isinstance(action, LookAt)]
+            self.note([action for action in actions if not isinstance(action, LookAt)])
+        return self.actions[0] if self.actions else None
+
+    def find(self, answer: FormerAnswer, lease: SeenLease = FORMER) -> Action | None:
+        return self.send(FormerFound(lease, answer, f"{lease.address}: why"))
+
+
+@pytest.fixture
+def newcomer() -> Newcomer:
+    newcomer = Newcomer()
+    newcomer.send(owned(FORMER))
+    return newcomer
+
+
+def test_a_newcomer_takes_over_the_lease_of_an_owner_that_does_not_answer(newcomer: Newcomer) -> None:
+    assert newcomer.looks == [LOOK]
+    register = newcomer.find(FormerAnswer.NONE)
+    assert register == Register(BROKER, FILE, None, take_over=True, instead_of=FORMER)
+    newcomer.send(Registered(FILE, held_of(FILE, 8)))
+    assert newcomer.planner.status(newcomer.now).phase is Phase.SERVING
+    assert any("10.0.0.2:10911 has the lease of this broker and is gone" in text for text in newcomer.said)
+
+
+def test_a_newcomer_waits_for_an_owner_that_answers_and_says_so_once(newcomer: Newcomer) -> None:
+    for looks in (2, 3, 4):
+        newcomer.find(FormerAnswer.SOME)
+        assert newcomer.waited_s() > 0.5
+        assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+        newcomer.send(owned(FORMER))
+        assert len(newcomer.looks) == looks
+    assert newcomer.planner.status(newcomer.now).phase is Phase.STANDBY
+    assert sum("and keeps it: 10.0.0.2:10911: why" in text for text in newcomer.said) == 1
+
+
+@pytest.mark.parametrize("answer", [FormerAnswer.NO_WAY, FormerAnswer.UNKNOWN, FormerAnswer.SOME])
+def test_what_does_not_show_that_the_owner_is_gone_takes_nothing_over(
+    newcomer: Newcomer, answer: FormerAnswer
+) -> None:
+    older = replace(FORMER, version=DataVersion(0, 0, 9))
+    newcomer.wait()
+    newcomer.send(owned(older))
+    newcomer.find(answer, older)
+    assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "takes"), [((1, 0, 0), True), ((0, 0, 5), True), ((0, 1, 5), True), ((0, 0, 4), False)]
+)
+@pytest.mark.parametrize("answer", [FormerAnswer.NO_WAY, FormerAnswer.SOME])
+def test_an_owner_to_whom_no_way_leads_is_gone_for_who_has_its_table_or_a_newer_one(
+    version: tuple[int, int, int], answer: FormerAnswer, *, takes: bool
+) -> None:
+    newcomer = Newcomer(TopicTable({}, DataVersion(*version)))
+    lease = replace(FORMER, version=DataVersion(0, 0, 5))
+    newcomer.send(owned(lease))
+    action = newcomer.find(answer, lease)
+    assert isinstance(action, Register) is (takes and answer is FormerAnswer.NO_WAY)
+
+
+def test_an_owner_that_renews_its_lease_while_it_is_looked_at_is_not_gone(newcomer: Newcomer) -> None:
+    renewed = replace(FORMER, ends_ms=FORMER.ends_ms + 5_000)
+    newcomer.wait()
+    newcomer.send(owned(renewed))
+    newcomer.find(FormerAnswer.NONE)
+    began_s = newcomer.now
+    while newcomer.looks == [LOOK]:  # nor for as long as its agent has a while to renew it again
+        assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+        newcomer.send(owned(renewed))
+    assert newcomer.now - began_s >= HEARTBEAT_S
+    assert newcomer.find(FormerAnswer.NONE, renewed) == Register(
+        BROKER, FILE, None, take_over=True, instead_of=renewed
+    )
+
+
+def test_a_take_over_that_comes_too_late_is_not_tried_again_with_the_same_lease(newcomer: Newcomer) -> None:
+    newcomer.find(FormerAnswer.NONE)
+    newcomer.send(owned(replace(FORMER, epoch=9)))
+    assert newcomer.waited_s() > 0.5
+    assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+
+
+def test_a_refusal_that_crosses_the_look_is_followed_by_the_take_over(newcomer: Newcomer) -> None:
+    newcomer.wait()
+    assert newcomer.find(FormerAnswer.NONE) is None  # a call is under way
+    assert newcomer.send(owned(FORMER)) == Register(BROKER, FILE, None, take_over=True, instead_of=FORMER)
+
+
+def test_who_was_fenced_looks_at_nobody() -> None:
+    desk = Newcomer()
+    desk.send(Registered(FILE, held_of(FILE)))
+    desk.wait()
+    desk.send(CallFailed(BrokerOwned("broker-a", 0, FORMER.address, 12_000)))
+    other = replace(BROKER, address="10.0.0.5:1")
+    desk.send(RoleFound(other), BrokerUp())
+    assert desk.looks == []
+
+
+def test_another_agent_beside_the_same_broker_is_not_looked_at() -> None:
+    desk = Newcomer()
+    desk.send(owned(replace(FORMER, address=BROKER.address)))
+    assert desk.looks == []
+
+
+async def looked(address: str, own: str) -> FormerAnswer:
+    found = await look_at(LookAt(replace(FORMER, address=address), own))
+    return found.answer
+
+
+async def test_a_look_tells_who_answers_from_who_does_not() -> None:
+    own, nobody = ListeningBroker(), f"127.0.0.1:{free_port()}"
+    await own.start()
+    here = f"127.0.0.1:{own.port}"
+    async with SpeakingBroker() as broker:
+        assert await looked(broker.address, here) is FormerAnswer.SOME
+        broker.late_s = 0.3  # busy
+        assert await looked(broker.address, here) is FormerAnswer.SOME
+        broker.late_s = 0.0
+        broker.hang()
+        assert await looked(broker.address, here) is FormerAnswer.NONE
+        assert await looked(broker.address, nobody) is FormerAnswer.UNKNOWN
+    assert await looked(broker.address, here) is FormerAnswer.NONE
+    assert await looked("no-such-host.invalid:1", here) is FormerAnswer.NO_WAY
+    await own.die()
