@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
-from ..registry import AsyncRouteStore, DataVersion, RegistryError, TopicConfig
+from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, TopicConfig
 from ..registry.aiotasks import end
 from ..registry.sweeping import sweep_on
 from .bells import bells_of
@@ -26,6 +26,7 @@ from .events import (
     OwnerLeft,
     Pause,
     Resume,
+    RoleFound,
     Say,
     Stop,
     StoreCall,
@@ -33,9 +34,11 @@ from .events import (
     Woken,
 )
 from .looking import look_at
+from .masters import Master, Masters
 from .observing import Observers
 from .planner import Planner
 from .status import AgentStatus, Phase
+from .telling import Telling
 
 __all__ = ["BrokerAgent"]
 
@@ -57,8 +60,11 @@ class BrokerAgent:
         self.config = config
         self._store = store
         self._rng = rng or random.Random()
+        self._filter_servers = config.filter_servers
+        self._telling = Telling(config.master_file, config.master_hook)
+        self._masters = Masters(self._telling.tell)
         self._planner = Planner(
-            None if config.elected else broker,
+            None if config.elected else self._with_filter_servers(broker),
             name=name,
             heartbeat_s=config.heartbeat_s,
             lease_ttl_s=config.registry.lease_ttl_s,
@@ -108,6 +114,11 @@ class BrokerAgent:
         """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
         return self._observers.advice
 
+    @property
+    def master(self) -> Master | None:
+        """Where the master of the broker is; None = the broker is no slave, or that is not known yet."""
+        return self._masters.known
+
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
         status = self._planner.status(asyncio.get_running_loop().time())
@@ -128,6 +139,14 @@ class BrokerAgent:
         Raises InvalidInput when the topics are read elsewhere, or when one name stands twice.
         """
         self._observers.take_topics(topics, version or DataVersion())
+
+    def set_filter_servers(self, servers: Iterable[str]) -> None:
+        """Let these be the broker's filter servers, host:port, from now on; raises InvalidInput."""
+        known = self.status().broker
+        broker = replace(known or self.config.broker, filter_servers=tuple(servers))
+        self._filter_servers = broker.filter_servers
+        if known is not None:
+            self._events.put_nowait(RoleFound(broker))
 
     def stop(self) -> None:
         """Ask `run` to take the broker out of the registry, for another agent to take over, and to end."""
@@ -166,7 +185,8 @@ class BrokerAgent:
 
     async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(work) for work in (self._observers.run(), *besides)]
+            works = (self._observers.run(), self._masters.run(store), self._telling.run(), *besides)
+            helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)
             finally:
@@ -179,6 +199,8 @@ class BrokerAgent:
             event, now = await self._next_event(), clock()
             if isinstance(event, Stop) and self._stop_at_s is None:
                 self._stop_at_s = now + self.config.stop_deadline_s
+            if isinstance(event, RoleFound):
+                self._masters.be(event.broker, store)
             for action in self._planner.step(event, now):
                 self._perform(action, store, group)
             self._stepped.set()
@@ -237,8 +259,15 @@ class BrokerAgent:
         """Hand on what an observer found."""
         if isinstance(found, Say):
             _say(found)
+        elif isinstance(found, RoleFound):
+            self._events.put_nowait(RoleFound(self._with_filter_servers(found.broker)))
         else:
             self._events.put_nowait(found)
+
+    def _with_filter_servers(self, broker: Broker) -> Broker:
+        """Return the broker with the filter servers that were told, if any were, else with its own."""
+        told = self._filter_servers
+        return broker if told is None else replace(broker, filter_servers=told)
 
 
 def _say(say: Say) -> None:

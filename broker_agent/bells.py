@@ -1,4 +1,4 @@
-"""Tells standbys that the owner of their broker has left, by the doorbell of the registry's changes."""
+"""Tells standbys of the end of their owner, and slaves of their master, by the doorbell of the changes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..registry import AsyncRouteStore, RegistryError
 from ..registry.aiotasks import end
 
-__all__ = ["Bells", "bells_of", "tells_of_an_end"]
+__all__ = ["About", "Bells", "bells_of", "tells_of_a_master", "tells_of_an_end"]
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _WAIT_S: Final = 60.0
@@ -20,30 +20,50 @@ _RETRY_S: Final = 5.0
 """After a failure; standbys look once a second all the while."""
 
 _DOWN: Final = b'"kind":"down"'
+_UP: Final = b'"kind":"up"'
+
+About: TypeAlias = Callable[[bytes | None, str], bool]
+"""Whether a message may be about the broker of that name; None = nothing was heard, for whatever reason."""
 
 
-def tells_of_an_end(message: bytes, broker_name: str) -> bool:
+def tells_of_a_master(message: bytes | None, broker_name: str) -> bool:
+    """Whether the group of the broker may have another master by now: a long silence may be a deaf ear."""
+    if not message:
+        return True
+    return (_DOWN in message or _UP in message) and broker_name.encode() in message
+
+
+def tells_of_an_end(message: bytes | None, broker_name: str) -> bool:
     """Whether a message of the doorbell may mean that a lease of the broker has ended.
 
     The record is not parsed: a registry has many changes, and a look in vain costs one small call. An empty
     message says that the subscription has begun: what rang before was not heard.
     """
+    if message is None:
+        return False
     return not message or (_DOWN in message and broker_name.encode() in message)
 
 
 class Bells:
-    """One subscription for all standbys over one store, for as long as there are any.
+    """One subscription for all standbys and slaves over one store, for as long as there are any.
 
     It holds a connection of the store's pool, which all agents of a process share.
     """
 
     def __init__(self) -> None:
-        self._told: dict[object, tuple[str, Callable[[], None]]] = {}
+        self._told: dict[object, tuple[About, str, Callable[[], None]]] = {}
         self._listening: asyncio.Task[None] | None = None
 
-    def join(self, store: AsyncRouteStore, who: object, broker_name: str, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever the owner of the broker has perhaps left, until `leave`."""
-        self._told[who] = broker_name, tell
+    def join(
+        self,
+        store: AsyncRouteStore,
+        who: object,
+        broker_name: str,
+        tell: Callable[[], None],
+        about: About = tells_of_an_end,
+    ) -> None:
+        """Call `tell` whenever something was heard `about` the broker, until `leave`."""
+        self._told[who] = about, broker_name, tell
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(store), name="sharedroutes: bell")
         else:  # the owner may have left since it was last asked for
@@ -63,12 +83,13 @@ class Bells:
                     while True:
                         self._ring(await doorbell.wait(_WAIT_S))
             except RegistryError as error:
-                _LOG.debug("no doorbell, standbys look once a second: %s", error)
+                _LOG.debug("no doorbell: standbys look once a second, slaves every 5 s: %s", error)
+                self._ring(None)
             await asyncio.sleep(_RETRY_S)
 
     def _ring(self, message: bytes | None) -> None:
-        for broker_name, tell in [*self._told.values()]:
-            if message is not None and tells_of_an_end(message, broker_name):
+        for about, broker_name, tell in [*self._told.values()]:
+            if about(message, broker_name):
                 tell()
 
 

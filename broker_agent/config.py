@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -72,6 +73,15 @@ class AgentConfig:
     topics_why: str = ""
     """Why they are read there, for the operator."""
 
+    master_file: Path | None = None
+    """The file in which a slave finds its master's address and HA address; None = none."""
+
+    master_hook: str = ""
+    """The command that is run when the address or HA address of a slave's master changes; empty = none."""
+
+    filter_servers: tuple[str, ...] | None = None
+    """The broker's filter servers, host:port; None leaves them as they are in the registry."""
+
     elected: bool = False
     """The broker's id is elected at run time (controller, DLedger): it is asked from the running broker."""
 
@@ -140,6 +150,12 @@ class AgentConfig:
         check_address("probe", self.probe_address)
         if self.broker_tls not in list(BrokerTls):
             raise InvalidInput(f"broker_tls: {self.broker_tls!r:.80} is none of {', '.join(BrokerTls)}")
+        for server in self.filter_servers or ():
+            check_address("filter_servers", server)
+        try:
+            shlex.split(self.master_hook)
+        except ValueError as error:
+            raise InvalidInput(f"master_hook: {self.master_hook!r:.80} is no command: {error}") from None
         for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "hang_deadline_s", "stop_deadline_s"):
             check_seconds(name, getattr(self, name), 0.01)
         for name in ("hang_check_s", "drain_wait_s"):

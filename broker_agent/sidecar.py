@@ -293,6 +293,7 @@ class Sidecar:
             source_trouble=agent.source_trouble,
             advice=agent.advice,
             hang_check=agent.hang_check,
+            master=agent.master,
             stuck=self._progress.stuck(status.name),
         )
 

@@ -27,6 +27,7 @@ _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # no
 _OUT: Final = frozenset(("paused", "stopping"))
 """Phases in which a broker is to be out of the registry because somebody wanted that."""
 _BACK: Final = "; `sharedroutes agent-ctl resume --broker "
+_MASTER_FIELDS: Final = ("name", "role", "master_address", "master_ha_address")
 _TROUBLES: Final = ("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck")
 
 
@@ -104,6 +105,23 @@ def status(agent: _Agent, output: str) -> None:
         click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {_facts(broker)}")
         for line in filter(None, (_meaning(broker), *map(broker.__getitem__, _TROUBLES))):
             click.echo(f"  {line}")
+
+
+@agent_ctl.command()
+@_one_broker
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def master(agent: _Agent, broker: str | None, output: str) -> None:
+    """Print where the masters of slaves are; exit with 1 when one is not known."""
+    found = [one for one in json.loads(agent.ask("GET", "/status"))["brokers"] if _is_meant(one, broker)]
+    if broker is not None and not found:
+        raise _Unanswered(f"{broker}: the agent does not keep it")
+    if output == "json":
+        click.echo(json.dumps([{key: one[key] for key in _MASTER_FIELDS} for one in found], indent=2))
+    else:
+        for one in found:
+            click.echo(f"{one['name']}: {_master(one)}")
+    sys.exit(int(any(one["role"] != "master" and not one["master_address"] for one in found)))
 
 
 @agent_ctl.command()
@@ -228,6 +246,18 @@ def _is_out(broker: dict[str, Any]) -> bool:
 def _why_in(broker: dict[str, Any]) -> str:
     trouble = broker.get("trouble")
     return f"{broker['name']} {broker['phase']}" + (f": {trouble}" if trouble else "")
+
+
+def _is_meant(broker: dict[str, Any], name: str | None) -> bool:
+    return name in (None, broker["name"], _without_id(broker["name"]))
+
+
+def _master(broker: dict[str, Any]) -> str:
+    if broker["role"] == "master":
+        return "is a master"
+    if broker["master_address"]:
+        return f"master {broker['master_address']}, HA {broker['master_ha_address']}"
+    return "no master is known" if broker["master_address"] is None else "no master is alive"
 
 
 def _facts(broker: dict[str, Any]) -> str:

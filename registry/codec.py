@@ -50,6 +50,7 @@ __all__ = [
     "encode_mapping",
     "encode_member",
     "encode_row",
+    "filter_servers_at",
     "ids_of_address",
     "is_text",
     "member_address",
@@ -259,7 +260,7 @@ def decode_broker(key: str, broker_name: str, broker_id: int, cluster: str, memb
             zone_name=fields.get("zoneName", ""),
             enable_acting_master=fields.get("enableActingMaster"),
             heartbeat_timeout_ms=fields.get("heartbeatTimeoutMillis"),
-            filter_servers=_names(fields, "filterServers"),
+            filter_servers=_names(fields, "filterServers") or None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"member {broker_id} is {member[:80]!r}: {error!r}") from None
@@ -272,6 +273,15 @@ def member_address(member: bytes | None) -> str:
     except (ValueError, AttributeError):
         return ""
     return address if isinstance(address, str) else ""
+
+
+def filter_servers_at(fields: Mapping[bytes, bytes], broker_id: int, address: str) -> tuple[str, ...]:
+    """Return the filter servers that a replica has by its group's hash, if it is at this address there."""
+    try:
+        member = orjson.loads(fields[b"member:%d" % broker_id])
+        return _names(member, "filterServers") if member["address"] == address else ()
+    except (KeyError, ValueError, TypeError, AttributeError):  # there is none, or it makes no sense
+        return ()
 
 
 # Groups are read again and again, and most replicas have no traits.

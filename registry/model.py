@@ -197,7 +197,8 @@ class Broker:
     heartbeat_timeout_ms: int | None = None
     """The TTL of this broker's lease; None = RegistryConfig.lease_ttl_s (heartbeatTimeoutMillis)."""
 
-    filter_servers: tuple[str, ...] = ()
+    filter_servers: tuple[str, ...] | None = None
+    """Its filter servers; empty = none, None leaves those of its address as they are (filterServerList)."""
 
     def __post_init__(self) -> None:
         check_broker_name(self.broker_name)
@@ -214,7 +215,7 @@ class Broker:
             )
         if self.heartbeat_timeout_ms is not None:
             check_int("heartbeatTimeoutMillis", self.heartbeat_timeout_ms, _MIN_TIMEOUT_MS, _A_DAY_MS)
-        for server in self.filter_servers:
+        for server in self.filter_servers or ():
             check_address("filterServer", server)
 
 
@@ -364,10 +365,13 @@ class Registration:
     master_ha_address: str = ""
     """For a slave: where the live master replicates from."""
 
+    filter_servers: tuple[str, ...] = ()
+    """What the store holds of them: those that were told, or those of before."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeenLease:
-    """The lease of another owner as somebody saw it: to take over this one, and no other, when that is gone."""
+    """The lease of another owner as somebody saw it: this one may be taken over when that owner is gone."""
 
     epoch: int
     address: str

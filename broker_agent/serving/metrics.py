@@ -59,6 +59,12 @@ METRICS: Final = (
     Family(
         "unreachable", _BROKER, "Whether the address for clients is doubtful.", lambda one: bool(one.advice)
     ),
+    Family(
+        "master_known",
+        _BROKER,
+        "Whether a slave's master is alive, and so known; absent for masters.",
+        lambda one: None if one.master is None else bool(one.master.address),
+    ),
     Family("topics", _BROKER, "Topics in the table that was read last.", lambda one: one.agent.topics),
     Family("in_step", _BROKER, "Whether the store holds that table.", lambda one: one.agent.in_step),
     Family(
@@ -112,6 +118,7 @@ class _Collector(Collector):
             f"{_PREFIX}awaited", "Brokers whose broker.conf cannot be read yet.", len(status.awaited)
         )
         yield _phases(status)
+        yield _masters(status)
         for family in METRICS:
             yield _of_brokers(family, status)
 
@@ -121,6 +128,15 @@ def _phases(status: ProcessStatus) -> Metric:
     for one in status.brokers:
         for phase in Phase:
             found.add_metric((one.agent.name, phase.value), float(phase is one.agent.phase))
+    return found
+
+
+def _masters(status: ProcessStatus) -> Metric:
+    labels = ("broker", "address", "ha_address")
+    found = GaugeMetricFamily(f"{_PREFIX}master", "1 for the master that a slave follows.", labels=labels)
+    for one in status.brokers:
+        if one.master is not None and one.master.address:
+            found.add_metric((one.agent.name, *one.master), 1.0)
     return found
 
 

@@ -153,6 +153,8 @@ def _as_json(status: ProcessStatus) -> dict[str, Any]:
             {
                 **{name: getattr(one.agent, name) for name in one.agent.__dataclass_fields__},
                 "role": one.role,
+                "master_address": one.master.address if one.master else None,
+                "master_ha_address": one.master.ha_address if one.master else None,
                 "source": one.source,
                 "source_trouble": one.source_trouble,
                 "advice": one.advice,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..masters import Master
 from ..status import AgentStatus, Phase
 
 __all__ = ["READY", "BrokerStatus", "Process", "ProcessStatus"]
@@ -33,6 +34,9 @@ class BrokerStatus:
 
     stuck: str = ""
     """Why this agent counts as not working any more; empty = it makes progress."""
+
+    master: Master | None = None
+    """Where the master of a slave is; None = the broker is none, or nobody has answered yet."""
 
     @property
     def role(self) -> str:

@@ -208,6 +208,11 @@ def _check(option: Option, value: Any) -> None:
         parse_url(value)
     elif option.key == "http":
         HttpAddress.parse(value)
+    elif option.kind is Kind.ADDRESSES:
+        for address in value:
+            check_address(option.key.replace("_", " "), address)
+    elif option.key == "master_hook":
+        AgentConfig(broker=_ANY_BROKER, master_hook=value)
     elif option.kind is Kind.ADDRESS:
         check_address(option.key.replace("_", " "), value)
     elif option.section is Section.STORE:

@@ -31,6 +31,9 @@ PREFIX: Final = "SHAREDROUTES_"
 """How every variable begins."""
 
 
+_NONE: Final = "none"
+"""In a flag or a variable, where an empty text says nothing."""
+
 _TYPES: Final = {
     str: "a string",
     int: "an integer",
@@ -62,6 +65,7 @@ class Kind(StrEnum):
     PAIRS = "KEY=VALUE;..."
     SECRET = "JSON"  # noqa: S105 - what stands for one in help texts
     """Taken from its variable alone: all see the flags of a process, and many agent.toml."""
+    ADDRESSES = "HOST:PORT,..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,8 @@ class Option:
             return self._number(text, int, "a whole number")
         if self.kind is Kind.PAIRS:
             return _pairs(text)
+        if self.kind is Kind.ADDRESSES:
+            return () if text == _NONE else tuple(each.strip() for each in text.split(","))
         return Path(text) if self.kind is Kind.PATH else self._chosen(text)
 
     def from_toml(self, value: object, folder: Path) -> Any:
@@ -119,6 +125,10 @@ class Option:
             return _texts(value)
         if self.kind is Kind.SECRET:
             raise InvalidInput(f"is a secret: say it in {self.variable}, or in a file")
+        if self.kind is Kind.ADDRESSES:
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise InvalidInput(f"expected an array of strings, got {value!r:.80}")
+            return tuple(value)
         if not isinstance(value, str):
             shown = type_of(value) if self.kind is Kind.URL else f"{value!r:.80}"
             raise InvalidInput(f"expected a string, got {shown}")
@@ -305,6 +315,27 @@ OPTIONS: Final = (
         kind=Kind.ADDRESS,
         default="",
         help="Where to watch whether the broker lives; by default the address clients are told.",
+    ),
+    Option(
+        section=Section.BROKER,
+        key="master_file",
+        kind=Kind.PATH,
+        default=_AGENT["master_file"],
+        help="A file with the address and the HA address of a slave's master, written anew with each change.",
+    ),
+    Option(
+        section=Section.BROKER,
+        key="master_hook",
+        kind=Kind.TEXT,
+        default=_AGENT["master_hook"],
+        help="A command that is run when the address or HA address of a slave's master changes.",
+    ),
+    Option(
+        section=Section.BROKER,
+        key="filter_servers",
+        kind=Kind.ADDRESSES,
+        default=_AGENT["filter_servers"],
+        help="The broker's filter servers, `none` for none; by default they stay as they are.",
     ),
     Option(
         section=Section.BROKER,

@@ -104,9 +104,11 @@ def _line(option: Option, value: Value, config: SidecarConfig) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a string, a number or a table of them as TOML writes it."""
+    """Return a string, a number, an array or a table of them as TOML writes it."""
     if isinstance(value, str | Path):
         return orjson.dumps(str(value)).decode().replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_toml(key)} = {_toml(said)}" for key, said in value.items()) + " }"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     return repr(value)

@@ -127,7 +127,9 @@ def owner(keys: Keys, broker_name: str, broker_id: int) -> Plan[Registration | N
     if str(held[0]).encode() != epoch:  # a lease of an owner that has been superseded, for a moment
         return None
     broker = codec.decode_broker(group_key, broker_name, broker_id, cluster.decode(errors="replace"), member)
-    return Registration(broker, held[0], (token or b"").decode(errors="replace"), {}, complete=False)
+    servers = broker.filter_servers or ()
+    table_token = (token or b"").decode(errors="replace")
+    return Registration(broker, held[0], table_token, {}, complete=False, filter_servers=servers)
 
 
 def query_data_version(

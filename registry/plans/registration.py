@@ -69,6 +69,9 @@ def register(
     registration = Registration(broker, epoch, token, topics)
     for tries in range(_TRIES):
         around = yield from _look_around(write, held)
+        servers = around.filter_servers if broker.filter_servers is None else broker.filter_servers
+        write = replace(write, broker=replace(broker, filter_servers=servers))
+        registration = replace(registration, filter_servers=servers)
         if held is None and not take_over:
             yield from _refuse_to_end(write, around.former_ids)
         if around.seniors is None:
@@ -149,27 +152,33 @@ class _Around:
     is_new: bool = True
     """Whether it may end them: it was claimed just now, or has moved to this address."""
 
+    filter_servers: tuple[str, ...] = ()
+    """What the group has of them for this replica at this address."""
+
 
 def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
     """Read what the other replicas of the group mean to this one, if they can mean anything."""
     broker, key, is_slave = write.broker, write.broker_key, not write.is_master
     may_write = not is_slave or broker.enable_acting_master is not None
     is_known = held is not None and held.broker.address == broker.address
+    known = held.filter_servers if held is not None else ()
     if is_known and not (is_slave and may_write):
-        return _Around(() if may_write else None, is_new=False)
+        return _Around(() if may_write else None, is_new=False, filter_servers=known)
     (reply,) = yield Reads((("HGETALL", key),))
     fields = checked(key, reply)
     former_ids = () if is_known else codec.ids_of_address(fields, broker.address, broker.broker_id)
     is_new = not is_known
+    if is_new:
+        known = codec.filter_servers_at(fields, broker.broker_id, broker.address)
     if not is_slave or not may_write:
-        return _Around(() if may_write else None, former_ids, is_new)
+        return _Around(() if may_write else None, former_ids, is_new, known)
     members = codec.decode_group(broker.broker_name, fields).broker_ids
     lower = {MASTER_ID, *(member for member in members if member < broker.broker_id)} - {*former_ids}
     seniors = [write.lease_key(member) for member in sorted(lower)]
     if not seniors:
-        return _Around((), former_ids, is_new)
+        return _Around((), former_ids, is_new, known)
     (alive,) = yield Reads((("EXISTS", *seniors),))
-    return _Around(None if checked(seniors[0], alive) else seniors, former_ids, is_new)
+    return _Around(None if checked(seniors[0], alive) else seniors, former_ids, is_new, known)
 
 
 def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:

@@ -244,20 +244,19 @@ async def test_a_reload_looks_at_the_files_at_once(world: World) -> None:
 async def test_of_two_agents_the_second_serves_when_the_first_has_left(
     world: World, logs: pytest.LogCaptureFixture
 ) -> None:
+    another = SpeakingBroker()
     other = world.config(
-        broker=Broker("broker-a", "127.0.0.1:1"),
-        probe=world.address,
-        registry=RegistryConfig(lease_ttl_s=600.0),
+        broker=Broker("broker-a", another.address), registry=RegistryConfig(lease_ttl_s=600.0)
     )
-    async with BrokerAgent(other) as first:
+    async with another, BrokerAgent(other) as first:
         await first.until(Phase.SERVING)
         async with BrokerAgent(world.config()) as second:
             await second.until(Phase.STANDBY)
-            assert await members(world) == {0: "127.0.0.1:1"}
+            assert await members(world) == {0: another.address}
             first.stop()
             await second.until(Phase.SERVING)
             assert await members(world) == {0: world.address}
-    assert times(logs, "is held by 127.0.0.1:1") == 1
+    assert times(logs, f"is held by {another.address}") == 1
 
 
 async def test_an_agent_whose_store_is_gone_leaves_by_its_deadline(world: World) -> None:

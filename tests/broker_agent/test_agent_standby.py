@@ -10,6 +10,7 @@ import pytest
 from sharedroutes.broker_agent import BrokerAgent, Phase
 from sharedroutes.broker_agent.bells import tells_of_an_end
 from sharedroutes.registry import Broker, ChangeKind, RegistryConfig
+from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, running
 from tests.support import await_until
 
@@ -86,12 +87,13 @@ async def test_an_agent_that_is_started_brings_a_drained_broker_back(world: Worl
 
 
 async def test_a_standby_of_another_address_cannot_take_the_owner_out_and_says_so(world: World) -> None:
-    await world.store.register(Broker("broker-a", "10.0.0.9:10911"), {})
-    async with running(world.config()) as standby:
+    another = SpeakingBroker()
+    await world.store.register(Broker("broker-a", another.address), {})
+    async with another, running(world.config()) as standby:
         await standby.until(Phase.STANDBY)
         standby.drain(wait_s=60.0)
         await standby.until(Phase.PAUSED)
-        await await_until(lambda: "10.0.0.9:10911" in standby.status().trouble, description="the report")
+        await await_until(lambda: another.address in standby.status().trouble, description="the report")
         assert standby.status().may_be_served
         group = await world.store.member_group("broker-a")
         assert group is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import redis
 
@@ -170,3 +172,31 @@ async def test_filter_servers_and_the_zone_stand_in_the_route(store: Store) -> N
     await store.register(Broker("broker-a", ADDRESS), topics(1))
     (data,) = (await store.routes(["t0"]))["t0"].broker_datas
     assert (data.zone_name, dict(data.filter_servers)) == ("", {})
+
+
+async def filter_servers(store: Store) -> dict[str, tuple[str, ...]]:
+    return dict((await store.routes(["t0"]))["t0"].broker_datas[0].filter_servers)
+
+
+async def test_filter_servers_that_are_not_told_stay_as_they_are(store: Store) -> None:
+    with_one = Broker("broker-a", ADDRESS, filter_servers=("h:9",))
+    held = await store.register(with_one, topics(1))
+    unsaid = replace(with_one, filter_servers=None)
+    held = await store.register(unsaid, topics(1), held=held)
+    assert await filter_servers(store) == {ADDRESS: ("h:9",)}
+    held = await store.register(unsaid, topics(2), held=held)
+    await store.register(unsaid, topics(1))  # as a restarted agent does
+    found = await store.owner("broker-a")
+    assert found is not None
+    await store.register_topic(found, topics(1)[0])
+    assert await filter_servers(store) == {ADDRESS: ("h:9",)}
+    await store.register(replace(with_one, filter_servers=()), topics(1))
+    assert await filter_servers(store) == {}
+    await store.register(unsaid, topics(1))
+    assert await filter_servers(store) == {}
+
+
+async def test_filter_servers_belong_to_an_address(store: Store) -> None:
+    held = await store.register(Broker("broker-a", ADDRESS, filter_servers=("h:9",)), topics(1))
+    await store.register(Broker("broker-a", OTHER_ADDRESS), topics(1), held=held)
+    assert await filter_servers(store) == {}
