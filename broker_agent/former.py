@@ -91,10 +91,6 @@ class Former:
         return self._renewed_s is not None and now - self._renewed_s < self._patience_s
 
 
-def _is_older(version: DataVersion, than: DataVersion | None) -> bool:
+def _is_older(version: DataVersion, than: tuple[int, int, int] | None) -> bool:
     """Whether a version is older than another (RocketMQ: DataVersion.compare)."""
-    return than is not None and _order(version) < _order(than)
-
-
-def _order(version: DataVersion) -> tuple[int, int, int]:
-    return version.state_version, version.counter, version.timestamp
+    return than is not None and (version.state_version, version.counter, version.timestamp) < than

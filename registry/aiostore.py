@@ -24,7 +24,7 @@ from .connection.redispy import (
     translate,
 )
 from .connection.subscription import AsyncSubscription
-from .errors import InvalidInput, StaleEpoch
+from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
 from .kv import AsyncKeyValues
 from .leaseevents import AsyncLeaseEvents, async_lease_events
@@ -37,7 +37,6 @@ from .model import (
     Group,
     LeaseStatus,
     Registration,
-    SeenLease,
     Sweep,
     TopicConfig,
     TopicKind,

@@ -16,10 +16,7 @@ RegistryError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .model import SeenLease
+from dataclasses import dataclass, field
 
 __all__ = [
     "BrokerOwned",
@@ -30,6 +27,7 @@ __all__ = [
     "NewerSchema",
     "NotFound",
     "RegistryError",
+    "SeenLease",
     "StaleEpoch",
     "StoreRefused",
     "StoreTimeout",
@@ -105,6 +103,19 @@ class StaleEpoch(RegistryError):
         self.broker_id = broker_id
         self.epoch = epoch
         self.current_epoch = current_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLease:
+    """The lease of another owner as somebody saw it: this one may be taken over when that owner is gone."""
+
+    epoch: int
+    address: str
+    ends_ms: int
+    """By the store's clock, ms since 1970; a renewal moves it."""
+
+    version: tuple[int, int, int] | None = field(default=None, compare=False)
+    """Of the table: state version, counter, timestamp, as RocketMQ compares them; None = not known."""
 
 
 class BrokerOwned(RegistryError):

@@ -30,7 +30,6 @@ __all__ = [
     "QueueData",
     "QueueMapping",
     "Registration",
-    "SeenLease",
     "Sweep",
     "TopicConfig",
     "TopicKind",
@@ -367,19 +366,6 @@ class Registration:
 
     filter_servers: tuple[str, ...] = ()
     """What the store holds of them: those that were told, or those of before."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenLease:
-    """The lease of another owner as somebody saw it: this one may be taken over when that owner is gone."""
-
-    epoch: int
-    address: str
-    ends_ms: int
-    """By the store's clock, ms since 1970; a renewal moves it."""
-
-    version: DataVersion | None = field(default=None, compare=False)
-    """Of the owner's table; None = not known."""
 
 
 class LeaseStatus(StrEnum):

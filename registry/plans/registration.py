@@ -8,9 +8,9 @@ from typing import Final
 
 from .. import codec
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, InvalidInput, RegistryError
+from ..errors import BrokerOwned, InvalidInput, RegistryError, SeenLease
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, DataVersion, Registration, SeenLease, TopicConfig
+from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Plan, Reads, checked
 from .difference import Difference, check_entry, difference, difference_to_stored
 from .table import (

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData
+from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease
 from ..keys import Keys
 from ..model import (
     MASTER_ID,
@@ -20,7 +20,6 @@ from ..model import (
     ChangeKind,
     DataVersion,
     Registration,
-    SeenLease,
     TopicConfig,
 )
 from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
@@ -168,8 +167,9 @@ def _seen_lease(
     try:
         known = codec.decode_data_version("", version.encode())
     except CorruptData:  # none, or nobody's
-        known = None
-    return SeenLease(int(epoch), address, int(ends_ms), known)
+        return SeenLease(int(epoch), address, int(ends_ms))
+    order = (known.state_version, known.counter, known.timestamp)
+    return SeenLease(int(epoch), address, int(ends_ms), order)
 
 
 def read_table(

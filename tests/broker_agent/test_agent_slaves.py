@@ -100,12 +100,12 @@ async def test_a_slave_whose_file_says_nothing_is_what_it_says_itself(
 ) -> None:
     async with slave(world, said=said) as agent:
         acting = {"": None, "false": False, "true": True}[said]
-        await await_until(
-            lambda: (
-                agent.status().broker is not None and agent.status().broker.enable_acting_master is acting
-            ),  # type: ignore[union-attr]
-            description="it was asked",
-        )
+
+        def is_known() -> bool:
+            broker = agent.status().broker
+            return broker is not None and broker.enable_acting_master is acting
+
+        await await_until(is_known, description="it was asked")
 
         async def told() -> bool:
             return await world.store.topics() == (["t1"] if brings else [])
@@ -179,7 +179,6 @@ async def test_the_master_of_a_slave_is_told_in_a_file_and_to_a_command(world: W
         line = "broker-a:1 an argument 10.0.0.1:10911 10.0.0.1:10912"
         await await_until(lambda: log.exists() and line in log.read_text(), description="the command")
     assert log.read_text().splitlines()[-1] == line
-    assert {one.name for one in tmp_path.iterdir()} >= {path.name, log.name}
     assert not (tmp_path / f".{path.name}.new").exists()
 
 

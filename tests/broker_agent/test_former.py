@@ -88,7 +88,7 @@ def test_a_newcomer_waits_for_an_owner_that_answers_and_says_so_once(newcomer: N
 def test_what_does_not_show_that_the_owner_is_gone_takes_nothing_over(
     newcomer: Newcomer, answer: FormerAnswer
 ) -> None:
-    older = replace(FORMER, version=DataVersion(0, 0, 9))
+    older = replace(FORMER, version=(0, 9, 0))
     newcomer.wait()
     newcomer.send(owned(older))
     newcomer.find(answer, older)
@@ -103,7 +103,7 @@ def test_an_owner_to_whom_no_way_leads_is_gone_for_who_has_its_table_or_a_newer_
     version: tuple[int, int, int], answer: FormerAnswer, *, takes: bool
 ) -> None:
     newcomer = Newcomer(TopicTable({}, DataVersion(*version)))
-    lease = replace(FORMER, version=DataVersion(0, 0, 5))
+    lease = replace(FORMER, version=(0, 5, 0))
     newcomer.send(owned(lease))
     action = newcomer.find(answer, lease)
     assert isinstance(action, Register) is (takes and answer is FormerAnswer.NO_WAY)

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from sharedroutes.broker_agent.masters import Master
 from sharedroutes.broker_agent.serving import AddressTaken, BrokerStatus, HttpServer, Pages, ProcessStatus
 from sharedroutes.broker_agent.serving.http import (
     MAX_BODY_BYTES,
@@ -373,7 +374,8 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
 
 async def test_the_metrics_say_what_the_status_says() -> None:
     stranger = replace(SERVING, name="broker-b", broker=None, phase=Phase.BROKER_GONE, broker_up=False)
-    found = await answered(Stage(SERVED, replace(SERVED, agent=stranger)), "GET", "/metrics")
+    slave = replace(SERVED, agent=replace(SERVING, name="broker-c:1"), master=Master("m:1", "m:2"))
+    found = await answered(Stage(SERVED, replace(SERVED, agent=stranger), slave), "GET", "/metrics")
     values = samples(found.body)
     assert found.content_type.startswith("text/plain")
     assert values["sharedroutes_agent_info", "1.2"] == 1
@@ -382,6 +384,10 @@ async def test_the_metrics_say_what_the_status_says() -> None:
     assert values["sharedroutes_agent_broker_up", "broker-b"] == 0
     assert values["sharedroutes_agent_phase", "broker-b", "broker-gone"] == 1
     assert values["sharedroutes_agent_phase", "broker-b", "serving"] == 0
+    assert values["sharedroutes_agent_master_known", "broker-c:1"] == 1
+    assert {key[1:]: value for key, value in values.items() if key[0] == "sharedroutes_agent_master"} == {
+        ("broker-c:1", "m:1", "m:2"): 1
+    }
     assert values["process_resident_memory_bytes",] > 0
     assert {f"sharedroutes_agent_{family.name}" for family in METRICS} <= {name for name, *_ in values}
 
@@ -406,6 +412,7 @@ def test_without_the_extra_the_page_of_metrics_names_it() -> None:
     code = """
 import sys; sys.modules["prometheus_client"] = None
 import asyncio
+from sharedroutes.broker_agent.masters import Master
 from sharedroutes.broker_agent.serving import Pages
 from sharedroutes.broker_agent.serving.http import Request
 page = asyncio.run(Pages(None, control="off").answer(Request(method="GET", path="/metrics")))

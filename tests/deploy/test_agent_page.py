@@ -36,6 +36,7 @@ OF_PROCESS: Final = {
     ("clock_problem", "gauge", ()),
     ("awaited", "gauge", ()),
     ("phase", "gauge", ("broker", "phase")),
+    ("master", "gauge", ("broker", "address", "ha_address")),
 }
 """The metrics that are not one number for each broker."""
 
