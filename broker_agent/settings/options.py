@@ -65,6 +65,7 @@ class Kind(StrEnum):
     PAIRS = "KEY=VALUE;..."
     SECRET = "JSON"  # noqa: S105 - what stands for one in help texts
     """Taken from its variable alone: all see the flags of a process, and many agent.toml."""
+
     ADDRESSES = "HOST:PORT,..."
 
 

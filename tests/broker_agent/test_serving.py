@@ -386,7 +386,7 @@ async def test_the_metrics_say_what_the_status_says() -> None:
     assert values["sharedroutes_agent_phase", "broker-b", "serving"] == 0
     assert values["sharedroutes_agent_master_known", "broker-c:1"] == 1
     assert {key[1:]: value for key, value in values.items() if key[0] == "sharedroutes_agent_master"} == {
-        ("broker-c:1", "m:1", "m:2"): 1
+        ("m:1", "broker-c:1", "m:2"): 1
     }
     assert values["process_resident_memory_bytes",] > 0
     assert {f"sharedroutes_agent_{family.name}" for family in METRICS} <= {name for name, *_ in values}

@@ -132,3 +132,34 @@ def test_a_broker_that_is_drained_and_still_sends_heartbeats_says_so() -> None:
 def test_a_broker_that_lost_its_lease_does_not_say_that_it_never_had_one() -> None:
     assert "no lease now, 4 heartbeats before" in status_of(phase="registering", heartbeats=4)
     assert "no heartbeat yet" in status_of(phase="registering")
+
+
+SLAVE = {"name": "broker-a:1", "role": "slave", "master_address": "h:1", "master_ha_address": "h:2"}
+MASTER = {"name": "broker-b:0", "role": "master", "master_address": None, "master_ha_address": None}
+
+
+def master(address: str, *more: str) -> Result:
+    return CliRunner().invoke(agent_ctl, ["--http", address, "master", *more])
+
+
+def test_the_masters_of_slaves_are_printed() -> None:
+    with an_agent([SLAVE, MASTER]) as address:
+        found = master(address)
+        assert (found.exit_code, found.output) == (
+            0,
+            "broker-a:1: master h:1, HA h:2\nbroker-b:0: is a master\n",
+        )
+        assert json.loads(master(address, "--output", "json").output) == [SLAVE, MASTER]
+        assert json.loads(master(address, "--output", "json", "--broker", "broker-a").output) == [SLAVE]
+        assert master(address, "--broker", "broker-c").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "says"), [("", "no master is alive"), (None, "no master is known")], ids=["lost", "not asked"]
+)
+def test_who_asks_for_a_master_that_is_not_known_gets_an_exit_code(known: str | None, says: str) -> None:
+    alone = {**SLAVE, "master_address": known, "master_ha_address": known}
+    with an_agent([alone, MASTER]) as address:
+        found = master(address)
+        assert (found.exit_code, found.output.splitlines()[0]) == (1, f"broker-a:1: {says}")
+        assert master(address, "--broker", "broker-b").exit_code == 0

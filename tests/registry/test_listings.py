@@ -169,7 +169,7 @@ async def test_filter_servers_and_the_zone_stand_in_the_route(store: Store) -> N
     (data,) = (await store.routes(["t0"]))["t0"].broker_datas
     assert data.zone_name == "zone-1"
     assert data.filter_servers == {ADDRESS: ("h:9", "h:8")}
-    await store.register(Broker("broker-a", ADDRESS), topics(1))
+    await store.register(Broker("broker-a", ADDRESS, filter_servers=()), topics(1))
     (data,) = (await store.routes(["t0"]))["t0"].broker_datas
     assert (data.zone_name, dict(data.filter_servers)) == ("", {})
 
