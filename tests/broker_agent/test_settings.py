@@ -200,6 +200,44 @@ def test_what_a_broker_conf_says_can_be_overridden(site: Path) -> None:
     assert loaded(site, as_toml(loaded(site, toml))).agents == loaded(site, toml).agents
 
 
+def test_what_a_slave_is_told_of_its_master_and_filter_servers_are_said_everywhere(site: Path) -> None:
+    said = (
+        'master_file = "run/master"\nmaster_hook = "hook \'an argument\'"\nfilter_servers = ["h:1", "h:2"]\n'
+    )
+    (agent,) = loaded(site, A + said).agents
+    assert (agent.master_file, agent.master_hook) == (site / "run/master", "hook 'an argument'")
+    assert agent.filter_servers == ("h:1", "h:2")
+    assert loaded(site, as_toml(loaded(site, A + said))).agents == loaded(site, A + said).agents
+    flags = {"--master-file": "/run/m", "--master-hook": "other", "--filter-servers": "h:3, [::1]:4"}
+    (agent,) = loaded(site, A + said, flags=flags).agents
+    assert (agent.master_file, agent.master_hook, agent.filter_servers) == (
+        Path("/run/m"),
+        "other",
+        ("h:3", "[::1]:4"),
+    )
+    (agent,) = loaded(site, A + said, SHAREDROUTES_FILTER_SERVERS="none").agents
+    assert agent.filter_servers == ()
+    assert "filter_servers = []" in as_toml(loaded(site, A + "filter_servers = []\n"))
+    (agent,) = loaded(site, A).agents
+    assert (agent.master_file, agent.master_hook, agent.filter_servers) == (None, "", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "filter_servers = 'h:1'",
+            "agent.toml: broker[1].filter_servers: expected an array of strings, got 'h:1'",
+        ),
+        ("filter_servers = ['h']", "agent.toml: broker[1].filter_servers: filter servers: "),
+        ('master_hook = "don\'t"', "agent.toml: broker[1].master_hook: "),
+    ],
+)
+def test_what_makes_no_sense_of_them_is_a_problem(site: Path, line: str, problem: str) -> None:
+    (found,) = problems(site, A + line)
+    assert found.startswith(problem)
+
+
 @pytest.mark.parametrize(
     ("toml", "problem"),
     [
