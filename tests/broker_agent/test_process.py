@@ -15,7 +15,7 @@ import redis
 from click.testing import CliRunner
 
 from sharedroutes.broker_agent.command import agent_command
-from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore
 from tests.broker_agent.agent_site import RUN, AgentProcess, Site
 from tests.broker_agent.data_files import REAL, put, rewrite, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
@@ -411,3 +411,19 @@ def test_a_wrong_configuration_is_named_and_ends_with_2(arguments: list[str], co
     result = CliRunner().invoke(agent_command, ["--broker-conf", str(REAL / "broker.conf"), *arguments])
     assert result.exit_code == 2
     assert complaint in result.output
+
+
+def test_a_slave_is_told_its_master_at_the_command_line_and_in_a_file(site: Site) -> None:
+    conf = site.conf.read_text().replace("brokerRole", "# brokerRole").replace("brokerId", "# brokerId")
+    site.conf.write_text(conf + "\nbrokerRole=SLAVE\nbrokerId=1\n")
+    name = site.conf.read_text().partition("brokerName")[2].splitlines()[0].strip(" =")
+    path = site.folder / "master"
+    with RouteStore.from_url(site.url) as store, site.agent("--master-file", str(path)) as agent:
+        held = store.register(Broker(name, "10.0.0.1:1", ha_address="10.0.0.1:2"), [])
+        told = "masterAddr=10.0.0.1:1\nhaServerAddr=10.0.0.1:2\n"
+        wait_until(lambda: path.exists() and path.read_text() == told, timeout_s=30.0, description="the file")
+        asked = agent.ctl("master")
+        assert (asked.returncode, asked.stdout) == (0, f"{name}:1: master 10.0.0.1:1, HA 10.0.0.1:2\n")
+        store.unregister(held)
+        wait_until(lambda: agent.ctl("master").returncode == 1, timeout_s=30.0, description="it is lost")
+        assert agent.ctl("master").stdout == f"{name}:1: no master is alive\n"
