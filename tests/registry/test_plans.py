@@ -17,6 +17,7 @@ from sharedroutes.registry import (
     Registration,
     RegistryConfig,
     RegistryError,
+    SeenLease,
     StaleEpoch,
     StoreRefused,
     plans,
@@ -78,7 +79,7 @@ def test_a_first_registration_claims_reads_puts_and_activates_in_this_order() ->
     claim = next(plan)
     assert isinstance(claim, Call)
     assert claim.script is scripts.CLAIM
-    assert claim.args == (0, "broker-a", "cluster-1", ADDRESS, "1", 0, "1")
+    assert claim.args == (0, "broker-a", "cluster-1", ADDRESS, "1", 0, "1", "", 0)
     assert plan.send([[b"ok", b"9"]]) == Reads((("HGETALL", KEYS.broker("broker-a")),))
     assert isinstance(plan.send([{}]), Reads)
     put = plan.send([None, (0, {})])
@@ -187,9 +188,20 @@ def test_a_live_owner_is_named_with_its_address_and_the_time_it_has_left() -> No
     plan = plans.register(CONFIG, broker(), {})
     next(plan)
     with pytest.raises(BrokerOwned, match=r"held by h:9 \(state version 5\) for another 1234 ms") as owned:
-        plan.send([[b"owned", b"h:9", 1234, b"5"]])
+        plan.send([[b"owned", b"h:9", 1234, b"5", b"7", b"1700000000000", b"5 1 2"]])
     assert "; give this broker another name or id, " in str(owned.value)
     assert (owned.value.owner_address, owned.value.remaining_ms) == ("h:9", 1234)
+    lease = owned.value.lease
+    assert lease == SeenLease(7, "h:9", 1_700_000_000_000)
+    assert lease.version == (5, 2, 1)
+
+
+def test_who_has_found_the_owner_gone_names_its_lease() -> None:
+    claim = next(
+        plans.register(CONFIG, broker(), table(1), instead_of=SeenLease(7, "h:9", 1_700_000_000_000))
+    )
+    assert isinstance(claim, Call)
+    assert claim.args[-2:] == ("7 h:9", 1_700_000_000_000)
 
 
 def test_a_superseded_owner_is_told_both_epochs() -> None:
