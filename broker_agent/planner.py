@@ -450,7 +450,7 @@ class Planner:
         if trouble.is_silence:
             self._holding.in_doubt(call)
             self._wiped = self._perhaps_wiped(call)
-        elif isinstance(call, SetWritePerm) and not call.allowed:
+        elif isinstance(call, SetWritePerm) and not call.allowed and self._intent.draining:
             self._journal.say(logging.WARNING, f"leaving without a wait, its write permission stays: {error}")
             self._intent.leave("drained")
             return

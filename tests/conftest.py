@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support import ASKED_EXAMPLES, examples
+
 pytest_plugins = ["tests.fix_redis", "tests.fix_spark"]
 
 _ON_REQUEST: Final = {
@@ -56,8 +58,15 @@ _ONE_SERVER_ONLY: Final = {
 }
 """Why a file of tests, or a test, does not run with `--topology cluster`."""
 
-# A shared machine makes single examples slow, and what draws the first ones; pytest-timeout ends what hangs.
-settings.register_profile("sharedroutes", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples at every run, unless a hunt is asked for. A shared machine makes single examples slow,
+# and what draws the first ones; pytest-timeout ends what hangs.
+settings.register_profile(
+    "sharedroutes",
+    deadline=None,
+    derandomize=not ASKED_EXAMPLES,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("sharedroutes")
 
 
@@ -104,7 +113,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests on the shared server when that is a Cluster: the others do not change by it."""
+    """Keep only the tests on the shared server when that is a Cluster: the others do not change by it.
+
+    A hunt with many examples is given the time for them.
+    """
+    for item in items if ASKED_EXAMPLES else ():
+        item.add_marker(pytest.mark.timeout(600 + ASKED_EXAMPLES))
     if config.getoption("--topology") == "cluster":
         _keep(config, items, lambda item: "shared_server" in _fixtures(item))
         for item in items:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["Stopwatch", "await_until", "wait_until"]
+__all__ = ["ASKED_EXAMPLES", "Stopwatch", "await_until", "examples", "wait_until"]
 
 T = TypeVar("T")
+
+ASKED_EXAMPLES: Final = int(os.environ.get("SHAREDROUTES_EXAMPLES", "0"))
+"""So many examples each test is to draw at random; 0 = its own number, the same ones at every run."""
 
 _POLL_S: Final = 0.002
 _TICK_S: Final = 0.01
 
 PATIENCE_S: Final = 10.0
 """For a busy machine; less than the 15 s after which a client reads everything again, whatever it heard."""
+
+
+def examples(count: int) -> int:
+    """Return how many examples a test draws that takes `count` of them in `make test`."""
+    return ASKED_EXAMPLES or count
 
 
 def wait_until(

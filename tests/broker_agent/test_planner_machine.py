@@ -57,6 +57,7 @@ from sharedroutes.registry import (
     StoreRefused,
     StoreUnavailable,
 )
+from tests.support import examples
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
 ROLES: Final = (
@@ -128,14 +129,22 @@ class ModelStore:
             self.refuse(broker, replica, now)
         if replica.kept_out == broker.address and not admit:
             raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
-        for former in self.replicas.values():
-            if former is not replica and former.lease is not None and former.lease[1] == broker.address:
-                if not take_over:
-                    self.refuse(broker, former, now)
-                former.lease = former.owner = None
         replica.epoch += 1
         replica.owner = replica.epoch
         return replica.epoch
+
+    def formers(self, broker: Broker) -> list[Replica]:
+        """Return what the same address is under other ids: a registration ends it, a withdrawal does not."""
+        return [
+            replica
+            for number, replica in self.replicas.items()
+            if number != broker.broker_id and replica.lease is not None and replica.lease[1] == broker.address
+        ]
+
+    def end_formers(self, broker: Broker) -> None:
+        for former in self.formers(broker):
+            former.epoch += 1
+            former.owner, former.lease = former.epoch, None
 
     def refuse(self, broker: Broker, replica: Replica, now: float) -> None:
         assert replica.lease is not None
@@ -150,10 +159,13 @@ class ModelStore:
         if call.held:
             epoch = call.held.epoch
         else:
+            for former in self.formers(broker) if not call.take_over else ():
+                self.refuse(broker, former, now)
             epoch = self.claim(
                 broker, take_over=call.take_over, admit=call.admit, instead_of=call.instead_of, now=now
             )
         self.check_owner(broker, epoch)
+        self.end_formers(broker)
         replica = self.replicas[broker.broker_id]
         self.table, replica.lease, replica.lease_ends_s = call.file, (epoch, broker.address), now + TTL_S
         replica.kept_out = "" if replica.kept_out == broker.address else replica.kept_out
@@ -203,7 +215,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.latest: TopicTable | None = None
         self.call: StoreCall | None = None
         self.wake_at_s: float | None = None
-        self.leased = False  # as the planner has been told
+        self.told: Registration | None = None  # the lease that the planner may believe in
         self.look: LookAt | None = None
         self.found_gone: set[SeenLease] = set()
 
@@ -241,7 +253,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         assert not self.done
         match call:
             case Heartbeat(held):
-                assert self.leased, "a heartbeat without a registration"
+                assert held is self.told, "a heartbeat without a registration"
                 assert self.broker_up
                 assert held.broker == self.role, "the lease of a former role is renewed"
             case Register(broker, file):
@@ -250,17 +262,11 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert file is self.latest
                 assert self.broker_up
                 assert not self.stopped
-                assert not self.paused
+                assert not (self.out and self.planner.status(self.now).phase is Phase.PAUSED)
             case Withdraw(broker):
                 assert broker == self.role
-                assert self.paused or self.stopped
+                assert self.out, "a withdrawal that nobody asked for"
         self.call = call
-
-    @property
-    def paused(self) -> bool:
-        status = self.planner.status(self.now)
-        by_another = status.trouble.startswith("an operator has taken the broker out")
-        return status.phase is Phase.PAUSED and not by_another
 
     @precondition(lambda self: not self.done)
     @rule()
@@ -332,6 +338,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         other, replica = replace(BROKER, address=address, broker_id=broker_id), self.store.replicas[broker_id]
         if replica.lease is None or replica.lease[1] == address:
             epoch = self.store.claim(other, take_over=True, admit=True, now=self.now)
+            self.store.end_formers(other)
             replica.lease, replica.lease_ends_s = (epoch, address), self.now + TTL_S
             replica.kept_out = "" if replica.kept_out == address else replica.kept_out
             self.store.table = None
@@ -385,16 +392,18 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         return Unregistered()
 
     def finish(self, event: Event) -> None:
-        self.call = None
+        call, self.call = self.call, None
         match event:
-            case Registered():
-                self.leased = True
-            case (
-                Unregistered() | Withdrawn() | HeartbeatAnswered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED)
-            ):
-                self.leased = False
+            case Registered(_, registration):
+                self.told = registration
+            case Withdrawn():
+                assert isinstance(call, Withdraw)
+                if self.told is not None and self.told.broker.broker_id == call.broker.broker_id:
+                    self.told = None
+            case Unregistered() | HeartbeatAnswered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED):
+                self.told = None
             case CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
-                self.leased = False
+                self.told = None
         self.send(event)
 
     def teardown(self) -> None:
@@ -425,20 +434,20 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         assert self.store.writable, "a write permission that was taken and not given back"
         if self.stopped:
             assert self.done
-            assert not self.leased
+            assert self.told is None
         elif self.out:
-            assert not self.leased
+            assert self.told is None
         elif self.latest is not None and self.role is not None:
             replica = self.store.replicas[self.role.broker_id]
             if replica.kept_out == self.role.address:  # by somebody else
                 assert replica.lease is None
-                assert not self.leased
+                assert self.told is None
                 return
             assert list(ours) == [self.role.broker_id]
             assert replica.lease == (replica.owner, self.role.address)
             assert self.store.table is self.latest
-            assert self.leased
+            assert self.told is not None
 
 
 TestPlannerUnderFaults = PlannerUnderFaults.TestCase
-TestPlannerUnderFaults.settings = settings(max_examples=300, stateful_step_count=40)
+TestPlannerUnderFaults.settings = settings(max_examples=examples(300), stateful_step_count=40)

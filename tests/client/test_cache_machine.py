@@ -15,6 +15,7 @@ from sharedroutes.client import ClientConfig
 from sharedroutes.client.cache import Request, RouteCache
 from sharedroutes.registry import Change, ChangeKind, Lookup
 from tests.client.fake_table import FakeTable
+from tests.support import examples
 
 CONFIG: Final = ClientConfig(
     tail_s=1.0, refresh_s=20.0, jitter_s=0.5, missing_retry_s=100.0, guard_hold_s=30.0
@@ -324,4 +325,4 @@ class CacheUnderFaults(RuleBasedStateMachine):
 
 
 TestCacheUnderFaults = CacheUnderFaults.TestCase
-TestCacheUnderFaults.settings = settings(max_examples=200, stateful_step_count=50)
+TestCacheUnderFaults.settings = settings(max_examples=examples(200), stateful_step_count=50)

@@ -13,6 +13,7 @@ from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import Change, ChangePage
 from tests.client.fake_table import FakeTable
+from tests.support import examples
 
 TOPICS: Final = ("t0", "t1")
 BROKERS: Final = ("a", "b", "c", "d")
@@ -144,4 +145,4 @@ class ClientUnderFaults(RuleBasedStateMachine):
 
 
 TestClientUnderFaults = ClientUnderFaults.TestCase
-TestClientUnderFaults.settings = settings(max_examples=100, stateful_step_count=40)
+TestClientUnderFaults.settings = settings(max_examples=examples(100), stateful_step_count=40)

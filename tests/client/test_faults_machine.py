@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sharedroutes.client.faults import FaultConfig, FaultMemory
 from sharedroutes.client.observing import Event
 from sharedroutes.client.observing.events import BrokerIsolated, BrokerReturned
+from tests.support import examples
 
 NAMES = "ab"
 # Latencies, and what the ladder makes of them.
@@ -222,4 +223,4 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
 
 
 TestFaultMemoryAgainstModel = FaultMemoryAgainstModel.TestCase
-TestFaultMemoryAgainstModel.settings = settings(max_examples=400, stateful_step_count=50)
+TestFaultMemoryAgainstModel.settings = settings(max_examples=examples(400), stateful_step_count=50)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sharedroutes.client.hints import HintBook, HintConfig
 from sharedroutes.registry import InvalidInput, RouteStore
-from tests.support import wait_until
+from tests.support import examples, wait_until
 
 CONFIG = HintConfig(failures_before_hint=2)
 TEN = [f"b{number}" for number in range(10)]
@@ -365,7 +365,7 @@ class BookAgainstModel(RuleBasedStateMachine):
 
 
 TestBookAgainstModel = BookAgainstModel.TestCase
-TestBookAgainstModel.settings = settings(max_examples=100, stateful_step_count=40)
+TestBookAgainstModel.settings = settings(max_examples=examples(100), stateful_step_count=40)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from sharedroutes.registry.following import core as follow
 from sharedroutes.registry.following.core import Do, FollowCore, Step
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage, changes_since
+from tests.support import examples
 
 KEYS = Keys("test")
 BROKER = "broker-a"
@@ -235,4 +236,4 @@ class Following(RuleBasedStateMachine):
 
 
 TestFollowing = Following.TestCase
-TestFollowing.settings = settings(max_examples=300, stateful_step_count=30)
+TestFollowing.settings = settings(max_examples=examples(300), stateful_step_count=30)

@@ -7,7 +7,6 @@ A sequence that fails is printed as Python, in its shortest form.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -33,11 +32,10 @@ from sharedroutes.registry import (
 from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.registry.compared import CONFIG, KEYS, Compared, Run
 from tests.registry.model_of_table import SYNC_TOPIC, Answer, Copy, TableModel
-from tests.support import wait_until
+from tests.support import ASKED_EXAMPLES, examples, wait_until
 
 SHORT_TTL_MS: Final = 50
 EXAMPLES: Final = 50
-ASKED: Final = int(os.environ.get("SHAREDROUTES_EXAMPLES", "0"))
 NAMES: Final = ("a", "aa")
 TOPICS: Final = ("t0", "t1", "t:2", "{t3}", SYNC_TOPIC)
 CLUSTERS: Final = ("one", "two")
@@ -470,7 +468,7 @@ def run(request: pytest.FixtureRequest, runner: asyncio.Runner, redis_url: str) 
     runner.run(aio.aclose())
 
 
-@pytest.mark.timeout(600 + ASKED)  # to find the shortest sequence that fails takes minutes
+@pytest.mark.timeout(600 + ASKED_EXAMPLES)  # to find the shortest sequence that fails takes minutes
 def test_the_store_holds_what_the_model_says(run: Run, admin: redis.Redis) -> None:
     def machine() -> RegistryMachine:
         return RegistryMachine(run, admin)
@@ -478,9 +476,9 @@ def test_the_store_holds_what_the_model_says(run: Run, admin: redis.Redis) -> No
     run_state_machine_as_test(
         machine,  # type: ignore[arg-type]  # any function that makes one
         settings=settings(
-            max_examples=ASKED or EXAMPLES,
+            max_examples=examples(EXAMPLES),
             stateful_step_count=30,
-            derandomize=not ASKED,
+            derandomize=not ASKED_EXAMPLES,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -67,6 +67,13 @@ async def test_another_broker_of_the_same_name_and_id_is_left_alone(store: Store
     assert "t0" in await store.routes(["t0"])
 
 
+async def test_what_the_same_address_is_under_another_id_keeps_its_lease(store: Store) -> None:
+    """A registration ends it: the address has a new role. A withdrawal does not say which role it has."""
+    held = await store.register(broker(), topics(1))
+    await store.admin.withdraw(broker(broker_id=1), reason="drained")
+    assert await store.heartbeat(held) is LeaseStatus.OK
+
+
 async def test_another_broker_may_take_the_place_of_one_that_was_taken_out(store: Store) -> None:
     await withdraw(store)
     held = await store.register(broker(address=OTHER_ADDRESS), topics(1), admit=False)
