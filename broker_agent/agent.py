@@ -22,6 +22,7 @@ from .events import (
     Done,
     Drain,
     Event,
+    HandOver,
     LookAt,
     OwnerLeft,
     Pause,
@@ -152,6 +153,15 @@ class BrokerAgent:
         """Ask `run` to take the broker out of the registry, for another agent to take over, and to end."""
         self._events.put_nowait(Stop())
 
+    def hand_over(self, watch_s: float | None = None) -> None:
+        """Ask `run` to end, and to leave a broker that goes on to the next agent.
+
+        While the broker is up its lease is renewed, for `watch_s` seconds (by default `stop_watch_s`), and
+        once more at the end. A broker that ends meanwhile, or is drained or paused, is taken out at once.
+        Said again with a shorter time, it ends sooner.
+        """
+        self._events.put_nowait(HandOver(self.config.stop_watch_s if watch_s is None else watch_s))
+
     def drain(self, wait_s: float | None = None) -> None:
         """Take the write permission away, wait, and take the broker out of the registry until `resume`."""
         self._events.put_nowait(Drain(self.config.drain_wait_s if wait_s is None else wait_s))
@@ -197,18 +207,20 @@ class BrokerAgent:
         clock = asyncio.get_running_loop().time
         while not self._ended:
             event, now = await self._next_event(), clock()
-            if isinstance(event, Stop) and self._stop_at_s is None:
-                self._stop_at_s = now + self.config.stop_deadline_s
             if isinstance(event, RoleFound):
                 self._masters.be(event.broker, store)
             for action in self._planner.step(event, now):
                 self._perform(action, store, group)
+            leaving = self._planner.handing_over
+            if self._stop_at_s is None and leaving.is_leaving(now):
+                self._stop_at_s = now + self.config.stop_deadline_s
             self._stepped.set()
             await self._mind_bell(store)
             if self._stop_at_s is not None and now >= self._stop_at_s and not self._ended:
                 _LOG.warning(
-                    "%s: not unregistered, the store does not answer; the lease ends within %s s by itself",
+                    "%s: %s, the store does not answer; the lease ends within %s s by itself",
                     self.config.broker.broker_name,
+                    "handed over without a last heartbeat" if leaving.leaves_lease else "not unregistered",
                     self.config.registry.lease_ttl_s,
                 )
                 return

@@ -52,9 +52,10 @@ brokers are for agent.toml, with one [[broker]] each.
 
 Taken from variables alone: {_SECRETS}.
 
-Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT take the brokers
-out of the registry and end it, SIGHUP reads all files anew, SIGUSR1 drains the brokers, SIGUSR2 lets them
-come back.
+Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT end it: brokers
+that end within stop_watch_s too, or are drained, are taken out of the registry, and those that go on stay for
+the next agent; a second one ends it at once. SIGHUP reads all files anew, SIGUSR1 drains the brokers, SIGUSR2
+lets them come back.
 
 Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.
 """
@@ -161,10 +162,16 @@ def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> No
 
 async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> None:
     loop = asyncio.get_running_loop()
-    ending.work = _Work(lambda: loop.call_soon_threadsafe(sidecar.stop), lambda: sidecar.leaving_s, log)
+    ending.work = _Work(
+        lambda: loop.call_soon_threadsafe(sidecar.stop),
+        lambda: sidecar.watch_s,
+        lambda: sidecar.leaving_s,
+        log,
+    )
     with sidecar.signals():
         try:
             await sidecar.run()
+            ending.limit(0)
         except Exception as error:
             if not isinstance(error, _EXPECTED):
                 # Python shows it too, unless asyncio hangs before that.
@@ -185,10 +192,20 @@ class _Work(NamedTuple):
     """What has to be ended."""
 
     stop: Callable[[], object]
+    watch_s: Callable[[], float]
+    """So long brokers that go on are watched before."""
+
     leaving_s: Callable[[], float]
-    """So long that may take."""
+    """So long it may take after that."""
 
     log: LogOutput
+
+
+class _Limit(NamedTuple):
+    """The process has to end."""
+
+    code: int
+    watches: bool
 
 
 class _Ending:
@@ -202,7 +219,8 @@ class _Ending:
     def __init__(self, *, only_looks: bool) -> None:
         self._only_looks = only_looks
         self.work: _Work | None = None
-        self._limits: SimpleQueue[int | None] = SimpleQueue()
+        self._limits: SimpleQueue[_Limit | None] = SimpleQueue()
+        self._signals = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -218,32 +236,38 @@ class _Ending:
             signal.signal(number, handler)
         self._limits.put(None)
 
-    def limit(self, code: int) -> None:
-        """End the process with this exit code if it does not end by itself in time; the first call counts."""
-        self._limits.put(code)
+    def limit(self, code: int, *, watches: bool = False) -> None:
+        """End the process with this exit code if it does not end by itself in time.
+
+        The code of the first call counts, and the earliest time; one that `watches` has that much more.
+        """
+        self._limits.put(_Limit(code, watches))
 
     def _obey(self, number: int, _: FrameType | None) -> None:
         if self.work is None:
             os._exit(_INTERRUPTED + number if self._only_looks else 0)
-        self.limit(0)
+        self._signals += 1
+        self.limit(0, watches=self._signals == 1)
         self.work.stop()
 
     def _enforce(self) -> None:
-        code = self._limits.get()
-        if code is None or self.work is None:
+        limit = self._limits.get()
+        if limit is None or self.work is None:
             return
-        longest_s = self.work.leaving_s()
-        if self._ended_within(longest_s):
-            return
+        code, began_s = limit.code, time.monotonic()
+        end_s = self._latest_s(limit, self.work)
+        while (left_s := end_s - time.monotonic()) > 0:
+            with suppress(Empty):
+                if (limit := self._limits.get(timeout=left_s)) is None:
+                    return
+                end_s = min(end_s, self._latest_s(limit, self.work))
         threads = [one.name for one in threading.enumerate() if not one.daemon]
-        _LOG.warning("not ended within %.1f s, going without waiting for %s", longest_s, ", ".join(threads))
+        passed_s = time.monotonic() - began_s
+        _LOG.warning("not ended within %.1f s, going without waiting for %s", passed_s, ", ".join(threads))
         self.work.log.finish()
         os._exit(code)
 
-    def _ended_within(self, longest_s: float) -> bool:
-        end_s = time.monotonic() + longest_s
-        while (left_s := end_s - time.monotonic()) > 0:
-            with suppress(Empty):
-                if self._limits.get(timeout=left_s) is None:
-                    return True
-        return False
+    def _latest_s(self, limit: _Limit, work: _Work) -> float:
+        """Return when the process has to have ended, by the steady clock."""
+        watch_s = work.watch_s() if limit.watches else 0.0
+        return time.monotonic() + watch_s + work.leaving_s()

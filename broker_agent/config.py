@@ -143,6 +143,9 @@ class AgentConfig:
     stop_deadline_s: float = 1.0
     """The longest wait for the store when the agent ends; after it the lease ends by its TTL."""
 
+    stop_watch_s: float = 20.0
+    """How long an agent that hands over watches a broker that is up: as long as a broker takes to end."""
+
     def __post_init__(self) -> None:
         check_int("broker_permission", self.broker_permission, 0, 7)
         for name in ("probe_attempts", "hang_failures", "hang_successes"):
@@ -158,7 +161,7 @@ class AgentConfig:
             raise InvalidInput(f"master_hook: {self.master_hook!r:.80} is no command: {error}") from None
         for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "hang_deadline_s", "stop_deadline_s"):
             check_seconds(name, getattr(self, name), 0.01)
-        for name in ("hang_check_s", "drain_wait_s"):
+        for name in ("hang_check_s", "drain_wait_s", "stop_watch_s"):
             check_seconds(name, getattr(self, name), 0.0)
         ttl_s, deadline_s = self.registry.lease_ttl_s, self.registry.call_deadline_s
         if ttl_s < 2 * self.heartbeat_s:

@@ -20,6 +20,7 @@ __all__ = [
     "Event",
     "FormerAnswer",
     "FormerFound",
+    "HandOver",
     "Heartbeat",
     "HeartbeatAnswered",
     "LookAt",
@@ -185,6 +186,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver:
+    """The agent is asked to end, and its broker perhaps goes on: watch that, and leave the lease behind."""
+
+    watch_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """Make the table the broker's and give it a lease."""
 
@@ -278,6 +286,7 @@ Event: TypeAlias = (
     | FormerFound
     | Woken
     | Stop
+    | HandOver
 )
 StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
 Action: TypeAlias = StoreCall | LookAt | WakeAt | Say | Done

@@ -41,9 +41,9 @@ class Notifier:
         """Say that settings are being read anew; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
-    def stopping(self) -> None:
-        """Say that the process is about to end."""
-        self._send("STOPPING=1")
+    def stopping(self, within_s: float) -> None:
+        """Say that the process is about to end, and how long that may take: it goes before TimeoutStopSec."""
+        self._send(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round(within_s * 1_000_000)}")
 
     def progress(self) -> None:
         """Say that the process is not stuck."""

@@ -26,6 +26,7 @@ from .events import (
     Drain,
     Event,
     FormerFound,
+    HandOver,
     Heartbeat,
     HeartbeatAnswered,
     OwnerLeft,
@@ -48,6 +49,7 @@ from .events import (
     WritePermSet,
 )
 from .former import Former
+from .handing_over import HandingOver
 from .holding import Holding
 from .intent import Intent, is_same_replica
 from .journal import Journal, trouble_of
@@ -102,6 +104,7 @@ class Planner:
         self._file: TopicTable | None = None
 
         self._holding = Holding()
+        self.handing_over = HandingOver(self._intent, self._holding, self._journal)
         self._wiped = ""
         """The broker whose write permission this agent took away, and has to give back."""
 
@@ -142,8 +145,9 @@ class Planner:
             case Woken():
                 pass
             case _:
-                self._world_changed(event)
+                self._world_changed(event, now)
         self._go_on_draining(now)
+        self._go_on_handing_over(now)
         decided = self._decide(now)
         self._tally.phase_is(self._phase(now), now)
         return [*self._journal.take(), *self._former.take(), *decided]
@@ -193,7 +197,7 @@ class Planner:
         """Return the phase while nothing keeps the broker out."""
         confirmed_s = self._tally.ago_s(self._tally.confirmed_s, now)
         if self._serves() and confirmed_s is not None and confirmed_s < self._lease_ttl_s:
-            return Phase.SERVING
+            return Phase.SERVING if self.handing_over.ends_at_s is None else Phase.HANDING_OVER
         return Phase.STANDBY if self._journal.is_elsewhere else Phase.REGISTERING
 
     def _decide(self, now: float) -> list[Action]:
@@ -207,10 +211,8 @@ class Planner:
             return [call]
         if call is None and self._intent.stopping:
             return [Done()]
-        drained_at_s = self._intent.drained_at_s
-        self._wake_at_s = at_s if call is not None else _NEVER
-        if drained_at_s is not None:
-            self._wake_at_s = min(self._wake_at_s, drained_at_s)
+        waits_s = [_NEVER if call is None else at_s, self._intent.drained_at_s, self.handing_over.ends_at_s]
+        self._wake_at_s = min(wait_s for wait_s in waits_s if wait_s is not None and wait_s > now)
         return [WakeAt(self._wake_at_s)] if self._wake_at_s < _NEVER else []
 
     def _next_call(self) -> tuple[float, StoreCall | None]:
@@ -267,7 +269,7 @@ class Planner:
     def _must_write(self) -> bool:
         return not self._serves() or not self._holding.has_written(self._table())
 
-    def _world_changed(self, event: Event) -> None:
+    def _world_changed(self, event: Event, now: float) -> None:
         self._write_at_s = 0.0
         intent, say = self._intent, self._journal.say
         match event:
@@ -292,6 +294,8 @@ class Planner:
                 say(logging.INFO, "resumed")
             case Stop():
                 intent.stop()
+            case HandOver(watch_s):
+                self.handing_over.begin(now, watch_s)
 
     def _broker_left(self, text: str) -> None:
         told = "waiting for it" if self._holding.to_end is None else "clients are told so"
@@ -335,6 +339,10 @@ class Planner:
         """Whether another agent serves this very broker: who drains it here waits, too."""
         broker, is_up = self._intent.broker, self._intent.broker_up is True
         return broker is not None and is_up and self._journal.is_served_at(broker.address)
+
+    def _go_on_handing_over(self, now: float) -> None:
+        if self.handing_over.wants_renewal(now, self._tally.confirmed_s, busy=self._call is not None):
+            self._heartbeat_at_s = min(self._heartbeat_at_s, now)
 
     def _registered(self, file: TopicTable, registration: Registration, now: float) -> None:
         self._recovered(now)

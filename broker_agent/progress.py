@@ -8,7 +8,7 @@ from .status import AgentStatus, Phase
 
 __all__ = ["Progress"]
 
-_WORKING: Final = frozenset((Phase.SERVING, Phase.REGISTERING))
+_WORKING: Final = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.REGISTERING))
 """Phases in which an agent calls the store again and again, or has tried to."""
 
 _CALLS: Final = 6

@@ -80,6 +80,9 @@ class Sidecar:
         """Agents whose broker was taken out of the configuration."""
 
         self._helpers: dict[asyncio.Task[None], str] = {}
+        self._starters: list[asyncio.Task[None]] = []
+        """Helpers that may start agents, besides reloads."""
+
         self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
         self._stopping = False
         self._started = asyncio.Event()
@@ -93,7 +96,7 @@ class Sidecar:
         self._began_s: float | None = None
 
     async def run(self) -> None:
-        """Work until `stop`, then take the brokers out of the registry.
+        """Work until `stop`, then take out the brokers that end too, and leave the others to the next agent.
 
         Raises AddressTaken, InvalidInput for what cannot be used of the configuration, and Fault.
         """
@@ -109,14 +112,22 @@ class Sidecar:
             await server.aclose()
 
     def stop(self) -> None:
-        """Ask `run` to end."""
+        """Ask `run` to end; when it is said again, brokers that go on are not watched any longer."""
+        if self._stopping:
+            for running in self._agents:
+                running.agent.hand_over(0.0)
         self._stopping = True
         self._ended.put_nowait(None)
 
     @property
     def leaving_s(self) -> float:
-        """The longest time from `stop` to the end of `run`, if nothing hangs."""
+        """The longest time from a second `stop` to the end of `run`, if nothing hangs."""
         return self._store_s + _LEAVING_S
+
+    @property
+    def watch_s(self) -> float:
+        """So much longer may it take after the first `stop`, while brokers are up."""
+        return max((running.config.stop_watch_s for running in self._agents), default=0.0)
 
     @property
     def _store_s(self) -> float:
@@ -195,21 +206,23 @@ class Sidecar:
         for config in self._config.agents:
             self._start(config)
         self._awaiting.wait_for(self._config.awaited)
-        self._help("the wait for brokers", self._await_brokers())
+        self._starters.append(self._help("the wait for brokers", self._await_brokers()))
         self._started.set()
         self._notifier.ready()
+        watch_s = 0.0  # after a fault the next process has to come soon
         try:
             fault = await self._until_ended()
+            watch_s = self.watch_s if fault is None else 0.0
         finally:
-            self._notifier.stopping()
-            await self._leave()
+            await self._leave(watch_s)
         if fault is not None:
             raise Fault(fault)
 
-    def _help(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _help(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"sharedroutes: {name}")
         self._helpers[task] = name
         task.add_done_callback(self._ended.put_nowait)
+        return task
 
     def _start(self, config: AgentConfig) -> None:
         if self._stopping:  # nobody would take the broker out of the registry
@@ -238,16 +251,20 @@ class Sidecar:
         names = [running.agent.status().name for running in self._agents if running.task is task]
         return f"the agent of {names[0]}" if names else self._helpers.get(task, "an agent that was taken out")
 
-    async def _leave(self) -> None:
-        """Let every agent take its broker out of the registry; end what takes too long."""
+    async def _leave(self, watch_s: float) -> None:
+        """Take out the brokers that end as well, and leave the leases of the others to the next process.
+
+        What takes too long is ended.
+        """
         self._stopping = True
-        for task in (*self._helpers, *self._reloads):  # first, as they may start agents
+        self._notifier.stopping(watch_s + self.leaving_s)
+        for task in (*self._starters, *self._reloads):
             task.cancel()
-        agents = {running.task for running in self._agents} | self._leaving
         for running in self._agents:
-            running.agent.stop()
+            running.agent.hand_over(min(watch_s, running.config.stop_watch_s))
+        agents = {running.task for running in self._agents} | self._leaving
         if agents:
-            await asyncio.wait(agents, timeout=self._store_s + _GRACE_S)
+            await asyncio.wait(agents, timeout=watch_s + self._store_s + _GRACE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
                 await end(*agents, *self._helpers, *self._reloads)

@@ -25,6 +25,9 @@ class Phase(StrEnum):
     SERVING = "serving"
     """The broker is registered, and its lease is renewed."""
 
+    HANDING_OVER = "handing-over"
+    """The agent is about to end and the broker is up: it is served, and watched for `stop_watch_s`."""
+
     STANDBY = "standby"
     """Another agent owns the broker; this one takes over when that one's lease ends."""
 

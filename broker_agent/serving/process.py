@@ -11,7 +11,7 @@ from ..status import AgentStatus, Phase
 
 __all__ = ["READY", "BrokerStatus", "Process", "ProcessStatus"]
 
-READY = frozenset((Phase.SERVING, Phase.STANDBY))
+READY = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY))
 """Phases in which an agent does what it is there for."""
 
 

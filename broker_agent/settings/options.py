@@ -280,6 +280,11 @@ OPTIONS: Final = (
         "broker_tls_name", Kind.TEXT, "Whom the broker's certificate names; by default the host of the probe."
     ),
     _tuning("drain_wait_s", Kind.SECONDS, "Between the end of writing and the end of serving in a drain."),
+    _tuning(
+        "stop_watch_s",
+        Kind.SECONDS,
+        "How long a broker that is up is watched when the process is told to end; 0 = not at all.",
+    ),
     _tuning("stop_deadline_s", Kind.SECONDS, "The longest wait for the store when the agent ends."),
     Option(
         section=Section.BROKER,

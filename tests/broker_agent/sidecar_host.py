@@ -18,7 +18,7 @@ from tests.support import await_until
 
 __all__ = ["BASICS", "Host", "phases", "until_phase"]
 
-BASICS: Final = "heartbeat_s = 0.1\nrecheck_s = 0.05\nhttp = '127.0.0.1:0'\n"
+BASICS: Final = "heartbeat_s = 0.1\nrecheck_s = 0.05\nstop_watch_s = 0.0\nhttp = '127.0.0.1:0'\n"
 
 
 class Host:

@@ -48,10 +48,10 @@ def test_systemd_hears_of_the_start_of_a_reload_and_of_the_end(systemd: Systemd)
     notifier.ready()
     notifier.reloading()
     notifier.ready()
-    notifier.stopping()
+    notifier.stopping(21.7)
     ready, reloading, again, stopping = systemd.heard()
     assert ready == again == "READY=1"
-    assert stopping == "STOPPING=1"
+    assert stopping == "STOPPING=1\nEXTEND_TIMEOUT_USEC=21700000"
     first, second = reloading.split("\n")
     assert first == "RELOADING=1"
     name, _, moment = second.partition("=")
@@ -109,7 +109,7 @@ def test_a_socket_that_is_not_there_is_reported_once(
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "nowhere")})
     with caplog.at_level(logging.WARNING):
         notifier.ready()
-        notifier.stopping()
+        notifier.stopping(1.0)
     assert [record.getMessage() for record in caplog.records] == [
         "NOTIFY_SOCKET: systemd cannot be told READY: [Errno 2] No such file or directory"
     ]

@@ -19,6 +19,7 @@ from sharedroutes.broker_agent.events import (
     Event,
     FormerAnswer,
     FormerFound,
+    HandOver,
     Heartbeat,
     HeartbeatAnswered,
     LookAt,
@@ -210,6 +211,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.role: Broker | None = BROKER
         self.broker_up = False
         self.stopped = False
+        self.hands_over_at_s: float | None = None  # the agent was told to, and watches until then
+        self.goes_on = False  # the broker has been up, and wanted, since then
         self.done = False
         self.out = False  # as the operator wants it
         self.latest: TopicTable | None = None
@@ -243,7 +246,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                     assert lease.address != own_address
                     self.look = action
                 case Done():
-                    assert self.stopped
+                    assert self.stopped or self.hands_over_at_s is not None
                     self.done = True
                 case Register() | Heartbeat() | Unregister() | Withdraw() | SetWritePerm():
                     self.begin(action)
@@ -263,6 +266,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert self.broker_up
                 assert not self.stopped
                 assert not (self.out and self.planner.status(self.now).phase is Phase.PAUSED)
+            case Unregister(held):
+                assert self.stopped or not self.goes_on or held.broker != self.role, "a broker that goes on"
             case Withdraw(broker):
                 assert broker == self.role
                 assert self.out, "a withdrawal that nobody asked for"
@@ -278,13 +283,14 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     @rule()
     def broker_comes_or_goes(self) -> None:
         self.broker_up = not self.broker_up
+        self.goes_on = False
         self.send(BrokerUp() if self.broker_up else BrokerGone("refused"))
 
     @precondition(lambda self: not self.done)
     @rule(role=st.sampled_from([*ROLES, None]))
     def the_role_changes(self, role: Broker | None) -> None:
         known = self.planner.status(self.now).broker
-        self.role = role
+        self.role, self.goes_on = role, False
         if role is not None and known is not None and role.address != known.address:
             self.broker_up = False  # nobody has looked for it there yet
         self.send(RoleFound(role) if role is not None else RoleUnknown("an election"))
@@ -293,6 +299,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     @rule(wish=st.sampled_from([Pause(), Drain(0.0), Drain(1.0), Drain(30.0), Resume(), Resume()]))
     def the_operator_wants(self, wish: Pause | Drain | Resume) -> None:
         self.out = not isinstance(wish, Resume)
+        self.goes_on = False
         self.send(wish)
 
     @precondition(lambda self: self.call is not None)
@@ -356,11 +363,20 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     def an_owner_leaves(self) -> None:
         self.send(OwnerLeft())
 
-    @precondition(lambda self: self.stops and not self.stopped)
+    @precondition(lambda self: self.stops and not self.stopped and not self.done)
     @rule()
     def the_agent_is_stopped(self) -> None:
         self.stopped = True
         self.send(Stop())
+
+    @precondition(lambda self: self.stops and not self.stopped and not self.done)
+    @rule(watch_s=st.sampled_from([0.0, 1.0, 20.0]))
+    def the_agent_hands_over(self, watch_s: float) -> None:
+        if self.hands_over_at_s is None:
+            self.goes_on = self.broker_up and self.role is not None and not self.out
+        ends_at_s = self.now + watch_s
+        self.hands_over_at_s = min(ends_at_s, self.hands_over_at_s or ends_at_s)
+        self.send(HandOver(watch_s))
 
     @invariant()
     def there_is_always_something_to_wait_for(self) -> None:
@@ -405,6 +421,15 @@ class PlannerUnderFaults(RuleBasedStateMachine):
             case CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
                 self.told = None
         self.send(event)
+        if self.done and not self.stopped and event == HeartbeatAnswered(LeaseStatus.OK):
+            self.the_next_agent_finds_a_fresh_lease()
+
+    def the_next_agent_finds_a_fresh_lease(self) -> None:
+        assert self.told is not None
+        assert self.hands_over_at_s is not None
+        replica = self.store.replicas[self.told.broker.broker_id]
+        assert replica.lease == (self.told.epoch, self.told.broker.address)
+        assert replica.lease_ends_s >= self.hands_over_at_s + TTL_S
 
     def teardown(self) -> None:
         """End all faults; then the registry has to say what is true, soon."""
@@ -435,6 +460,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         if self.stopped:
             assert self.done
             assert self.told is None
+        elif self.hands_over_at_s is not None:
+            assert self.done
         elif self.out:
             assert self.told is None
         elif self.latest is not None and self.role is not None:
