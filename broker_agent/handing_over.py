@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from .holding import Holding
 from .intent import Intent
 from .journal import Journal
 
-__all__ = ["HandingOver"]
+__all__ = ["LEAST_WATCH_S", "HandingOver"]
+
+LEAST_WATCH_S: Final = 0.5
+"""A broker that ended just before its agent is told to (so systemd does it) is to be noticed first."""
 
 
 class HandingOver:
@@ -25,12 +29,15 @@ class HandingOver:
         self._has_asked = False
 
     def begin(self, now: float, watch_s: float) -> None:
-        """Watch the broker for `watch_s` seconds from `now`, or for less if that was said before."""
+        """Watch the broker for `watch_s` seconds from `now`, or for less if that was said before.
+
+        A shorter time than LEAST_WATCH_S counts as that.
+        """
         if self._intent.draining:  # who drains has decided that it leaves
             self._intent.stop()
-        earlier_s = now + watch_s if self.ends_at_s is None else self.ends_at_s
-        self.ends_at_s = min(earlier_s, now + watch_s)
-        if self._why_not() or self._intent.stopping or self.is_over(now):
+        ends_at_s = now + max(watch_s, LEAST_WATCH_S)
+        self.ends_at_s = ends_at_s if self.ends_at_s is None else min(self.ends_at_s, ends_at_s)
+        if self._why_not() or self._intent.stopping or watch_s < LEAST_WATCH_S:
             return
         text = f"told to end while the broker is up: watching it for {watch_s:g} s, a second signal ends that"
         self._journal.say(logging.INFO, text)

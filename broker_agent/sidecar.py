@@ -18,6 +18,7 @@ from ..registry.aiotasks import end
 from .agent import BrokerAgent
 from .config import AgentConfig
 from .daemon_threads import in_thread
+from .handing_over import LEAST_WATCH_S
 from .notify import Notifier
 from .progress import Progress
 from .serving import AddressTaken, BrokerStatus, HttpServer, Pages, ProcessStatus
@@ -122,7 +123,7 @@ class Sidecar:
     @property
     def leaving_s(self) -> float:
         """The longest time from a second `stop` to the end of `run`, if nothing hangs."""
-        return self._store_s + _LEAVING_S
+        return LEAST_WATCH_S + self._store_s + _LEAVING_S
 
     @property
     def watch_s(self) -> float:
@@ -264,7 +265,7 @@ class Sidecar:
             running.agent.hand_over(min(watch_s, running.config.stop_watch_s))
         agents = {running.task for running in self._agents} | self._leaving
         if agents:
-            await asyncio.wait(agents, timeout=watch_s + self._store_s + _GRACE_S)
+            await asyncio.wait(agents, timeout=max(watch_s, LEAST_WATCH_S) + self._store_s + _GRACE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
                 await end(*agents, *self._helpers, *self._reloads)

@@ -80,7 +80,7 @@ class Site:
         self.url = server.url
 
     def agent(self, *arguments: str, program: str = RUN, **environment: str) -> AgentProcess:
-        """Start an agent with heartbeats of 0.2 s that serves HTTP at any port and ends without haste or watch."""
+        """Start an agent with heartbeats of 0.2 s that serves HTTP at any port and ends without haste."""
         usual = ("--broker-conf", str(self.conf), "--redis", self.url, "--heartbeat", "0.2")
         patient = ("--stop-deadline", "25", "--stop-watch", "0", "--http", "127.0.0.1:0")
         return AgentProcess(

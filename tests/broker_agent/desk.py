@@ -47,6 +47,7 @@ class Desk:
         self.now = 100.0
         self.said: list[str] = []
         self.actions: list[Action] = []
+        self.all_actions: list[Action] = []
 
     def send(self, *events: Event) -> Action | None:
         """Send the events; return what the last one led to besides words."""
@@ -59,6 +60,7 @@ class Desk:
         self.said += [action.text for action in actions if isinstance(action, Say)]
         self.actions = [action for action in actions if not isinstance(action, Say)]
         assert len(self.actions) <= 1
+        self.all_actions += self.actions
 
     def wait(self) -> Action | None:
         """Let the time pass until the planner wants to be woken; return what it does then."""

@@ -43,6 +43,7 @@ from sharedroutes.broker_agent.events import (
     Woken,
     WritePermSet,
 )
+from sharedroutes.broker_agent.handing_over import LEAST_WATCH_S
 from sharedroutes.broker_agent.planner import Planner
 from sharedroutes.broker_agent.status import Phase
 from sharedroutes.broker_agent.topics import TopicTable
@@ -374,7 +375,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     def the_agent_hands_over(self, watch_s: float) -> None:
         if self.hands_over_at_s is None:
             self.goes_on = self.broker_up and self.role is not None and not self.out
-        ends_at_s = self.now + watch_s
+        ends_at_s = self.now + max(watch_s, LEAST_WATCH_S)
         self.hands_over_at_s = min(ends_at_s, self.hands_over_at_s or ends_at_s)
         self.send(HandOver(watch_s))
 

@@ -31,6 +31,9 @@ KUBERNETES: Final = DEPLOY / "kubernetes.yaml"
 AGENT_TOML: Final = (DEPLOY / "agent.toml").read_text(encoding="utf-8")
 BROKER_CONF: Final = "brokerName = broker-a\nbrokerIP1 = 10.0.0.1\nstorePathRootDir = /home/rocketmq/store\n"
 
+_BROKER_ENDS_IN_S: Final = 20.0
+"""So long RocketMQ's broker takes at most after a SIGTERM."""
+
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs Debian's systemd")
 needs_hadolint = pytest.mark.skipif(
     sys.platform == "darwin" and not Path(sys.executable).with_name("hadolint").exists(),
@@ -78,7 +81,7 @@ def documents() -> Mapping[str, Any]:
 
 def container(name: str) -> dict[str, Any]:
     pod = documents()["StatefulSet"]["spec"]["template"]["spec"]
-    (found,) = [one for one in pod["containers"] if one["name"] == name]
+    (found,) = [one for one in pod["initContainers"] + pod["containers"] if one["name"] == name]
     return dict(found)
 
 
@@ -164,12 +167,8 @@ def test_all_that_the_image_is_built_from_is_let_in() -> None:
     assert all((ROOT / name).exists() for name in let_in)
 
 
-@pytest.mark.parametrize("where", ["dockerfile", "kubernetes"])
-def test_what_asks_the_agent_is_a_command_of_it(where: str) -> None:
-    if where == "dockerfile":
-        words = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
-    else:
-        words = container("agent")["lifecycle"]["preStop"]["exec"]["command"]
+def test_what_asks_the_agent_is_a_command_of_it() -> None:
+    words = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
     assert words[0] == "sharedroutes"
     # Nobody listens there: that is said by the command itself, after it has understood all its words.
     done = run(sys.executable, "-m", "sharedroutes.cli", *words[1:], SHAREDROUTES_HTTP="127.0.0.1:1")
@@ -211,9 +210,25 @@ def test_the_containers_of_the_pod_fit_together() -> None:
 
 
 def test_the_pod_has_the_time_to_drain() -> None:
-    drain_s = tomllib.loads(documents()["ConfigMap"]["data"]["agent.toml"])["agent"]["drain_wait_s"]
-    sleep, broker_s = container("broker")["lifecycle"]["preStop"]["exec"]["command"]
-    *_, agent_s = container("agent")["lifecycle"]["preStop"]["exec"]["command"]
+    agent = tomllib.loads(documents()["ConfigMap"]["data"]["agent.toml"])["agent"]
+    *_, script = container("broker")["lifecycle"]["preStop"]["exec"]["command"]
+    (sleep_s,) = re.findall(r"^sleep (\d+)$", script, re.MULTILINE)
     grace_s = documents()["StatefulSet"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
-    assert sleep == "sleep"
-    assert drain_s < float(broker_s) < float(agent_s) < grace_s
+    assert agent["drain_wait_s"] < float(sleep_s)
+    assert float(sleep_s) + _BROKER_ENDS_IN_S < agent["stop_watch_s"] < grace_s
+
+
+def test_the_agent_is_a_sidecar_whose_own_restart_drains_nothing() -> None:
+    agent = container("agent")
+    assert agent["restartPolicy"] == "Always"
+    assert "lifecycle" not in agent
+
+
+def test_the_unit_and_its_broker_end_in_the_right_order() -> None:
+    unit = settings_of_unit()
+    environment = dict(
+        value.split("=", 1) for key, value in unit if key == "Environment" and value.count("=") == 1
+    )
+    assert dict(unit)["Before"] == environment["BROKER_UNIT"]
+    assert float(environment["SHAREDROUTES_STOP_WATCH"]) == 0
+    assert environment.keys() - {"BROKER_UNIT"} <= {option.variable for option in OPTIONS}
