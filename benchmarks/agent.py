@@ -104,8 +104,8 @@ def run(size: Size) -> Outcome:
         ),
         *_figures("every host with an agent lost", found.all_lost),
         *_figures("topic created", found.created, at_most(300), _CLIENT_POLL_MS),
-        *_figures("agent stopped, from the signal", found.stopped, at_most(20), _CLIENT_POLL_MS),
-        *_figures("agent stopped, from its unregistration", found.unregistered, at_most(20)),
+        *_figures("broker and agent stopped, from the signal", found.stopped, at_most(20), _CLIENT_POLL_MS),
+        *_figures("broker and agent stopped, from the unregistration", found.unregistered, at_most(20)),
         *_figures("standby takes over, from the end of the lease", found.taken_over, at_most(200)),
     ]
     return Outcome(figures, _notes(size))
@@ -197,7 +197,7 @@ class _Site:
 
 
 def _one_broker(size: Size) -> _Found:
-    """Kill a broker, create a topic and stop the agent again and again."""
+    """Kill a broker, create a topic and stop both again and again."""
     found = _Found()
     with ExitStack() as stack:
         site = _Site(stack, size.heartbeat_s, size.lease_ttl_s)
@@ -217,15 +217,16 @@ def _one_broker(size: Size) -> _Found:
 
 
 def _stop(site: _Site) -> tuple[float, float]:
-    """Stop the agent, and start another one for the next trial.
+    """Stop broker and agent, and start others for the next trial.
 
     Returns how long (ms) after the signal, and after the unregistration, the client knew.
     """
-    host, agent = site.host, site.agents[0]
+    host = site.host
     position = site.store.run(last_change_id(site.store.keys))
-    (stopped_ms,) = site.until(chooser.WITHOUT, host.name, partial(agent.send, signal.SIGTERM))
+    (stopped_ms,) = site.until(chooser.WITHOUT, host.name, host.tell_to_end)
     unregistered_at_ms = site.await_change_ms(position, ChangeKind.DOWN, host.name)
-    host.await_end(agent)
+    host.await_ended()
+    host.start_broker()
     site.agents[0] = host.start_agent()
     site.client.await_chosen(host.name)
     return stopped_ms, site.began_ms + stopped_ms - unregistered_at_ms

@@ -267,7 +267,15 @@ class Host:
 
     def end(self) -> None:
         """Ask agents and broker to end, all at once, as a supervisor does; returns when they have ended."""
+        self.tell_to_end()
+        self.await_ended()
+
+    def tell_to_end(self) -> None:
+        """Send agents and broker the signal to end, all at once."""
         self._signal(signal.SIGTERM)
+
+    def await_ended(self) -> None:
+        """Wait for the end of all that was told to; raises RuntimeError when an agent fails."""
         for agent in [*self._agents]:
             self.await_end(agent)
         if self._broker is not None:
