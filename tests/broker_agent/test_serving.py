@@ -305,7 +305,7 @@ async def test_a_broker_is_ready_when_it_is_served_or_its_agent_is_on_standby(ph
     agent = replace(SERVING, phase=phase, trouble="the store hangs", why_gone="refused")
     found = await answered(Stage(SERVED, replace(SERVED, agent=agent)), "GET", "/readyz")
     assert (await answered(Stage(replace(SERVED, agent=agent)), "GET", "/healthz")).status == HTTPStatus.OK
-    if phase in (Phase.SERVING, Phase.STANDBY):
+    if phase in (Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY):
         assert found.status == HTTPStatus.OK
     else:
         why = "refused" if phase is Phase.BROKER_GONE else "the store hangs"
