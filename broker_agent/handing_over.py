@@ -37,7 +37,7 @@ class HandingOver:
             self._intent.stop()
         ends_at_s = now + max(watch_s, LEAST_WATCH_S)
         self.ends_at_s = ends_at_s if self.ends_at_s is None else min(self.ends_at_s, ends_at_s)
-        if self._why_not() or self._intent.stopping or watch_s < LEAST_WATCH_S:
+        if self._is_anothers or self._intent.why_out() or self._intent.stopping or watch_s < LEAST_WATCH_S:
             return
         text = f"told to end while the broker is up: watching it for {watch_s:g} s, a second signal ends that"
         self._journal.say(logging.INFO, text)
@@ -62,7 +62,11 @@ class HandingOver:
         """
         if self.ends_at_s is None or self._intent.stopping:
             return False
-        if self._why_not() or (self._intent.draining and self.is_over(now)):
+        if self._intent.why_out() or (self._intent.draining and self.is_over(now)):
+            self._intent.stop()
+        elif (
+            self._is_anothers and not busy
+        ):  # a registration under way may still be granted: it would be ended
             self._intent.stop()
         elif self.is_over(now) and not busy:
             if self._holding.is_leased and (renewed_s is None or renewed_s < self.ends_at_s):
@@ -71,11 +75,10 @@ class HandingOver:
             self._leave()
         return False
 
-    def _why_not(self) -> str:
-        """Return why there is nothing to hand over; empty = there is."""
-        if self._journal.is_elsewhere or self._journal.is_kept_out:
-            return self._journal.text
-        return self._intent.why_out()
+    @property
+    def _is_anothers(self) -> bool:
+        """Whether another agent, or an operator there, decides about the broker, as far as was heard."""
+        return self._journal.is_elsewhere or self._journal.is_kept_out
 
     def _leave(self) -> None:
         if self._holding.is_leased:

@@ -67,6 +67,16 @@ RESUMED_BEFORE_THE_WRITE_PERMISSION_WAS_TAKEN: Final[Sequence[Step]] = (
     lambda state: state.store_answers(how="corrupt"),
 )
 
+TOLD_TO_END_WHILE_A_STANDBY_IS_BEING_REGISTERED: Final[Sequence[Step]] = (
+    lambda state: state.start(seed=0, started=True, stops=True),
+    lambda state: state.topics_change(),
+    lambda state: state.an_operator_drains_at_another_agent(address="10.0.0.1:10911", broker_id=0),
+    lambda state: state.store_answers(how="truth"),
+    lambda state: state.store_loses_data(everything=True),
+    lambda state: state.the_role_changes(role=SLAVE),
+    lambda state: state.the_agent_hands_over(watch_s=0.0),
+)
+
 
 @pytest.mark.parametrize(
     "steps",
@@ -75,6 +85,7 @@ RESUMED_BEFORE_THE_WRITE_PERMISSION_WAS_TAKEN: Final[Sequence[Step]] = (
         pytest.param(A_ROLE_OF_ANOTHER_ADDRESS_WHILE_IT_IS_WITHDRAWN, id="another address while withdrawn"),
         pytest.param(ANOTHER_ID_IS_WITHDRAWN_AND_RESUMED, id="another id withdrawn, then resumed"),
         pytest.param(RESUMED_BEFORE_THE_WRITE_PERMISSION_WAS_TAKEN, id="a drain that was resumed fails"),
+        pytest.param(TOLD_TO_END_WHILE_A_STANDBY_IS_BEING_REGISTERED, id="told to end while it registers"),
     ],
 )
 def test_a_sequence_that_failed_once_ends_in_what_is_true(steps: Sequence[Step]) -> None:
