@@ -237,7 +237,9 @@ class BrokerAgent:
             await bells_of(store).leave(self)
 
     async def _next_event(self) -> Event:
-        times_s = [at_s for at_s in (self._wake_at_s, self._stop_at_s) if at_s is not None]
+        # The planner is woken for the end of a watch also while a call is under way, which may hang.
+        end_s = self._planner.handing_over.ends_at_s if self._stop_at_s is None else self._stop_at_s
+        times_s = [at_s for at_s in (self._wake_at_s, end_s) if at_s is not None]
         try:
             async with asyncio.timeout_at(min(times_s, default=None)):
                 return await self._events.get()
