@@ -62,11 +62,8 @@ class HandingOver:
         """
         if self.ends_at_s is None or self._intent.stopping:
             return False
-        if self._intent.why_out() or (self._intent.draining and self.is_over(now)):
-            self._intent.stop()
-        elif (
-            self._is_anothers and not busy
-        ):  # a registration under way may still be granted: it would be ended
+        is_out = self._intent.why_out() or (self._intent.draining and self.is_over(now))
+        if is_out or (self._is_anothers and not busy):  # a registration under way may still be granted
             self._intent.stop()
         elif self.is_over(now) and not busy:
             if self._holding.is_leased and (renewed_s is None or renewed_s < self.ends_at_s):

@@ -53,23 +53,15 @@ from .handing_over import HandingOver
 from .holding import Holding
 from .intent import Intent, is_same_replica
 from .journal import Journal, trouble_of
-from .standing_by import StandingBy
+from .pacing import Pacing
 from .status import AgentStatus, Phase
 from .tally import Tally
 from .topics import TopicTable
 
 __all__ = ["Planner"]
 
-_FIRST_RETRY_S: Final = 0.1
-_MOST_DOUBLINGS: Final = 20  # more would only overflow: the heartbeat interval is the cap
-_REJOIN_JITTER_S: Final = 0.2
-"""When the store loses its data, all agents come back at once; this spreads them out."""
-
 _FOREIGN_RETRY_S: Final = 30.0
 """What foreign data stands in the way of is tried so often: nothing tells when it has been moved away."""
-
-_JITTER: Final = 0.1
-"""By this part of it the heartbeat interval is shortened, so that agents do not fall into step."""
 
 _NEVER: Final = float("inf")
 _NO_TOPICS: Final = TopicTable({})
@@ -93,12 +85,10 @@ class Planner:
         lease_ttl_s: float,
         rng: random.Random,
     ) -> None:
-        self._heartbeat_s = heartbeat_s
         self._lease_ttl_s = lease_ttl_s
-        self._rng = rng
         self._journal = Journal(name)
         self._tally = Tally()
-        self._standing_by = StandingBy(heartbeat_s, rng)
+        self._pacing = Pacing(heartbeat_s, rng)
         self._former = Former(self._journal, heartbeat_s)
         self._intent = Intent(broker)
         self._file: TopicTable | None = None
@@ -114,7 +104,6 @@ class Planner:
         self._heartbeat_at_s = 0.0
         self._mend_at_s = _NEVER
         self._wake_at_s = _NEVER
-        self._failures = 0
 
     @property
     def is_standby(self) -> bool:
@@ -207,7 +196,7 @@ class Planner:
         at_s, call = self._next_call()
         if call is not None and at_s <= now:
             self._call, self._call_began_s = call, now
-            self._standing_by.look_begins()
+            self._pacing.call_begins()
             return [call]
         if call is None and self._intent.stopping:
             return [Done()]
@@ -386,7 +375,7 @@ class Planner:
         if status is LeaseStatus.LEASE_LOST:
             self._holding.ended()
             self._tally.confirmed_s = None
-        self._write_at_s = max(self._write_at_s, now + self._rng.uniform(0, _REJOIN_JITTER_S))
+        self._write_at_s = max(self._write_at_s, self._pacing.rejoin_s(now))
 
     def _unregistered(self, now: float) -> None:
         self._recovered(now)
@@ -411,7 +400,7 @@ class Planner:
             if self._former.found(event, (self._file or _NO_TOPICS).version):
                 self._write_at_s = now
             return
-        look_at_s = self._standing_by.owner_left(now)
+        look_at_s = self._pacing.owner_left(now)
         if self._call is None and self._journal.is_elsewhere:
             self._write_at_s = min(self._write_at_s, look_at_s)
 
@@ -430,7 +419,7 @@ class Planner:
         match error:
             case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store lost data
                 self._lost_ownership()
-                self._write_at_s = now + self._rng.uniform(0, _REJOIN_JITTER_S)
+                self._write_at_s = self._pacing.rejoin_s(now)
             case StaleEpoch():
                 self._fenced(now)
             case BrokerWithdrawn():
@@ -462,12 +451,9 @@ class Planner:
             self._journal.say(logging.WARNING, f"leaving without a wait, its write permission stays: {error}")
             self._intent.leave("drained")
             return
-        self._failures += 1
-        doublings = min(self._failures - 1, _MOST_DOUBLINGS)
-        delay_s = min(self._heartbeat_s, _FIRST_RETRY_S * 2**doublings) * self._rng.uniform(0.5, 1)
-        self._write_at_s = now + delay_s
+        self._write_at_s = self._pacing.next_try_s(now)
         if trouble.stops_heartbeats:
-            self._heartbeat_at_s = max(self._heartbeat_at_s, now + delay_s)
+            self._heartbeat_at_s = max(self._heartbeat_at_s, self._write_at_s)
         self._journal.complain(trouble, f"{error}; trying again until it works", now)
 
     def _perhaps_wiped(self, call: StoreCall | None) -> str:
@@ -484,7 +470,7 @@ class Planner:
 
     def _look_again(self, now: float, ends_in_s: float) -> None:
         """Try to own the broker when the lease of the other ends; look before in case that it leaves."""
-        self._write_at_s = self._standing_by.next_look_s(now, ends_in_s)
+        self._write_at_s = self._pacing.next_look_s(now, ends_in_s)
 
     def _lost_ownership(self) -> None:
         self._intent.admit = False
@@ -492,19 +478,18 @@ class Planner:
         self._call, self._tally.confirmed_s = None, None
 
     def _renewed(self) -> None:
-        interval_s = self._heartbeat_s * self._rng.uniform(1 - _JITTER, 1)
-        self._heartbeat_at_s = self._call_began_s + interval_s
+        self._heartbeat_at_s = self._pacing.next_heartbeat_s(self._call_began_s)
         self._tally.confirmed_s, self._call = self._call_began_s, None
 
     def _recovered(self, now: float) -> None:
         if self._journal.recovered(self._call, now):
-            self._failures = 0
+            self._pacing.recovered()
 
     def _notice_standstill(self, now: float) -> None:
         """Say that this process was not allowed to run: it explains a lease that has ended."""
         # A heartbeat is answered, or has failed, within the deadline of a call: a heartbeat interval at most.
         in_flight = isinstance(self._call, Heartbeat)
-        late_s = now - (self._call_began_s + self._heartbeat_s if in_flight else self._wake_at_s)
-        if late_s >= self._heartbeat_s:
+        late_s = now - (self._call_began_s + self._pacing.heartbeat_s if in_flight else self._wake_at_s)
+        if late_s >= self._pacing.heartbeat_s:
             text = f"this process stood still for at least {late_s:.1f} s: stopped, or the machine slept"
             self._journal.say(logging.WARNING, text)
