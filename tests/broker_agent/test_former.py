@@ -159,17 +159,24 @@ async def looked(address: str, own: str) -> FormerAnswer:
 
 
 async def test_a_look_tells_who_answers_from_who_does_not() -> None:
-    own, nobody = ListeningBroker(), f"127.0.0.1:{free_port()}"
-    await own.start()
-    here = f"127.0.0.1:{own.port}"
-    async with SpeakingBroker() as broker:
-        assert await looked(broker.address, here) is FormerAnswer.SOME
+    nobody = f"127.0.0.1:{free_port()}"
+    async with SpeakingBroker() as own, SpeakingBroker() as broker:
+        assert await looked(broker.address, own.address) is FormerAnswer.SOME
         broker.late_s = 0.3  # busy
-        assert await looked(broker.address, here) is FormerAnswer.SOME
+        assert await looked(broker.address, own.address) is FormerAnswer.SOME
         broker.late_s = 0.0
         broker.hang()
-        assert await looked(broker.address, here) is FormerAnswer.NONE
+        assert await looked(broker.address, own.address) is FormerAnswer.NONE
         assert await looked(broker.address, nobody) is FormerAnswer.UNKNOWN
-    assert await looked(broker.address, here) is FormerAnswer.NONE
-    assert await looked("no-such-host.invalid:1", here) is FormerAnswer.NO_WAY
+        assert await looked("no-such-host.invalid:1", own.address) is FormerAnswer.NO_WAY
+
+
+async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol() -> None:
+    own, former = ListeningBroker(), ListeningBroker()
+    await own.start()
+    await former.start()
+    here, there = f"127.0.0.1:{own.port}", f"127.0.0.1:{former.port}"
+    assert await looked(there, here) is FormerAnswer.UNKNOWN
+    await former.die()
+    assert await looked(there, here) is FormerAnswer.NONE
     await own.die()
