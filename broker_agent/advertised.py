@@ -8,9 +8,9 @@ import socket
 from collections.abc import AsyncGenerator, Iterable
 from typing import Final, TypeAlias
 
+from ..registry.checks import split_address
 from ..registry.connection.connect import parse_url
 from .broker_client import BrokerCallError, BrokerClient
-from .broker_conf import host_and_port
 
 __all__ = ["findings", "is_remote", "suspicion"]
 
@@ -83,7 +83,7 @@ async def _look(address: str, probe: str, deadline_s: float, *, store_is_remote:
     if odd is not None or await _failure(address, deadline_s) is None:
         return odd
     # Looked for where clients look for it, a broker that listens elsewhere counts as gone.
-    local = f"{_LOOPBACK}:{host_and_port(address)[1]}"
+    local = f"{_LOOPBACK}:{split_address(address)[1]}"
     here, advice = (probe, _ADVICE) if address != probe else (local, f"{_ADVICE}; or --probe {local}")
     if here == address or await _failure(here, deadline_s) is not None:
         raise _Undecided
@@ -96,7 +96,7 @@ async def _look(address: str, probe: str, deadline_s: float, *, store_is_remote:
 
 async def _failure(address: str, deadline_s: float) -> BrokerCallError | None:
     """Return why no connection could be made, or None."""
-    host, port = host_and_port(address)
+    host, port = split_address(address)
     try:
         client = await BrokerClient.connect(host, port, deadline_s=deadline_s)
     except BrokerCallError as error:
@@ -107,7 +107,7 @@ async def _failure(address: str, deadline_s: float) -> BrokerCallError | None:
 
 async def _ips(address: str, deadline_s: float) -> list[Ip]:
     """Return the IPs behind an address; none when they cannot be found out."""
-    host, port = host_and_port(address)
+    host, port = split_address(address)
     literal = _literal(host)
     if literal is not None:
         return [literal]

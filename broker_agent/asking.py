@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from ..registry.checks import split_address
 from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
-from .broker_conf import host_and_port
 from .config import AgentConfig
 
 __all__ = ["answers"]
@@ -27,7 +27,7 @@ async def answers(
     It is asked at first, every 10 s, when `again` is set, and when the connection was closed. Who does not
     answer, and who does not speak the protocol, is left alone ever longer, without a word.
     """
-    host, port = host_and_port(config.probe_address)
+    host, port = split_address(config.probe_address)
     known: bytes | None = None
     wait_s = _ASK_S
     while True:

@@ -15,7 +15,7 @@ from ..registry import MASTER_ID, Broker, InvalidInput
 from ..registry.checks import check_address, check_broker_name, check_name
 from .conf_values import ConfValues, of_file, of_running
 
-__all__ = ["BrokerConf", "Host", "host_and_port", "parse", "parse_running", "read", "this_host"]
+__all__ = ["BrokerConf", "Host", "parse", "parse_running", "read", "this_host"]
 
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 _SLAVE_ROLE: Final = "SLAVE"
@@ -133,12 +133,6 @@ def _home() -> Path | None:
         return Path.home()
     except RuntimeError:  # a user without an entry, such as one of a container
         return None
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Return the two parts of a valid address `host:port`, an IPv6 address without its brackets."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def parse(

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ..registry import AsyncRouteStore, InvalidInput, RegistryError, plans
+from ..registry.checks import split_address
 from ..registry.keys import Keys
 from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
-from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
 from .daemon_threads import in_thread
 from .settings import SidecarConfig, masked
@@ -159,7 +159,7 @@ async def _broker(config: AgentConfig) -> Result:
     await access.load()
     if access.trouble:
         return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {access.trouble}")
-    host, port = host_and_port(config.probe_address)
+    host, port = split_address(config.probe_address)
     who = f"{_name(config)} at {config.probe_address}"
     try:
         connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)

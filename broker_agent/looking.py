@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
+from ..registry.checks import split_address
 from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
-from .broker_conf import host_and_port
 from .broker_link import QUESTION
 from .events import FormerAnswer, FormerFound, LookAt
 
@@ -54,7 +54,7 @@ async def _ask(address: str, after_s: float = 0.0) -> _Heard:
     await asyncio.sleep(after_s)
     deadline_s = _LOOK_S - after_s
     try:
-        async with await BrokerClient.connect(*host_and_port(address), deadline_s=deadline_s) as client:
+        async with await BrokerClient.connect(*split_address(address), deadline_s=deadline_s) as client:
             try:
                 await client.invoke(QUESTION, deadline_s=deadline_s)
             except BrokerTimeout as error:  # the system accepts connections for a process that does not run

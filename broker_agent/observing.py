@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.aiotasks import end
+from ..registry.checks import split_address
 from . import advertised, asking, broker_link, roles
 from .access import Access
-from .broker_conf import host_and_port
 from .config import AgentConfig, TopicsFrom
 from .events import BrokerGone, BrokerUp, Event, RoleFound, Say
 from .probing import Probing, Rules, Verdict
@@ -54,7 +54,7 @@ class Observers:
         self._access = Access(config)
         self._choice = choose(config)
         self._remote = RemoteTopics(
-            *host_and_port(config.probe_address),
+            *split_address(config.probe_address),
             broker_permission=config.broker_permission,
             recheck_s=config.recheck_s,
             rng=rng,
@@ -138,7 +138,7 @@ class Observers:
 
     def _link(self) -> AsyncGenerator[Verdict, None]:
         config = self._config
-        host, port = host_and_port(config.probe_address)
+        host, port = split_address(config.probe_address)
         # That the broker has answered once is not forgotten: else a reload would put one that hangs back.
         rules, access = _rules(config), self._access
         if access.is_closed:  # then the connection alone tells whether the broker is there
@@ -216,7 +216,7 @@ class Observers:
         config = self._config
         self._moves_to = ""
         self._config = replace(config, broker=replace(config.broker, address=address))
-        self._remote.move(*host_and_port(self._config.probe_address))
+        self._remote.move(*split_address(self._config.probe_address))
         self.restart()
 
     def _advise(self, found: str | None) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypedDict
 
 from ..registry import Broker, InvalidInput
+from ..registry.checks import split_address
 from . import broker_conf, watch
 from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerUnreachable, configuration
-from .broker_conf import BrokerConf, host_and_port
+from .broker_conf import BrokerConf
 from .config import AgentConfig
 from .events import RoleFound, RoleUnknown, Say
 from .identity import Identity
@@ -278,7 +279,7 @@ def _parsed_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> B
 async def _elected(config: AgentConfig, access: Access | None) -> AsyncGenerator[RoleEvent, None]:
     """Ask the broker every second what it is: roles change while it runs."""
     keeper = RoleKeeper(config.broker)
-    host, port = host_and_port(config.probe_address)
+    host, port = split_address(config.probe_address)
     failures = 0
     while True:
         try:

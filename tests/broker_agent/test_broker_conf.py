@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sharedroutes.broker_agent.broker_conf import (
     BrokerConf,
     Host,
-    host_and_port,
     parse,
     parse_running,
     read,
@@ -399,10 +398,3 @@ def test_for_a_user_without_a_home_the_file_has_to_say_where_the_store_is(
     assert conf("storePathRootDir=/store", host=host).topics_path == Path("/store/config/topics.json")
     expected = "broker.conf: storePathRootDir: is not set, and this user has no home; set it"
     assert problems(host=host) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("address", "parts"), [("10.0.0.7:10911", ("10.0.0.7", 10911)), ("[2001:db8::7]:1", ("2001:db8::7", 1))]
-)
-def test_an_address_has_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
-    assert host_and_port(address) == parts
