@@ -28,7 +28,7 @@ class Check(StrEnum):
     """What can be looked at."""
 
     FILES = "files"
-    """The configuration, every broker.conf and every topics.json."""
+    """The configuration, every broker.conf, every topics.json, and what the agent shows its broker."""
 
     STORE = "store"
     """Whether it answers, and lets this user register the brokers."""
@@ -85,6 +85,10 @@ async def _files(config: SidecarConfig) -> list[Result]:
     problems = [one.why for one in config.awaited]
     said = []
     for agent in config.agents:
+        access = Access(agent)
+        await access.load()
+        if access.trouble:
+            problems.append(f"{_name(agent)}: {access.trouble}")
         path = agent.topics_path
         if path is None or agent.topics_from not in (TopicsFrom.FILES, TopicsFrom.AUTO):
             said.append("topics are asked from the broker")
@@ -110,12 +114,12 @@ def _topics(path: Path, source: TopicsFrom) -> str:
         table = parse(path.read_bytes())
     except FileNotFoundError:
         if source is TopicsFrom.AUTO:
-            return "no topics.json yet: until there is one, the broker is asked"
+            return f"no {path} yet: until there is one, the broker is asked"
         raise InvalidInput("there is no such file, and by topics_from nothing else is read") from None
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}") from None
     odd = f", {len(table.odd)} of them make no sense" if table.odd else ""
-    return f"{len(table.topics)} topics{odd}"
+    return f"{len(table.topics)} topic{'' if len(table.topics) == 1 else 's'}{odd}"
 
 
 async def _store(config: SidecarConfig) -> list[Result]:

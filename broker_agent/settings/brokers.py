@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from ...registry import RegistryConfig
+from ...registry import InvalidInput, RegistryConfig
 from .. import broker_conf
 from ..broker_conf import BrokerConf
 from ..conf_values import OVERRIDE, of_file
@@ -22,6 +22,8 @@ def settings_of(
 ) -> BrokerSettings | AwaitedBroker:
     """Return what the values and the broker.conf make; raises InvalidInput with what is wrong there."""
     path = values["broker_conf"].value
+    if path.is_fifo():  # to open one may wait for ever, and nobody can look at it twice
+        raise InvalidInput(f"{path}: is no regular file: the broker's broker.conf is expected")
     try:
         path.open("rb").close()
     except OSError as error:

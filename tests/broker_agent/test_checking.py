@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_each_check_can_be_left_out(conf: Path) -> None:
         0,
         {"files": "ok", "store": "left out", "broker": "left out"},
     )
-    assert "1 broker: broker-a:0 (1 topics)" in done.stdout
+    assert "1 broker: broker-a:0 (1 topic)" in done.stdout
 
 
 def test_a_check_that_there_is_not_is_wrong_usage(conf: Path) -> None:
@@ -75,6 +76,38 @@ def binary(path: Path) -> str:
 def missing(path: Path) -> str:
     path.unlink()
     return "o such file"
+
+
+def a_pipe(path: Path) -> str:
+    path.unlink()
+    os.mkfifo(path)
+    return "is no regular file"
+
+
+@pytest.mark.parametrize("name", ["broker.conf", "store/config/topics.json"])
+def test_a_pipe_is_named_and_not_waited_for(conf: Path, name: str) -> None:
+    what = a_pipe(conf.parent / name)
+    done = run(conf, "--check=files")
+    assert done.exit_code == 2
+    assert f"failed    {conf.parent / name}: {what}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--broker-credentials", "{}"], ["--broker-tls", "verify-ca", "--broker-tls-ca", "{}"]]
+)
+def test_files_for_the_broker_are_looked_at_with_the_others(conf: Path, arguments: list[str]) -> None:
+    absent = str(conf.parent / "absent")
+    done = run(conf, "--check=files", *(word.format(absent) for word in arguments))
+    assert done.exit_code == 2
+    assert outcomes(done) == {"files": "failed", "store": "left out", "broker": "left out"}
+    assert absent in done.stdout
+
+
+def test_topics_that_are_not_there_yet_are_said_with_their_path(conf: Path) -> None:
+    absent = conf.parent / "tpoics.json"
+    done = run(conf, "--check=files", "--topics", str(absent))
+    assert done.exit_code == 0
+    assert f"no {absent} yet" in done.stdout
 
 
 @pytest.mark.parametrize("damage", [a_directory, binary, missing])
