@@ -120,6 +120,8 @@ def code_of_failure(error: BaseException) -> int | None:
         return error.code
     if isinstance(error, TimeoutError):
         return ClientErrorCode.ACCESS_BROKER_TIMEOUT
-    if isinstance(error, socket.gaierror) or (isinstance(error, OSError) and error.errno in _NO_CONNECTION):
+    if isinstance(error, ConnectionRefusedError | socket.gaierror):  # the first may lack its errno
+        return ClientErrorCode.CONNECT_BROKER_EXCEPTION
+    if isinstance(error, OSError) and error.errno in _NO_CONNECTION:
         return ClientErrorCode.CONNECT_BROKER_EXCEPTION
     return None

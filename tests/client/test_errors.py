@@ -56,6 +56,7 @@ def test_the_failures_of_attempts_survive_pickling() -> None:
         (StoreTimeout("slow"), ClientErrorCode.NO_NAME_SERVER_EXCEPTION),
         (BrokerRefused(14), 14),
         (ConnectionRefusedError(111, "refused"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
+        (ConnectionRefusedError("raised by hand"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
         (OSError(113, "no route to host"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
         (socket.gaierror(-2, "unknown name"), ClientErrorCode.CONNECT_BROKER_EXCEPTION),
         (TimeoutError("slow"), ClientErrorCode.ACCESS_BROKER_TIMEOUT),
