@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import click
 
+from .places import no_such_command
+
 __all__ = ["CONTEXT", "Group", "ended_by_sigterm"]
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
@@ -36,11 +38,7 @@ class Group(click.Group):
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
-        nearest = get_close_matches(name, self.list_commands(ctx), n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        raise click.UsageError(no_such_command(name, self.list_commands(ctx)), ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an interrupt and a reader that has gone end it without a word."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..extras import lacking
-from .places import ABOUT, COMMANDS, problem_of
+from .places import ABOUT, COMMANDS, no_such_command, problem_of
 
 __all__ = ["main"]
 
@@ -42,8 +42,12 @@ def _without_click(words: Sequence[str]) -> int:
             return 0
         case []:
             sys.stderr.write(_help())
-        case [name, *_]:
+        case [name, *_] if name in COMMANDS:
             sys.stderr.write(f"Error: {problem_of(words) or lacking(f'`{name}`', 'cli')}\n")
+        case [name, *_] if name.startswith("-"):
+            sys.stderr.write(f"Error: No such option {name!r}.\n")
+        case [name, *_]:
+            sys.stderr.write(f"Error: {no_such_command(name, COMMANDS)}\n")
     return _USAGE
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..extras import lacking
 
-__all__ = ["ABOUT", "COMMANDS", "Place", "problem_of"]
+__all__ = ["ABOUT", "COMMANDS", "Place", "no_such_command", "problem_of"]
 
 ABOUT: Final = "Routes of message brokers, shared through Redis."
 
@@ -57,6 +57,15 @@ COMMANDS: Final = {
     "verify": Place(".repair", "verify", "Find what is not as it should be in the registry."),
     "wipe": Place(".operate", "wipe", "Let nobody write to brokers."),
 }
+
+
+def no_such_command(name: str, names: Iterable[str]) -> str:
+    """Return what is said of a command that there is not: with the nearest one, if one is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    nearest = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"No such command {name!r}.{hint}"
 
 
 def problem_of(words: Sequence[str]) -> str | None:

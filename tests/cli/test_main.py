@@ -94,7 +94,6 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
         ("routes", ["rich"], "rich", "cli"),
         ("routes", ["click"], "click", "cli"),
         ("acl", ["click", "rich"], "click and rich", "cli"),
-        ("no-such-command", ["click"], "click", "cli"),
         ("pipeline report", ["pyspark"], "pyspark", "spark"),
         ("pipeline demo", ["h11", "pyspark"], "h11 and pyspark", "agent,spark"),
     ],
@@ -134,6 +133,19 @@ def test_who_mistypes_is_told_what_was_probably_meant(arguments: list[str], mean
     done = CliRunner().invoke(sharedroutes, arguments)
     assert done.exit_code == 2
     assert f"Did you mean '{meant}'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("brokrs", "No such command 'brokrs'. Did you mean 'brokers'?"),
+        ("zzz", "No such command 'zzz'."),
+        ("-x", "No such option '-x'."),
+    ],
+)
+def test_a_mistake_is_no_missing_extra(word: str, said: str) -> None:
+    done = run_without(["click", "rich"], word)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {said}\n")
 
 
 def test_a_word_that_is_like_no_command_gets_no_advice() -> None:
