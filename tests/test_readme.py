@@ -13,6 +13,7 @@ from sharedroutes.cli.places import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE_NAMES: Final = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
 PAGES: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
 FIGURES: Final = re.findall(
     r"^\| [^|]+ \| ([^|]+) \| `python -m benchmarks (\w+)` \| [^|]* ?\|$", README, re.MULTILINE
@@ -44,6 +45,35 @@ def test_a_figure_stands_in_the_pages_and_has_its_benchmark(figure: str, benchma
     assert benchmark in BENCHMARKS
     for number in re.findall(r"\d[\d.]* (?:ms|s|MB|bytes|%)", figure):
         assert number in PAGES
+
+
+def test_every_figure_says_by_which_command_it_was_measured() -> None:
+    rows = re.search(r"^\| what \| measured \| by .*?\n\n", README, re.MULTILINE | re.DOTALL)
+    assert rows is not None
+    others = [line for line in rows[0].splitlines()[2:] if line and "`python -m benchmarks " not in line]
+    assert others
+    for line in others:
+        test = re.search(r"`pytest --faults (tests/\S+\.py)`", line)
+        assert test is not None, line
+        assert (ROOT / test[1]).is_file()
+        figure = line.split("|")[2]
+        assert all(number in PAGES for number in re.findall(r"\d[\d.]* (?:ms|s|MB|bytes|%)", figure))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "sharedroutes.testing",
+        "4.9.7",
+        "ACL or TLS",
+        "hangs",
+        "docs/upgrading.md",
+        "docs/agent.md",
+        "docs/client.md",
+    ],
+)
+def test_it_tells_of_what_a_new_user_looks_for(word: str) -> None:
+    assert word in README
 
 
 def test_the_commands_that_it_names_exist() -> None:
