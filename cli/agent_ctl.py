@@ -261,7 +261,8 @@ def _master(broker: dict[str, Any]) -> str:
 
 
 def _facts(broker: dict[str, Any]) -> str:
-    return f"{broker['role']}, {broker['topics']} topics, {_heartbeat(broker)}"
+    topics = "1 topic" if broker["topics"] == 1 else f"{broker['topics']} topics"
+    return f"{broker['role']}, {topics}, {_heartbeat(broker)}"
 
 
 def _heartbeat(broker: dict[str, Any]) -> str:

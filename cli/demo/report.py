@@ -118,9 +118,10 @@ def _verdict(report: Report) -> list[Text]:
     if len(report.losses) > _MAX_LOSSES:
         losses.append(f"  and {len(report.losses) - _MAX_LOSSES} more")
     seen = sum(outcome.seen for outcome in report.outcomes)
+    attempts = "attempt" if report.failed_first == 1 else "attempts"
     verdict = (
         f"{report.sent:,} messages in {report.duration_s:.1f} s, {len(report.losses)} lost, "
-        f"{report.failed_first} first attempts failed; {seen} of {len(report.outcomes)} events seen"
+        f"{report.failed_first} first {attempts} failed; {seen} of {len(report.outcomes)} events seen"
     )
     return [
         Text(verdict, style="bold green" if report.ok else "bold red"),

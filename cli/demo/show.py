@@ -28,7 +28,9 @@ _REFRESHES_PER_S: Final = 8
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 _NOTHING: Final = "·"
 _FAILED: Final = "x"
-_LEGEND: Final = f"{_LEVELS} acknowledged in {SLOT_S:g} s  {_FAILED} failed only  {_NOTHING} nothing sent"
+_LEGEND: Final = (
+    f"{_LEVELS} acknowledged in {SLOT_S:g} s  {_FAILED} failed only  {_NOTHING} nothing sent, or Redis down"
+)
 
 
 class Show:

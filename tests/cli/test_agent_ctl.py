@@ -126,6 +126,7 @@ def test_a_broker_that_was_drained_says_that_it_is_out_and_how_it_comes_back() -
 def test_a_broker_that_is_drained_and_still_sends_heartbeats_says_so() -> None:
     said = status_of(phase="draining", last_heartbeat_s=1.5, heartbeats=4)
     assert "draining for 3 s, master, 2 topics, heartbeat 1.5 s ago" in said
+    assert "master, 1 topic, heartbeat" in status_of(topics=1, last_heartbeat_s=1.5)
     assert "it is being drained: nobody may write to it, and it leaves the registry after the wait" in said
 
 

@@ -53,6 +53,10 @@ def test_the_table_has_the_measured_and_the_calculated_figure_side_by_side() -> 
     assert "4 messages in 2.0 s, 0 lost, 0 first attempts failed; 1 of 1 events seen" in printed(GOOD)
 
 
+def test_one_first_attempt_that_failed_is_one() -> None:
+    assert "0 lost, 1 first attempt failed; " in printed(replace(GOOD, failed_first=1))
+
+
 def test_a_line_for_each_event_fits_80_columns_and_one_screen() -> None:
     outcomes = [replace(OUTAGE.outcomes[0], event=event, sent=99_999) for event in SCENARIO]
     report = replace(GOOD, sent=99_999, duration_s=99.9, outcomes=tuple(outcomes))
