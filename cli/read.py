@@ -45,7 +45,7 @@ def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     found = lookup.routes()
     if output == "json":
         print_json({topic: _route_data(route) for topic, route in found.items()})
-    else:
+    elif found:
         columns = ("topic", "broker", "read queues", "write queues", "perm", "id", "address")
         print_table(columns, (row for route in found.values() for row in _route_rows(route)))
     problems = [str(error) for error in lookup.corrupt]
