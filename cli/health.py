@@ -49,7 +49,7 @@ def _facts(report: HealthReport) -> Iterator[tuple[str, str]]:
     yield "mode, role", f"{_text(server.mode)}, {_text(server.role)}"
     yield "replicas", _text(server.replicas)
     yield "persistence", _text(server.persistence)
-    yield "memory of the server", f"{_mib(server.used_bytes)} of {_mib(server.max_bytes or None, 'any')}"
+    yield "memory of the server", f"{_mib(server.used_bytes)} of {_mib(server.max_bytes or None, 'no limit')}"
     yield "eviction", _text(server.eviction_policy)
     yield "keyspace events", _text(server.notifications, empty="off")
     yield "registry", f"{report.namespace}, schema {_text(registry.schema)}"

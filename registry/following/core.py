@@ -311,9 +311,9 @@ class FollowCore:
         if not self._begun and isinstance(error, StoreRefused):
             self.refused = error
         elif self._error is None and isinstance(error, CorruptData):
-            _log.error("changes are followed again when this is put right: %s", error)
+            _log.error("changes wait until this is put right: %s", error)
         elif self._error is None:
-            _log.warning("changes are followed again when the store answers: %s", error)
+            _log.warning("changes wait until the store answers again: %s", error)
         if isinstance(error, CorruptData) and error.key == self._key and self._feed.position is not None:
             self._lose(self._feed.position, ResetReason.LOST)  # what happens meanwhile stands nowhere
         self._error = str(error)
@@ -351,4 +351,4 @@ class FollowCore:
         self._failures = 0
         if self._error is not None:
             self._error = None
-            _log.info("the store answers again, changes are followed on")
+            _log.info("the store answers again: changes are followed")

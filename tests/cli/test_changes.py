@@ -137,7 +137,7 @@ def test_a_follower_says_once_that_the_store_went_away_later(own_server: Embedde
         own_server.start()
         follower.until(follower.err, "the store answers again")
         assert follower.end(signal.SIGTERM) == 143
-    assert "".join(follower.err).count("are followed again when the store answers") == 1
+    assert "".join(follower.err).count("changes wait until the store answers again") == 1
 
 
 def test_an_interrupt_ends_a_follower_that_waits_for_the_store() -> None:

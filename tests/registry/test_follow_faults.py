@@ -132,7 +132,7 @@ async def test_a_server_that_comes_back_empty_is_a_reset_and_is_said_once(
         await told.until((await store.changes_since()).changes[-1].change_id)
         await until_answering(told)
     assert said(caplog, logging.INFO, "answers again") == 1
-    assert said(caplog, logging.WARNING, "when the store answers again") == 1
+    assert said(caplog, logging.WARNING, "until the store answers again") == 1
 
 
 async def test_a_server_that_comes_back_with_its_data_costs_no_change_and_no_reset(
