@@ -31,6 +31,7 @@ async def answers(
     known: bytes | None = None
     wait_s = _ASK_S
     while True:
+        again.clear()  # also for who cannot be reached: else it would be tried without a pause
         try:
             connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)
             async with await connecting as client:
