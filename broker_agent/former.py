@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from ..registry import BrokerOwned, DataVersion, SeenLease
 from .events import FormerAnswer, FormerFound, LookAt, Register
@@ -15,6 +16,9 @@ _LOOKS_S = 1.0
 
 _AIR = 1.2
 
+_DESERTED_SHARE: Final = 0.25
+"""So much is left of a lease of which its agent has ended: one at work renews it in the first half."""
+
 
 class Former:
     """What a newcomer knows of the owner of its name and id at another address, often of a host that is lost.
@@ -22,10 +26,13 @@ class Former:
     The owner is gone when nothing answers there, and when nobody has renewed its lease for as long as its
     agent would: a live one that this host cannot reach is not thrown out. Another data version alone says
     nothing of that. What was found holds for the very lease that was looked at (see plans.register).
+    An owner at the same address is another agent of this broker. When that has left its lease behind, the
+    standby takes it over before it ends, so that clients notice nothing.
     """
 
-    def __init__(self, journal: Journal, heartbeat_s: float) -> None:
+    def __init__(self, journal: Journal, heartbeat_s: float, lease_ttl_s: float) -> None:
         self._journal = journal
+        self._deserted_s = lease_ttl_s * _DESERTED_SHARE
         self._patience_s = heartbeat_s * _AIR + _LOOKS_S
         self._seen: SeenLease | None = None
         self._renewed_s: float | None = None
@@ -51,8 +58,10 @@ class Former:
         """Note that somebody else has the broker; return whether it is known to be gone already."""
         lease, address = error.lease, call.broker.address
         # Who was fenced takes nothing back from a live lease, or two that cannot reach each other take turns.
-        if lease is None or lease.address == address or not call.take_over:
+        if lease is None or not (call.take_over or lease.address == address):
             return False
+        if lease.address == address:
+            return self._is_deserted(error, lease) and lease != call.instead_of
         self._notice_renewal(lease, now)
         if lease == self.gone:
             return lease != call.instead_of
@@ -60,6 +69,11 @@ class Former:
         if self._looking is None and not self._lives(now):
             self._looking, self._wanted = lease, LookAt(lease, address)
         return False
+
+    def free_in_s(self, error: BrokerOwned, address: str) -> float:
+        """Return when the lease of the owner ends, or may be taken over by a standby at this address."""
+        early_s = self._deserted_s if error.lease is not None and error.lease.address == address else 0.0
+        return max(0.0, error.remaining_ms / 1000 - early_s)
 
     def found(self, event: FormerFound, version: DataVersion) -> bool:
         """Take what a look has found; return whether the owner is gone. `version`: of our own table."""
@@ -78,6 +92,10 @@ class Former:
             self._answered = event.why
             self._journal.say(logging.WARNING, f"{text}, and keeps it: {event.why}")
         return gone
+
+    def _is_deserted(self, error: BrokerOwned, lease: SeenLease) -> bool:
+        self.gone = lease if error.remaining_ms / 1000 <= self._deserted_s else None
+        return self.gone is not None
 
     def _notice_renewal(self, lease: SeenLease, now: float) -> None:
         seen, self._seen = self._seen, lease

@@ -89,7 +89,7 @@ class Planner:
         self._journal = Journal(name)
         self._tally = Tally()
         self._pacing = Pacing(heartbeat_s, rng)
-        self._former = Former(self._journal, heartbeat_s)
+        self._former = Former(self._journal, heartbeat_s, lease_ttl_s)
         self._intent = Intent(broker)
         self._file: TopicTable | None = None
 
@@ -432,8 +432,9 @@ class Planner:
                     self._intent.withdrawn = self._call.broker  # the other is not this agent's to wait for
                 call = self._call
                 self._lost_ownership()
-                self._journal.owned(error, self._intent.broker.address if self._intent.broker else "", now)
-                self._look_again(now, error.remaining_ms / 1000)
+                address = self._intent.broker.address if self._intent.broker else ""
+                self._journal.owned(error, address, now)
+                self._look_again(now, self._former.free_in_s(error, address))
                 if isinstance(call, Register) and self._former.refused(call, error, now):
                     self._write_at_s = now
             case _:
@@ -469,7 +470,7 @@ class Planner:
         self._look_again(now, _NEVER)
 
     def _look_again(self, now: float, ends_in_s: float) -> None:
-        """Try to own the broker when the lease of the other ends; look before in case that it leaves."""
+        """Try to own the broker when the other has lost it; look before in case that it leaves."""
         self._write_at_s = self._pacing.next_look_s(now, ends_in_s)
 
     def _lost_ownership(self) -> None:

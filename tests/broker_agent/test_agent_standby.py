@@ -113,6 +113,21 @@ async def test_a_standby_hears_of_the_end_of_the_owner_and_does_not_wait_for_its
             await standby.until(Phase.SERVING)
 
 
+async def test_a_standby_takes_a_lease_over_that_is_left_behind_before_clients_miss_the_broker(
+    world: World,
+) -> None:
+    async with pair(world) as (owner, standby):
+        owner.hand_over(watch_s=0.0)
+        await await_until(lambda: owner.status().phase is Phase.STOPPING, description="it has left its lease")
+        held = await world.store.owner("broker-a")
+        assert held is not None
+        await looks_pass(standby, world)
+        assert standby.status().phase is Phase.STANDBY  # most of the lease is left
+        await world.last_heartbeat(held, lasts_s=3.0)
+        await standby.until(Phase.SERVING)
+        assert await downs(world) == []
+
+
 @pytest.mark.parametrize(
     ("message", "tells"),
     [

@@ -19,11 +19,12 @@ from sharedroutes.broker_agent.events import (
     Registered,
     RoleFound,
     TopicsLoaded,
+    WakeAt,
 )
 from sharedroutes.broker_agent.looking import look_at
 from sharedroutes.broker_agent.status import Phase
 from sharedroutes.broker_agent.topics import TopicTable
-from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease
+from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease, StaleEpoch
 from tests.broker_agent.desk import BROKER, FILE, HEARTBEAT_S, Desk, held_of
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
@@ -180,3 +181,42 @@ async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol(
     await former.die()
     assert await looked(there, here) is FormerAnswer.NONE
     await own.die()
+
+
+OWN: Final = SeenLease(7, BROKER.address, 1_000_000)
+
+
+def served(remaining_ms: int, lease: SeenLease = OWN) -> CallFailed:
+    return CallFailed(BrokerOwned("broker-a", 0, lease.address, remaining_ms, lease=lease))
+
+
+@pytest.fixture
+def standby() -> Newcomer:
+    standby = Newcomer()
+    standby.send(Registered(FILE, held_of(FILE, 6)))
+    standby.now += HEARTBEAT_S
+    standby.send(BrokerUp(), CallFailed(StaleEpoch("broker-a", 0, 6, 7)))
+    assert standby.wait() == Register(BROKER, FILE, None, take_over=False, admit=False)
+    return standby
+
+
+def test_a_standby_takes_over_a_lease_that_its_agent_left_behind_before_it_ends(standby: Newcomer) -> None:
+    register = Register(BROKER, FILE, None, take_over=False, admit=False)
+    for remaining_ms in (14_000, 9_000, 4_000):
+        assert isinstance(standby.send(served(remaining_ms)), WakeAt)
+        assert standby.wait() == register
+    assert standby.send(served(3_700)) == replace(register, instead_of=OWN)
+    standby.send(Registered(FILE, held_of(FILE, 8)))
+    assert standby.planner.status(standby.now).phase is Phase.SERVING
+    assert standby.looks == []
+
+
+def test_a_standby_leaves_a_lease_alone_that_was_renewed_meanwhile(standby: Newcomer) -> None:
+    standby.send(served(3_700))
+    standby.send(served(15_000, replace(OWN, ends_ms=OWN.ends_ms + 11_300)))
+    assert standby.wait() == Register(BROKER, FILE, None, take_over=False, admit=False)
+
+
+def test_a_standby_looks_in_time_where_leases_are_short(standby: Newcomer) -> None:
+    standby.send(served(4_200))
+    assert standby.waited_s() < 0.6

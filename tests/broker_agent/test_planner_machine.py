@@ -151,7 +151,9 @@ class ModelStore:
     def refuse(self, broker: Broker, replica: Replica, now: float) -> None:
         assert replica.lease is not None
         remaining_ms = round((replica.lease_ends_s - now) * 1000)
-        owner, lease = replica.lease[1], replica.seen()
+        # What the address has under another id is not to be taken over.
+        owner = replica.lease[1]
+        lease = replica.seen() if replica is self.replicas[broker.broker_id] else None
         raise BrokerOwned(broker.broker_name, broker.broker_id, owner, remaining_ms, lease=lease)
 
     def register(self, call: Register, now: float) -> Registration:
@@ -261,7 +263,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert self.broker_up
                 assert held.broker == self.role, "the lease of a former role is renewed"
             case Register(broker, file):
-                assert call.instead_of is None or call.instead_of in self.found_gone
+                assert call.instead_of is None or self.may_be_taken_over(call.instead_of)
                 assert broker == self.role
                 assert file is self.latest
                 assert self.broker_up
@@ -273,6 +275,11 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 assert broker == self.role
                 assert self.out, "a withdrawal that nobody asked for"
         self.call = call
+
+    def may_be_taken_over(self, lease: SeenLease) -> bool:
+        """Whether its owner was found gone, or is another agent of this broker that has left it behind."""
+        is_late = lease.ends_ms / 1000 - self.now <= TTL_S / 4 + 0.001
+        return lease in self.found_gone or (is_late and lease.address != OTHER_ADDRESS)
 
     @precondition(lambda self: not self.done)
     @rule()

@@ -56,9 +56,9 @@ class World:
 
         await await_until(served, description=f"{topics} are served")
 
-    async def last_heartbeat(self, held: Registration) -> None:
+    async def last_heartbeat(self, held: Registration, *, lasts_s: float = 0.2) -> None:
         """Let the lease of another owner end soon."""
-        async with AsyncRouteStore.from_url(self.url, RegistryConfig(lease_ttl_s=0.2)) as store:
+        async with AsyncRouteStore.from_url(self.url, RegistryConfig(lease_ttl_s=lasts_s)) as store:
             await store.heartbeat(held)
 
     async def owner_epochs(self) -> list[int]:
