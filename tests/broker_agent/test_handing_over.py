@@ -117,6 +117,6 @@ def test_told_again_it_watches_no_longer(desk: Desk) -> None:
     assert desk.send(HandOver(0.0)) == WakeAt(desk.now + LEAST_WATCH_S)
 
 
-def test_an_agent_that_has_registered_nothing_ends_when_the_watch_does() -> None:
+def test_an_agent_that_has_registered_nothing_ends_at_once() -> None:
     desk = Desk()
     assert desk.send(HandOver(20.0)) == Done()
