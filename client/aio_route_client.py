@@ -23,7 +23,7 @@ from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
-from .core import Avoid
+from .core import NOBODY, Avoid
 from .detecting import detect_async
 from .errors import NoRoute
 from .flights import too_late
@@ -120,7 +120,7 @@ class AsyncRouteClient(RouteClientBase):
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        avoided = self._core.avoided(avoid)
+        avoided = NOBODY if avoid is None else self._core.avoided(avoid)
         return self._core.pick(topic, view or await self._view(topic), avoided, monotonic(), key)
 
     def attempts(

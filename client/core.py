@@ -35,11 +35,11 @@ from .telling import Telling
 from .trust import Health, Trust
 from .watching import Watches
 
-__all__ = ["Avoid", "ClientCore", "Question"]
+__all__ = ["NOBODY", "Avoid", "ClientCore", "Question"]
 
 _log = logging.getLogger("sharedroutes.client")
 
-_NOBODY: Final[frozenset[str]] = frozenset()
+NOBODY: Final[frozenset[str]] = frozenset()
 
 _FIRST_PAUSE_S: Final = (0.02, 0.1)
 """A connection that was cut, alone, is made again at once."""
@@ -115,10 +115,8 @@ class ClientCore:
             return view.pick(verdict, avoid, self._rng)
         return view.pick_for(key, verdict, avoid)
 
-    def avoided(self, avoid: Avoid) -> frozenset[str]:
+    def avoided(self, avoid: str | Collection[str]) -> frozenset[str]:
         """Return the brokers to avoid as a set; raise InvalidInput for what cannot be a broker."""
-        if avoid is None:
-            return _NOBODY
         names = (avoid,) if isinstance(avoid, str) else several(avoid, "avoid")
         for name in names:
             if name not in self.known_brokers:

@@ -22,7 +22,7 @@ from .attempts import Attempts, RetryPolicy, Select, Sending
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
-from .core import Avoid
+from .core import NOBODY, Avoid
 from .detecting import detect
 from .errors import NoRoute
 from .flights import Flight, all_arrived
@@ -123,7 +123,7 @@ class RouteClient(RouteClientBase):
         view = self._views.get(topic)
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
-        avoided = self._core.avoided(avoid)
+        avoided = NOBODY if avoid is None else self._core.avoided(avoid)
         return self._core.pick(topic, view or self._view(topic), avoided, monotonic(), key)
 
     def attempts(

@@ -138,8 +138,9 @@ class ClientUnderFaults(RuleBasedStateMachine):
         view = self.core.view(topic)
         if view is None:
             return None
+        avoided = self.core.avoided(() if avoid is None else avoid)
         try:
-            return self.core.pick(topic, view, self.core.avoided(avoid), self.now).broker_name
+            return self.core.pick(topic, view, avoided, self.now).broker_name
         except NoRoute:
             return None
 
