@@ -41,8 +41,8 @@ async def carry_out(store: AsyncRouteStore, call: StoreCall) -> Event:
             with suppress(RegistryError):  # the registration has succeeded all the same
                 wiped = held is None and await _is_wiped(store, broker.broker_name)
             return Registered(file, registration, wiped=wiped)
-        case Heartbeat(held):
-            return HeartbeatAnswered(await store.heartbeat(held))
+        case Heartbeat(held, listings):
+            return HeartbeatAnswered(await store.heartbeat(held, listings=listings))
         case Unregister(held, reason):
             await store.unregister(held, reason=reason)
             return Unregistered()

@@ -19,7 +19,7 @@ from .daemon_threads import in_thread
 from .settings import SidecarConfig, masked
 from .topics import parse
 
-__all__ = ["ALL", "Check", "Outcome", "Result", "check", "wanted"]
+__all__ = ["Check", "Outcome", "Result", "check", "wanted"]
 
 _ANSWER_S: Final = 3.0
 
@@ -35,10 +35,6 @@ class Check(StrEnum):
 
     BROKER = "broker"
     """Whether each broker takes connections, and answers where the agent needs its answers."""
-
-
-ALL: Final = ",".join(Check)
-"""What is looked at when nothing else is said."""
 
 
 class Outcome(StrEnum):

@@ -212,6 +212,8 @@ class Heartbeat:
     """Renew the lease."""
 
     held: Registration
+    listings: bool = field(default=False, compare=False)
+    """Whether to look at the listings besides, which name what was foreign and was moved away no more."""
 
 
 @dataclass(frozen=True, slots=True)

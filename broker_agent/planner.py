@@ -231,7 +231,7 @@ class Planner:
         broker, table, draining = self._intent.broker, self._table(), self._intent.draining
         held = self._holding.of_role(broker)
         if held is not None and self._holding.is_leased:
-            yield self._heartbeat_at_s, Heartbeat(held)
+            yield self._heartbeat_at_s, Heartbeat(held, listings=self._tally.wants_listings)
         if draining and self._intent.drained_at_s is None and broker is not None:
             yield self._write_at_s, SetWritePerm(broker.broker_name, allowed=False)
         gives_back = bool(self._wiped) and not draining

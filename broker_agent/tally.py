@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .status import Phase
 
 __all__ = ["Tally"]
+
+_LISTINGS_EVERY: Final = 10
+"""Looking at the listings costs the store half as much as all the rest of a heartbeat."""
 
 
 class Tally:
@@ -20,6 +25,11 @@ class Tally:
         self.heartbeats = 0
         self.failures = 0
         self.fenced = 0
+
+    @property
+    def wants_listings(self) -> bool:
+        """Whether the next heartbeat is one of those that look at the listings, too."""
+        return self.heartbeats % _LISTINGS_EVERY == 1
 
     def phase_is(self, phase: Phase, now: float) -> None:
         """Note the phase."""

@@ -169,9 +169,9 @@ class AsyncRouteStore:
         """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
         return await self.run(plans.query_data_version(self.keys, broker_name, broker_id, version))
 
-    async def heartbeat(self, held: Registration) -> LeaseStatus:
+    async def heartbeat(self, held: Registration, *, listings: bool = False) -> LeaseStatus:
         """Renew a lease; see plans.heartbeat."""
-        return await self.run(plans.heartbeat(self.config, held))
+        return await self.run(plans.heartbeat(self.config, held, listings=listings))
 
     async def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
         """End a lease at once; see plans.unregister."""

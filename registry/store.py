@@ -167,9 +167,9 @@ class RouteStore:
         """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
         return self.run(plans.query_data_version(self.keys, broker_name, broker_id, version))
 
-    def heartbeat(self, held: Registration) -> LeaseStatus:
+    def heartbeat(self, held: Registration, *, listings: bool = False) -> LeaseStatus:
         """Renew a lease; see plans.heartbeat."""
-        return self.run(plans.heartbeat(self.config, held))
+        return self.run(plans.heartbeat(self.config, held, listings=listings))
 
     def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
         """End a lease at once; see plans.unregister."""

@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, brokers, topics; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, broker name, a topic of its table that is served ('' = none); reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics, and looks at the last two now and then
+-- KEYS broker, lease, deadlines, then brokers and topics if they are to be looked at; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, then broker name and a topic of its table that is served ('' = none); reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics
 local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1])
 if group.err then
   return foreign(KEYS[1], 'hash') or group
@@ -16,8 +16,7 @@ end
 local ends_ms = deadline_ms(ARGV[4])
 redis.call('PEXPIREAT', KEYS[2], ends_ms)
 local noted = redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])
--- Whether the listings still name it, every tenth one looks, by chance: that costs as much as half of all the rest.
-local looks = string.sub(ends_ms, -1) == '0'
+local looks = #KEYS > 3
 local is_listed = not looks or redis.pcall('HEXISTS', KEYS[4], ARGV[6]) == 1
 local is_served = not looks or ARGV[7] == '' or redis.pcall('SISMEMBER', KEYS[5], ARGV[7]) == 1
 if ARGV[3] ~= '' and token ~= ARGV[3] then

@@ -14,10 +14,11 @@ from .base import Call, Plan, script_reply
 __all__ = ["fenced", "heartbeat", "lease_ttl_ms", "unregister", "unregister_many"]
 
 
-def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
+def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = False) -> Plan[LeaseStatus]:
     """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
 
-    Raises StoreRefused, StoreUnavailable.
+    With `listings` it also looks whether the listings name the broker and its topics, and lists them again:
+    for one in ten, since it costs half as much again. Raises StoreRefused, StoreUnavailable.
     """
     keys, broker = Keys(config.namespace), held.broker
     name, broker_id = broker.broker_name, broker.broker_id
@@ -27,8 +28,7 @@ def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
             keys.broker(name),
             keys.lease(name, broker_id),
             keys.deadlines,
-            keys.brokers,
-            keys.topics,
+            *((keys.brokers, keys.topics) if listings else ()),
         ),
         (
             broker_id,
@@ -36,8 +36,7 @@ def heartbeat(config: RegistryConfig, held: Registration) -> Plan[LeaseStatus]:
             held.table_token,
             lease_ttl_ms(config, broker),
             keys.lease_member(name, broker_id),
-            name,
-            _served_topic(keys, held),
+            *((name, _served_topic(keys, held)) if listings else ()),
         ),
     )
     left_out: set[str] = set()

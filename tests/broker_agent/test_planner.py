@@ -75,6 +75,16 @@ def test_heartbeats_keep_their_interval_when_answers_are_slow(registered: Desk) 
     assert registered.waited_s() <= HEARTBEAT_S - 2.0
 
 
+def test_one_heartbeat_in_ten_looks_at_the_listings(registered: Desk) -> None:
+    looks = []
+    for _ in range(30):
+        beat = registered.wait()
+        assert isinstance(beat, Heartbeat)
+        looks.append(beat.listings)
+        registered.send(HeartbeatAnswered(LeaseStatus.OK))
+    assert [number for number, look in enumerate(looks) if look] == [1, 11, 21]
+
+
 def test_a_changed_table_is_registered_at_once_with_what_is_held(registered: Desk) -> None:
     newer = file_of("a", "b")
     assert registered.send(TopicsLoaded(newer)) == Register(BROKER, newer, held_of(FILE), take_over=True)
