@@ -8,7 +8,7 @@ import random
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, TopicConfig
 from ..registry.aiotasks import end
@@ -34,12 +34,13 @@ from .events import (
     WakeAt,
     Woken,
 )
-from .looking import look_at
 from .masters import Master, Masters
 from .observing import Observers
 from .planner import Planner
 from .status import AgentStatus, Phase
-from .telling import Telling
+
+if TYPE_CHECKING:
+    from .telling import Telling
 
 __all__ = ["BrokerAgent"]
 
@@ -62,8 +63,8 @@ class BrokerAgent:
         self._store = store
         self._rng = rng or random.Random()
         self._filter_servers = config.filter_servers
-        self._telling = Telling(config.master_file, config.master_hook)
-        self._masters = Masters(self._telling.tell)
+        self._telling = _telling(config)
+        self._masters = Masters(self._telling.tell if self._telling else lambda *_: None)
         self._planner = Planner(
             None if config.elected else self._with_filter_servers(broker),
             name=name,
@@ -195,7 +196,8 @@ class BrokerAgent:
 
     async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
-            works = (self._observers.run(), self._masters.run(store), self._telling.run(), *besides)
+            telling = (self._telling.run(),) if self._telling else ()
+            works = (self._observers.run(), self._masters.run(store), *telling, *besides)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)
@@ -267,6 +269,8 @@ class BrokerAgent:
             self._events.put_nowait(CallFailed(error))
 
     async def _look_at(self, look: LookAt) -> None:
+        from .looking import look_at  # noqa: PLC0415 - few agents ever find their broker elsewhere
+
         self._events.put_nowait(await look_at(look))
 
     def _take(self, found: Event | Say) -> None:
@@ -282,6 +286,15 @@ class BrokerAgent:
         """Return the broker with the filter servers that were told, if any were, else with its own."""
         told = self._filter_servers
         return broker if told is None else replace(broker, filter_servers=told)
+
+
+def _telling(config: AgentConfig) -> Telling | None:
+    """Return who hands a master on to the operator; None = nobody wants to hear of it."""
+    if config.master_file is None and not config.master_hook:
+        return None
+    from .telling import Telling  # noqa: PLC0415 - few agents have slaves whose operator asks
+
+    return Telling(config.master_file, config.master_hook)
 
 
 def _say(say: Say) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pkgutil import get_data
 from typing import Final
@@ -43,8 +44,13 @@ class Script:
     """One server-side operation."""
 
     name: str
-    source: str
+    operation: str
     sha: str
+
+    @property
+    def source(self) -> str:
+        """What the server is given: made when it is asked for, which is seldom, and long."""
+        return _source(self.operation)
 
 
 def _text(name: str) -> str:
@@ -55,12 +61,22 @@ def _text(name: str) -> str:
     return content.decode()
 
 
-_COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n{_text('_common')}"
+def _lua(name: str) -> str:
+    """Return a script without its lines of comments, of which every process would keep a copy."""
+    return re.sub("^ *--.*\n", "", _text(name), flags=re.MULTILINE)
+
+
+_COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n{_lua('_common')}"
+
+
+def _source(operation: str) -> str:
+    return f"{_COMMON}\nlocal function operation()\n{operation}\nend\nreturn told(operation())"
 
 
 def _load(name: str) -> Script:
-    source = f"{_COMMON}\nlocal function operation()\n{_text(name)}\nend\nreturn told(operation())"
-    return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+    operation = _lua(name)
+    sha = hashlib.sha1(_source(operation).encode(), usedforsecurity=False).hexdigest()
+    return Script(name, operation, sha)
 
 
 CLAIM: Final = _load("claim")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,6 +60,8 @@ def _brokers(path: Path, tables: object, problems: list[str]) -> tuple[Table, ..
 
 
 def _root(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    import tomllib  # noqa: PLC0415 - an agent whose settings are flags and variables has no use for it
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -15,9 +15,10 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
-from sharedroutes.broker_agent.access import Access, credentials_of
+from sharedroutes.broker_agent.access import Access
 from sharedroutes.broker_agent.command import agent_command
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
+from sharedroutes.broker_agent.credentials import credentials_of
 from sharedroutes.broker_agent.serving import Pages
 from sharedroutes.broker_agent.serving.http import Request
 from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml
