@@ -137,10 +137,10 @@ def test_a_stop_does_not_wait_for_a_read_that_never_returns(site: Site, name: st
 
 
 def test_a_stop_does_not_wait_for_the_settings(site: Site) -> None:
-    site.conf.unlink()
-    os.mkfifo(site.conf)
-    with site.agent() as agent:
-        writer = os.open(site.conf, os.O_WRONLY)
+    pipe = site.conf.with_name("agent.toml")
+    os.mkfifo(pipe)
+    with site.agent("--config", str(pipe)) as agent:
+        writer = os.open(pipe, os.O_WRONLY)
         assert agent.end() == 0
         os.close(writer)
 
@@ -214,10 +214,10 @@ def test_what_never_ends_does_not_keep_a_process_with_a_fault_of_its_own(site: S
 
 @pytest.mark.parametrize("how", ["--check", "--print-config"])
 def test_a_look_at_the_configuration_that_is_interrupted_is_no_success(site: Site, how: str) -> None:
-    site.conf.unlink()
-    os.mkfifo(site.conf)
-    with site.agent(how) as agent:
-        writer = os.open(site.conf, os.O_WRONLY)
+    pipe = site.conf.with_name("agent.toml")
+    os.mkfifo(pipe)
+    with site.agent(how, "--config", str(pipe)) as agent:
+        writer = os.open(pipe, os.O_WRONLY)
         assert agent.end() == 128 + signal.SIGTERM
         os.close(writer)
 
