@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ..registry.aiotasks import end
+from .access import Access
 from .agent import BrokerAgent
 from .config import AgentConfig
 from .daemon_threads import in_thread
@@ -346,11 +347,19 @@ class Sidecar:
                     running.agent.reload()
                 for problem in problems:
                     _LOG.error("reload: %s", problem)
+                unreadable = await self._unreadable()
                 _LOG.info("reloaded")
-                return problems
+                return problems + unreadable
             finally:
                 if not self._stopping:
                     self._notifier.ready()
+
+    async def _unreadable(self) -> list[str]:
+        """Return which credentials and certificates cannot be read: those that were read before stay."""
+        accesses = [Access(running.config) for running in self._agents]
+        for access in accesses:
+            await access.load()  # says so itself
+        return [access.trouble for access in accesses if access.trouble]
 
     async def _take_changes(self) -> list[str]:
         if self._reread is None:

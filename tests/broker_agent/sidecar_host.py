@@ -58,9 +58,9 @@ class Host:
         return load({"--config": str(self.folder / "agent.toml")}, {})
 
     @asynccontextmanager
-    async def running(self, *brokers: str, **rest: Any) -> AsyncIterator[Sidecar]:
+    async def running(self, *brokers: str, agent: str = BASICS, **rest: Any) -> AsyncIterator[Sidecar]:
         """Run the process for some of the brokers."""
-        self.toml(*brokers)
+        self.toml(*brokers, agent=agent)
         sidecar = Sidecar(self.load(), **{"reread": self.load, "environment": {}, **rest})
         task = asyncio.create_task(sidecar.run())
         try:

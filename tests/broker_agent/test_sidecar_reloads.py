@@ -54,6 +54,17 @@ async def test_a_reload_changes_the_log_and_names_what_needs_a_restart(host: Hos
         assert used == [("json", "info")]
 
 
+async def test_a_reload_names_credentials_that_cannot_be_read(host: Host) -> None:
+    secret = host.folder / "credentials.yml"
+    secret.write_text("accessKey: the-agent\nsecretKey: some-secret\n")
+    async with host.running("a", agent=BASICS + f"broker_credentials = '{secret}'\n") as sidecar:
+        await until_phase(sidecar, "broker-a:0", Phase.SERVING)
+        assert await sidecar.reload() == []
+        secret.unlink()
+        (problem,) = await sidecar.reload()
+        assert f"broker_credentials: {secret}: cannot be read" in problem
+
+
 async def test_a_reload_of_wrong_settings_changes_nothing(host: Host, logs: pytest.LogCaptureFixture) -> None:
     async with host.running("a") as sidecar:
         await until_phase(sidecar, "broker-a:0", Phase.SERVING)
