@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -68,6 +69,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("sharedroutes")
+
+
+def pytest_configure() -> None:
+    """Heed SIGINT: in the background of a shell it is ignored, and so it would be by what tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
