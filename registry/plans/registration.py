@@ -119,9 +119,8 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
 def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Difference]:
     """Return the difference that one topic makes; who looked the owner up has to ask whether it is new."""
     known = topic.topic_name in held.topics
-    if not known and not (
-        held.complete and write.is_master
-    ):  # a slave completes a table of which it knows a part
+    knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
+    if not known and not knows_all:
         key = write.keys.broker_topics(held.broker.broker_name)
         (reply,) = yield Reads((("HEXISTS", key, topic.topic_name),))
         known = bool(checked(key, reply))
