@@ -80,7 +80,7 @@ async def test_nobody_stays_with_a_primary_that_was_demoted(own_sentinels: Senti
         store = stack.enter_context(RouteStore.from_url(url, CONFIG))
         stack.enter_context(Sweeper(store))
         follower = stack.enter_context(store.follow(idle_s=0.1))
-        assert isinstance(next(follower), Reset)
+        await await_until(lambda: isinstance(next(follower), Reset), description="the follower has the table")
         async with AsyncRouteClient.from_url(url, config) as asyncio_client:
             assert client.route("steady-always").broker_datas
             assert (await asyncio_client.route("steady-always")).broker_datas
