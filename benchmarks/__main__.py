@@ -25,8 +25,6 @@ from . import (
 from .command import command
 from .harness import Benchmark
 
-__all__ = ["BENCHMARKS", "main"]
-
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "lookup": lookup.BENCHMARK,
     "register": register.BENCHMARK,

@@ -35,8 +35,6 @@ from . import chooser
 from .harness import Benchmark, Figure, Outcome, Target, at_most, percentile
 from .hosts import Agent, AgentSettings, Host, choosing
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _TOPIC: Final = "orders"
 _STEADY_PER_HOST: Final = 2
 """Brokers that stay, for each that is lost: a client holds back what takes most of them away at once."""

@@ -18,8 +18,6 @@ from sharedroutes.registry import Broker, RegistryConfig
 
 from .workload import broker
 
-__all__ = ["main", "topics_path"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _CALL_DEADLINE_S: Final = RegistryConfig().call_deadline_s
 

@@ -24,8 +24,6 @@ from sharedroutes.pipeline.report.gathering import History, answers
 from .harness import Benchmark, Figure, Outcome, at_most
 from .made import Size, changes, routes, samples
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _SAMPLE_S: Final = 0.5
 _MOST_MINUTES: Final = 10.0
 _PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")

@@ -28,19 +28,6 @@ from sharedroutes.registry.keys import Keys
 from .harness import interleave
 from .workload import hash_key, topic_names
 
-__all__ = [
-    "BY_HAND",
-    "CPU",
-    "LOOKED_UP",
-    "MGET",
-    "RESIDENT",
-    "ROUTES",
-    "TO_SEND",
-    "TRACED",
-    "TRIPS",
-    "main",
-]
-
 CPU: Final = "cpu"
 TRACED: Final = "traced"
 RESIDENT: Final = "resident"

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Final, NamedTuple, cast
 
-__all__ = ["Child", "running"]
-
 _END_S: Final = 10.0
 
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from sharedroutes.client import NoRoute, RouteClient
 
-__all__ = ["TOPIC", "WITH", "WITHOUT", "main"]
-
 WITHOUT: Final = "without"
 WITH: Final = "with"
 TOPIC: Final = "topic"

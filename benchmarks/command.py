@@ -14,8 +14,6 @@ from .harness import Benchmark, Outcome
 from .machine import this_machine
 from .report import render, to_json
 
-__all__ = ["command"]
-
 _ALL: Final = "all"
 
 

@@ -20,8 +20,6 @@ from sharedroutes.client import AsyncRouteClient, ClientConfig
 
 from .workload import hash_key
 
-__all__ = ["POLLING", "ROUTES", "main"]
-
 ROUTES: Final = "routes"
 POLLING: Final = "polling"
 

@@ -23,8 +23,6 @@ from sharedroutes.registry.plans import last_change_id
 from .harness import Benchmark, Figure, Outcome, at_most, percentile, ratio
 from .workload import broker
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600.0)
 """The leases that nobody is to hear of end after the run."""
 

@@ -24,8 +24,6 @@ from .harness import Benchmark, Figure, Outcome, at_most, interleave, percentile
 from .receivers import SUBSCRIBE, XREAD
 from .workload import broker, tables, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _DOORBELL: Final = "doorbell"
 _PUBLISH: Final = "bare PUBLISH of the same bytes"
 _BLOCKED: Final = "blocked XREADs"

@@ -17,8 +17,6 @@ import redis
 from sharedroutes.registry import Change, ChangeKind
 from sharedroutes.registry.codec import encode_change
 
-__all__ = ["add", "main"]
-
 _TICK_S: Final = 0.01
 _BROKERS: Final = 300
 _AT_ONCE: Final = 1_000

@@ -26,8 +26,6 @@ from .hosts import Host
 from .scenes import Fleet, Outage, Sample, Scene, measured
 from .simulated import distance, only, played
 
-__all__ = ["BENCHMARK", "SUBJECTS", "Size", "Subject", "run", "simulated"]
-
 _SEED: Final = 20_260
 _AWAY_S: Final = 60.0
 _FAR: Final = 0.25

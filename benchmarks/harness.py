@@ -11,21 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-__all__ = [
-    "Benchmark",
-    "Bound",
-    "Contestant",
-    "Figure",
-    "Outcome",
-    "Target",
-    "at_least",
-    "at_most",
-    "interleave",
-    "percentile",
-    "ratio",
-    "seconds",
-]
-
 _TIMES: Final = "x"
 """The unit of a ratio."""
 

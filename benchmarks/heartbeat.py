@@ -14,8 +14,6 @@ from sharedroutes.registry import EmbeddedServer, LeaseStatus, Registration, Rou
 from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
 from .workload import broker, tables, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _BARE: Final = "bare PEXPIRE"
 _TTL_MS: Final = 15_000
 _SETTLE: Final = 50

@@ -17,8 +17,6 @@ from sharedroutes.registry.codec import encode_change
 
 from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _SPARK: Final = "Spark, 2 tasks"
 _REDIS_PY: Final = "redis-py, decoded"
 _RAW: Final = "redis-py, undecoded"

@@ -20,8 +20,6 @@ from . import chooser
 from .child import Child, running
 from .installed import HERE, Interpreter
 
-__all__ = ["Agent", "AgentSettings", "Chooser", "Host", "choosing", "topics_json", "write_topics"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _END_S: Final = 10.0
 _POLL_S: Final = 0.005

@@ -28,8 +28,6 @@ from .installed import HERE, Interpreter, install_agent
 from .wire import Tap
 from .workload import long_topic_names
 
-__all__ = ["BENCHMARK", "MOST_MB", "Size", "await_registered", "processes_are_seen", "resident_mb", "run"]
-
 _BEAT: Final = "heartbeat"
 _REST: Final = "all else"
 _POLL_S: Final = 0.05

@@ -30,8 +30,6 @@ from .child import Child, running
 from .feeder import add
 from .harness import Benchmark, Figure, Outcome, at_least, at_most, percentile, seconds
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _SESSION: Final = SessionConfig(
     master="local[2]",
     app_name="sharedroutes-benchmark",

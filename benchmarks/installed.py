@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["HERE", "Interpreter", "install_agent"]
-
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _UNIT: Final = _ROOT / "deploy" / "sharedroutes-agent.service"
 _PLACE: Final = "/opt/sharedroutes"

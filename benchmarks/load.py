@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, Self
 
 import redis
 
-__all__ = ["Sample", "Sampler", "by_second", "commands_of", "commands_so_far", "mean_rate", "worst_second"]
-
 _SAMPLE_S: Final = 0.1
 _WINDOW_S: Final = 1.0
 

@@ -18,8 +18,6 @@ from sharedroutes.registry.plans import Plan, Reads, Reply
 from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
 from .workload import fill, fill_hashes, hash_key, tables, topic_names
 
-__all__ = ["BENCHMARK", "Size", "rate_of", "run"]
-
 T = TypeVar("T")
 
 _RAW: Final = "raw MGET"

@@ -14,8 +14,6 @@ from typing import Final
 
 from sharedroutes.registry.embedded import find_server
 
-__all__ = ["Machine", "cpu_model", "server_version", "this_machine"]
-
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _MODEL: Final = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
 _VERSION: Final = re.compile(r"^(\w+) server v=(\S+)", re.IGNORECASE)

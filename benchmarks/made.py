@@ -14,8 +14,6 @@ from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.schemas import CHANGES, ROUTES, SAMPLES
 
-__all__ = ["Size", "changes", "routes", "samples"]
-
 _START_MS: Final = 1_700_000_000_000
 _STEP_MS: Final = 250
 """Between two changes: 10,000,000 of them are 29 days."""

@@ -24,8 +24,6 @@ from sharedroutes.registry.keys import Keys
 from .harness import Benchmark, Figure, Outcome, at_most, ratio
 from .workload import Table, broker, fill, long_topic_names, spread
 
-__all__ = ["BENCHMARK", "Size", "parts_of", "run", "settled_memory"]
-
 _INDEX: Final = "route index"
 _TABLES: Final = "broker tables"
 _TOPICS: Final = "index of topics"

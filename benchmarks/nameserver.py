@@ -25,8 +25,6 @@ from .nsbrokers import Broker, End, Poller, connected, every, route_of
 from .rocketmq import JavaAbsent, NameServer, name_server
 from .simulated import avoided_s, distance
 
-__all__ = ["BENCHMARK", "Group", "Size", "run"]
-
 _TOPIC: Final = "orders"
 _OTHER: Final = "payments"
 _ALONE: Final = "alone"

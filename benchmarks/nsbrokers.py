@@ -18,8 +18,6 @@ from sharedroutes.pipeline.simulate import NameServers
 from sharedroutes.remoting import RemotingCommand, RequestCode, ResponseCode, request
 from sharedroutes.remoting.fastjson import loads
 
-__all__ = ["Broker", "End", "Poller", "connected", "every", "route_of"]
-
 End: TypeAlias = Literal["silent", "closed", "unregistered", "wiped"]
 """silent: nothing is sent any more, the connection stays open. closed: it is closed. unregistered: the broker
 says so and closes it, as it does when it ends. wiped: its write permission is taken away."""

@@ -23,8 +23,6 @@ from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, 
 from .harness import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
 from .workload import Table, fill
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _TOPIC: Final = "orders"
 _CLIENT: Final = ClientConfig(reconnect_s=0.2)
 """It tries to reach the store several times in every round, thirty times as often as by default: whatever a

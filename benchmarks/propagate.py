@@ -18,8 +18,6 @@ from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave
 from .watcher import PING, POLL_S
 from .workload import broker, tables, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"
 _CHANNEL: Final = "ping"

@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 import hiredis
 
-__all__ = ["SUBSCRIBE", "XREAD", "main"]
-
 SUBSCRIBE: Final = "subscribe"
 XREAD: Final = "xread"
 

@@ -22,8 +22,6 @@ from .cached import BY_HAND, CPU, LOOKED_UP, MGET, RESIDENT, ROUTES, TO_SEND, TR
 from .harness import Benchmark, Figure, Outcome, at_most, ratio
 from .workload import fill, fill_hashes, spread, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 
 

@@ -15,8 +15,6 @@ from sharedroutes.registry.codec import encode_config
 from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
 from .workload import Table, broker, fill, tables, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _FIRST: Final = "first time"
 _SAME_AGAIN: Final = "1 changed topic"
 _CROWDED: Final = "first time, the other brokers are there"

@@ -28,8 +28,6 @@ from .hosts import topics_json, write_topics
 from .load import Sample, Sampler, commands_of, mean_rate, worst_second
 from .workload import spread, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _ALL_CHANGES: Final = 100_000
 _POLL_S: Final = 0.1
 _DEADLINE_S: Final = 60.0

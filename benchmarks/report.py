@@ -10,8 +10,6 @@ from typing import Any, Final
 from .harness import Figure, Outcome
 from .machine import Machine
 
-__all__ = ["render", "to_json"]
-
 _HEAD: Final = ("measured", "median", "min - max", "unit", "target", "")
 _GAP: Final = "  "
 _VERDICTS: Final = {None: "", True: "met", False: "NOT MET"}

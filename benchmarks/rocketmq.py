@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
-__all__ = ["FAULTY", "QUIET", "JavaAbsent", "NameServer", "Selection", "java_selection", "name_server"]
-
 QUIET: Final = "quiet"
 FAULTY: Final = "faulty"
 

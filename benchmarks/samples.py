@@ -19,8 +19,6 @@ from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, To
 from .harness import Benchmark, Figure, Outcome, at_most, interleave
 from .workload import fill
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"
 _NOBODY: Final = "an attempt, no observer"

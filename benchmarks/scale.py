@@ -29,8 +29,6 @@ from sharedroutes.registry.plans import Plan, Reads, Reply
 from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
 from .workload import fill, long_topic_names, spread
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _BALLAST: Final = "ballast"
 _SETTLE: Final = 5
 """Lookups before the clock starts: after a pause the first ones are slower, whatever is measured."""

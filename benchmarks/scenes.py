@@ -21,8 +21,6 @@ from . import senders
 from .child import Child, running
 from .hosts import AgentSettings, Host
 
-__all__ = ["Fleet", "Outage", "Sample", "Scene", "measured"]
-
 _TOPIC: Final = "orders"
 _SEED: Final = 20_260
 _POLL_S: Final = 0.005

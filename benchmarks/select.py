@@ -18,8 +18,6 @@ from .rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
 from .together import Together
 from .workload import broker, fill
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"
 _WIDE: Final = "orders-wide"

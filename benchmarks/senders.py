@@ -27,8 +27,6 @@ from sharedroutes.client import ClientConfig, FaultConfig, Ladder, NoRoute, Rout
 from sharedroutes.client.selection import Candidates
 from sharedroutes.registry import MessageQueue
 
-__all__ = ["ISOLATION_S", "OVER", "SLOW_START_S", "RandomTurns", "Setting", "main"]
-
 OVER: Final = "over"
 
 ISOLATION_S: Final = 0.5

@@ -23,8 +23,6 @@ from sharedroutes.pipeline.simulate import FaultModel, FleetConfig, Happening, S
 
 from .harness import Benchmark, Figure, Outcome, at_most, seconds
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _SESSION: Final = SessionConfig(
     master="local[2]",
     app_name="sharedroutes-benchmark",

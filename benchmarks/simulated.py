@@ -22,8 +22,6 @@ from sharedroutes.pipeline.simulate.faults import Faults, Outages
 from sharedroutes.pipeline.simulate.learning import World
 from sharedroutes.pipeline.simulate.tally import Played, play_block, world_of
 
-__all__ = ["NOTHING", "avoided_s", "distance", "only", "played"]
-
 _SEED: Final = 20_260
 _LONG_S: Final = 600.0
 _APART: Final = 10.0

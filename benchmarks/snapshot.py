@@ -23,8 +23,6 @@ from sharedroutes.registry.keys import Keys
 from .harness import Benchmark, Figure, Outcome, at_most, interleave, ratio, seconds
 from .workload import Table, broker, spread, topic_names
 
-__all__ = ["BENCHMARK", "Size", "run"]
-
 _READ: Final = "snapshot through Spark"
 _HGETALL: Final = "one thread, redis-py HGETALL"
 _LOAD: Final = "bulk load through Spark"

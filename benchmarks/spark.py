@@ -11,8 +11,6 @@ from . import answers, fleet, history, ingest, nameserver, simulate, snapshot
 from .command import command
 from .harness import Benchmark
 
-__all__ = ["BENCHMARKS", "main"]
-
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "history": history.BENCHMARK,
     "ingest": ingest.BENCHMARK,

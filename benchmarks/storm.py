@@ -35,8 +35,6 @@ from .harness import Benchmark, Figure, Outcome, Target, at_most, ratio
 from .load import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
 from .workload import fill, fill_hashes, tables, topic_names
 
-__all__ = ["BENCHMARK", "BY_HAND", "EMPTY", "KEPT", "SOON", "Size", "run"]
-
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 EMPTY: Final = "back empty"
 KEPT: Final = "back with its data"

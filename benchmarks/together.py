@@ -16,8 +16,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from .harness import Figure
 
-__all__ = ["Speedup", "Together", "Work"]
-
 Work: TypeAlias = Callable[[int], object]
 """Does something so many times."""
 

@@ -15,8 +15,6 @@ import redis
 
 from sharedroutes.client import RouteClient
 
-__all__ = ["PING", "POLL_S", "main"]
-
 PING: Final = "ping"
 POLL_S: Final = 20e-6
 """How often the route is looked at; a thread that never pauses would keep the client's own from running."""

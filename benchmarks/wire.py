@@ -12,8 +12,6 @@ from typing import Any, Final, Self
 
 import hiredis
 
-__all__ = ["Counts", "Tap"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _AT_ONCE: Final = 65_536
 _START_S: Final = 10.0

@@ -12,18 +12,6 @@ import redis
 from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_config
 
-__all__ = [
-    "Table",
-    "broker",
-    "fill",
-    "fill_hashes",
-    "hash_key",
-    "long_topic_names",
-    "spread",
-    "tables",
-    "topic_names",
-]
-
 Table: TypeAlias = dict[str, TopicConfig]
 
 _SEED: Final = 20_260

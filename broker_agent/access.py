@@ -15,8 +15,6 @@ from .daemon_threads import in_thread
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Access"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _READ_S: Final = 3.0
 _REMARK_CHARS: Final = 200

@@ -12,8 +12,6 @@ from ..registry.checks import split_address
 from ..registry.connection.connect import parse_url
 from .broker_client import BrokerCallError, BrokerClient
 
-__all__ = ["findings", "is_remote", "suspicion"]
-
 Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _ADVICE: Final = "set brokerIP1 in broker.conf, or --broker-address, to an address at which clients reach it"

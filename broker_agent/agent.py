@@ -42,8 +42,6 @@ from .status import AgentStatus, Phase
 if TYPE_CHECKING:
     from .telling import Telling
 
-__all__ = ["BrokerAgent"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 

@@ -11,8 +11,6 @@ from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
 from .config import AgentConfig
 
-__all__ = ["answers"]
-
 _ASK_S: Final = 10.0
 _RECONNECT_S: Final = 1.0
 _MOST_S: Final = 320.0

@@ -12,8 +12,6 @@ from weakref import WeakKeyDictionary
 from ..registry import AsyncRouteStore, RegistryError
 from ..registry.aiotasks import end
 
-__all__ = ["About", "Bells", "bells_of", "tells_of_a_master", "tells_of_an_end"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _WAIT_S: Final = 60.0
 _RETRY_S: Final = 5.0

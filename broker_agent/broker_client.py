@@ -15,17 +15,6 @@ from ..remoting import FrameError, FrameReader, RemotingCommand, RequestCode, Re
 from ..remoting.acl import signed
 from .access import Access
 
-__all__ = [
-    "BrokerAnswerUnusable",
-    "BrokerCallError",
-    "BrokerClient",
-    "BrokerRefused",
-    "BrokerTimeout",
-    "BrokerUnreachable",
-    "BrokerUntrusted",
-    "configuration",
-]
-
 _MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """Brokers before 5.3 answer with all their topics in one frame, which nothing limits when it is written."""
 

@@ -15,8 +15,6 @@ from ..registry import MASTER_ID, Broker, InvalidInput
 from ..registry.checks import check_address, check_broker_name, check_name
 from .conf_values import ConfValues, of_file, of_running
 
-__all__ = ["BrokerConf", "Host", "parse", "parse_running", "read", "this_host"]
-
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 _SLAVE_ROLE: Final = "SLAVE"
 _LONG: Final = 2**63 - 1

@@ -14,8 +14,6 @@ from .access import Access
 from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable, BrokerUntrusted
 from .probing import Probing, Verdict
 
-__all__ = ["QUESTION", "verdicts"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = (0.1, 0.2)
 _SHORT_S: Final = 1.0

@@ -20,8 +20,6 @@ from .events import (
     WritePermSet,
 )
 
-__all__ = ["carry_out"]
-
 
 async def carry_out(store: AsyncRouteStore, call: StoreCall) -> Event:
     """Make the call and return what the planner has to know of it; raises what the store raises."""

@@ -19,8 +19,6 @@ from .daemon_threads import in_thread
 from .settings import SidecarConfig, masked
 from .topics import parse
 
-__all__ = ["Check", "Outcome", "Result", "check", "wanted"]
-
 _ANSWER_S: Final = 3.0
 
 

@@ -23,8 +23,6 @@ from .serving import AddressTaken
 from .settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, SidecarConfig, as_toml, load
 from .sidecar import Fault, Sidecar
 
-__all__ = ["EXIT_CODES", "agent_command"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")

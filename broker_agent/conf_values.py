@@ -10,8 +10,6 @@ from ..registry import InvalidInput
 from ..registry.checks import check_int
 from . import properties
 
-__all__ = ["OVERRIDE", "ConfValues", "of_file", "of_running"]
-
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")  # as Java reads it; int() would take 1_000 too
 
 

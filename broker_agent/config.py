@@ -12,8 +12,6 @@ from typing import Final
 from ..registry import Broker, InvalidInput, RegistryConfig
 from ..registry.checks import check_address, check_int, check_seconds
 
-__all__ = ["AgentConfig", "BrokerTls", "TopicsFrom"]
-
 _DEFAULT_URL: Final = "redis://127.0.0.1:6379/0"
 
 

@@ -10,8 +10,6 @@ from .broker_conf import BrokerConf
 from .config import AgentConfig
 from .sources import choose
 
-__all__ = ["agent_config"]
-
 
 def agent_config(conf: BrokerConf, *, topics_path: Path | None = None, **settings: Any) -> AgentConfig:
     """Return the settings for the broker of a broker.conf; raises InvalidInput.

@@ -13,8 +13,6 @@ from ..registry import InvalidInput
 from ..remoting.acl import Credentials
 from .config import AgentConfig, BrokerTls
 
-__all__ = ["credentials_of", "read"]
-
 _LINE: Final = re.compile(r"""\s*(?P<key>\w+)\s*[:=]\s*(?P<quote>["']?)(?P<value>.*?)(?P=quote)\s*""")
 _FIELDS: Final = {"accessKey": "access_key", "secretKey": "secret_key", "securityToken": "security_token"}
 

@@ -10,41 +10,6 @@ from typing import TypeAlias
 from ..registry import Broker, LeaseStatus, Registration, RegistryError, SeenLease
 from .topics import TopicTable
 
-__all__ = [
-    "Action",
-    "BrokerGone",
-    "BrokerUp",
-    "CallFailed",
-    "Done",
-    "Drain",
-    "Event",
-    "FormerAnswer",
-    "FormerFound",
-    "HandOver",
-    "Heartbeat",
-    "HeartbeatAnswered",
-    "LookAt",
-    "OwnerLeft",
-    "Pause",
-    "Register",
-    "Registered",
-    "Resume",
-    "RoleFound",
-    "RoleUnknown",
-    "Say",
-    "SetWritePerm",
-    "Stop",
-    "StoreCall",
-    "TopicsLoaded",
-    "Unregister",
-    "Unregistered",
-    "WakeAt",
-    "Withdraw",
-    "Withdrawn",
-    "Woken",
-    "WritePermSet",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TopicsLoaded:

@@ -25,8 +25,6 @@ from watchdog.observers.api import BaseObserver
 
 from .daemon_threads import in_thread
 
-__all__ = ["Changes", "changes"]
-
 _LONGEST_S: Final = 5.0
 """The longest wait for the notifications of a folder to begin, which a hanging file system may never let."""
 

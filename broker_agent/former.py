@@ -9,8 +9,6 @@ from ..registry import BrokerOwned, DataVersion, SeenLease
 from .events import FormerAnswer, FormerFound, LookAt, Register
 from .journal import Journal
 
-__all__ = ["Former"]
-
 _LOOKS_S = 1.0
 """A renewal is noticed by the looks at the store, one a second."""
 

@@ -9,8 +9,6 @@ from .holding import Holding
 from .intent import Intent
 from .journal import Journal
 
-__all__ = ["LEAST_WATCH_S", "HandingOver"]
-
 LEAST_WATCH_S: Final = 0.5
 """A broker that ended just before its agent is told to (so systemd does it) is to be noticed first."""
 

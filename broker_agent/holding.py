@@ -8,8 +8,6 @@ from ..registry import Broker, Registration
 from .events import Register, StoreCall, Unregister, Withdraw
 from .topics import TopicTable
 
-__all__ = ["Holding"]
-
 
 class _Lease(Enum):
     NONE = "none"

@@ -7,8 +7,6 @@ from dataclasses import replace
 from ..registry import MASTER_ID, Broker
 from .broker_conf import BrokerConf
 
-__all__ = ["Identity"]
-
 
 class Identity:
     """What a broker is, from what its file says, what it says itself, and whether it runs; pure.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..registry import Broker
 
-__all__ = ["Intent", "is_same_replica"]
-
 
 class Intent:
     """What broker and operator said last; pure, the time is passed in."""

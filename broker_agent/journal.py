@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from ..registry import BrokerOwned, CorruptData, RegistryError, StoreTimeout, StoreUnavailable
 from .events import Heartbeat, Register, Say, StoreCall
 
-__all__ = ["Journal", "Trouble", "trouble_of"]
-
 _UNAVAILABLE: Final = "unavailable"
 _OWNED: Final = "owned"
 _FENCED: Final = "fenced"

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-__all__ = ["JsonText"]
-
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _PLAIN_KEY: Final = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
 _NEXT_MEMBER: Final = re.compile(r',[ \t\n\r]*+(?=")')

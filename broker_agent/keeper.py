@@ -11,8 +11,6 @@ from .events import Say
 from .topics import TopicsInvalid, briefly
 from .watch import Content
 
-__all__ = ["GRACE_S", "FileKeeper", "FileKind"]
-
 GRACE_S: Final = 1.0
 """A broker rewrites a large file in a few milliseconds; what is still unusable after this has a problem."""
 

@@ -14,8 +14,6 @@ from typing import Any, Final, Self
 
 import orjson
 
-__all__ = ["JsonLines", "LogOutput", "TextLines"]
-
 _OURS: Final = "sharedroutes"
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _RESERVED: Final = frozenset(("time", "level", "logger", "message", "error"))

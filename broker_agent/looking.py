@@ -10,8 +10,6 @@ from .broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerU
 from .broker_link import QUESTION
 from .events import FormerAnswer, FormerFound, LookAt
 
-__all__ = ["look_at"]
-
 _LOOK_S: Final = 0.75
 _EVERY_S: Final = 0.25
 """Another connection is tried so long after the one before, which is waited for all the while."""

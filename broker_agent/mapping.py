@@ -10,8 +10,6 @@ from ..registry import DataVersion, InvalidInput, QueueMapping
 from ..remoting import fastjson
 from .topics import TopicsInvalid, shown, step, version_at
 
-__all__ = ["MappingTable", "mapping_at", "mappings_at", "parse"]
-
 _IN_FILE: Final = "topicQueueMappingInfoMap"
 """What the file calls the details, in which the queues stand with their whole history."""
 

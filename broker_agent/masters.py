@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 from ..registry import MASTER_ID, AsyncRouteStore, Broker, RegistryError
 from .bells import bells_of, tells_of_a_master
 
-__all__ = ["Master", "Masters"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = 5.0
 

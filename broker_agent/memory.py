@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-__all__ = ["give_back"]
-
 _trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """Of glibc alone."""
 

@@ -9,8 +9,6 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["Notifier"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 

@@ -21,8 +21,6 @@ from .probing import Probing, Rules, Verdict
 from .roles import Configured, PermissionFound, RoleEvent
 from .sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
 
-__all__ = ["Observers"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 T = TypeVar("T")

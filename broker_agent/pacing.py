@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["Pacing"]
-
 _FIRST_RETRY_S: Final = 0.1
 _MOST_DOUBLINGS: Final = 20  # more would only overflow: the heartbeat interval is the cap
 

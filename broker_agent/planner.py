@@ -58,8 +58,6 @@ from .status import AgentStatus, Phase
 from .tally import Tally
 from .topics import TopicTable
 
-__all__ = ["Planner"]
-
 _FOREIGN_RETRY_S: Final = 30.0
 """What foreign data stands in the way of is tried so often: nothing tells when it has been moved away."""
 

@@ -7,8 +7,6 @@ from typing import Final, TypeAlias
 
 from .events import BrokerGone, BrokerUp
 
-__all__ = ["Probing", "Rules", "Verdict"]
-
 Verdict: TypeAlias = BrokerUp | BrokerGone
 
 _MOST_PATIENCE_S: Final = 30.0

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from .status import AgentStatus, Phase
 
-__all__ = ["Progress"]
-
 _WORKING: Final = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.REGISTERING))
 """Phases in which an agent calls the store again and again, or has tried to."""
 

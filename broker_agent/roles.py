@@ -20,8 +20,6 @@ from .config import AgentConfig
 from .events import RoleFound, RoleUnknown, Say
 from .identity import Identity
 
-__all__ = ["Configured", "PermissionFound", "RoleEvent", "RoleKeeper", "addresses", "roles"]
-
 _ASK_S: Final = 1.0
 """Between two questions to a broker whose role is elected."""
 

@@ -25,8 +25,6 @@ from .progress import Progress
 from .serving import AddressTaken, BrokerStatus, HttpServer, Pages, ProcessStatus
 from .settings import Awaiting, Changes, SidecarConfig, changes, masked
 
-__all__ = ["SIGNALS", "Fault", "Sidecar"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """What the process obeys: stop, stop, reload, drain, resume."""

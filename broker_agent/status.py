@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from ..registry import Broker
 
-__all__ = ["AgentStatus", "Phase"]
-
 
 class Phase(StrEnum):
     """What an agent is doing."""

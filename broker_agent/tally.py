@@ -6,8 +6,6 @@ from typing import Final
 
 from .status import Phase
 
-__all__ = ["Tally"]
-
 _LISTINGS_EVERY: Final = 10
 """Looking at the listings costs the store half as much as all the rest of a heartbeat."""
 

@@ -14,8 +14,6 @@ from ..registry import Broker
 from .daemon_threads import in_thread
 from .masters import Master
 
-__all__ = ["Telling"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = 10.0
 _HOOK_S: Final = 30.0

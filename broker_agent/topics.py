@@ -13,18 +13,6 @@ from ..registry import DataVersion, InvalidInput, Perm, QueueMapping, TopicConfi
 from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS
 from .jsonwalk import JsonText
 
-__all__ = [
-    "LARGE_BYTES",
-    "TopicTable",
-    "TopicsInvalid",
-    "TopicsReader",
-    "briefly",
-    "effective",
-    "parse",
-    "step",
-    "version_at",
-]
-
 LARGE_BYTES: Final = 32_768
 """A table that is larger is parsed in a thread, so that no heartbeat waits: 100,000 topics take a second."""
 

@@ -15,8 +15,6 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 from .daemon_threads import in_thread
 from .folder_events import Changes, changes
 
-__all__ = ["STUCK_S", "Content", "contents", "is_there", "looks", "read"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _LARGE_BYTES: Final = 65_536
 

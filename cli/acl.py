@@ -9,8 +9,6 @@ import click
 from ..registry.acl import Role, acl_rules
 from ..registry.errors import InvalidInput
 
-__all__ = ["acl"]
-
 _SIX: Final = "6.2"
 
 

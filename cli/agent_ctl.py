@@ -14,8 +14,6 @@ import click
 
 from .groups import Group
 
-__all__ = ["DEFAULT_HTTP", "agent_ctl"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_HTTP: Final = "127.0.0.1:9877"

@@ -7,14 +7,12 @@ from typing import Any, Final
 
 import click
 
-from ..registry import MASTER_ID, BrokerData, RouteStore
+from ..registry import MASTER_ID, BrokerData, Role, RouteStore
 from ..registry.plans import ReplicaState, RosterEntry, roster
-from .on_store import Role, with_store
+from .on_store import with_store
 from .printing import print_json, print_table
 from .read import broker_data
 from .times import iso
-
-__all__ = ["brokers"]
 
 _UNKNOWN: Final = "unknown"
 _WRITE_PERMISSION: Final = "write permission"

@@ -9,14 +9,12 @@ from typing import Final
 import click
 import orjson
 
-from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
+from ..registry import Change, ChangeKind, ChangePage, Reset, Role, RouteStore, StoreUnavailable
 from ..registry.codec import encode_change
 from ..registry.plans import ORIGIN
-from .on_store import Role, with_store
+from .on_store import with_store
 from .printing import shown, terminal_columns, wrapped
 from .times import iso, ms_of
-
-__all__ = ["changes"]
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 0.5

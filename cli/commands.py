@@ -13,8 +13,6 @@ import click
 from .groups import Group
 from .places import ABOUT, COMMANDS, problem_of
 
-__all__ = ["sharedroutes"]
-
 
 class _ExtraMissing(click.ClickException):
     """What has to be installed before a command can run."""

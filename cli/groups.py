@@ -15,8 +15,6 @@ import click
 
 from .places import no_such_command
 
-__all__ = ["CONTEXT", "Group", "ended_by_sigterm"]
-
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 """Settings of the outermost command, which those below inherit."""
 

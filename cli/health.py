@@ -9,11 +9,9 @@ from typing import Final
 
 import click
 
-from ..registry import HealthReport, RouteStore, Severity
-from .on_store import Role, with_store
+from ..registry import HealthReport, Role, RouteStore, Severity
+from .on_store import with_store
 from .printing import print_json, wrapped
-
-__all__ = ["health"]
 
 _STATUS: Final = {Severity.OK: 0, Severity.INFO: 0, Severity.WARNING: 3, Severity.ERROR: 4}
 _UNKNOWN: Final = "unknown"

@@ -10,8 +10,6 @@ from typing import Final
 from ..extras import lacking
 from .places import ABOUT, COMMANDS, no_such_command, problem_of
 
-__all__ = ["main"]
-
 _USAGE: Final = 2
 _INTERRUPTED: Final = 130
 """As shells count: 128 and the number of SIGINT."""

@@ -17,8 +17,6 @@ from ..registry.acl import Role, commands_of
 from .groups import ended_by_sigterm
 from .registry_options import registry_options
 
-__all__ = ["Role", "refusal", "with_store"]
-
 P = ParamSpec("P")
 Command = Callable[Concatenate[RouteStore, str, P], None]
 

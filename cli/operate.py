@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..registry import NotFound, RouteStore
+from ..registry import NotFound, Role, RouteStore
 from .groups import Group
-from .on_store import Role, with_store
+from .on_store import with_store
 from .printing import print_json, print_table
-
-__all__ = ["delete_topic", "kv", "lift", "wipe"]
 
 
 @click.command()

@@ -9,8 +9,6 @@ from typing import Final
 
 from ..extras import lacking
 
-__all__ = ["ABOUT", "COMMANDS", "Place", "no_such_command", "problem_of"]
-
 ABOUT: Final = "Routes of message brokers, shared through Redis."
 
 

@@ -13,8 +13,6 @@ import click
 import orjson
 from rich.cells import cell_len
 
-__all__ = ["print_json", "print_table", "shown", "terminal_columns", "wrapped"]
-
 _GAP: Final = "  "
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from ..registry import BrokerData, RouteStore, TopicKind, TopicRoute
-from .on_store import Role, with_store
+from ..registry import BrokerData, Role, RouteStore, TopicKind, TopicRoute
+from .on_store import with_store
 from .printing import print_json, print_table
-
-__all__ = ["broker_data", "routes", "topics"]
 
 
 @click.command()

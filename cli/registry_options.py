@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["registry_options"]
-
 
 def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command `--redis`, as `redis_url`, and `--namespace`."""

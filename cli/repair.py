@@ -13,12 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from ..registry import BrokerOwned, Difference, NotFound, Progress, RouteStore, StaleEpoch
+from ..registry import BrokerOwned, Difference, NotFound, Progress, Role, RouteStore, StaleEpoch
 from ..registry.streaming import OnProgress
-from .on_store import Role, with_store
+from .on_store import with_store
 from .printing import print_json, print_table
-
-__all__ = ["forget", "progress_bar", "rebuild", "verify"]
 
 
 @contextmanager

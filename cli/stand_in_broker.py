@@ -12,8 +12,6 @@ from typing import BinaryIO, Final
 
 import click
 
-__all__ = ["main", "serve"]
-
 _LOOPBACK: Final = "127.0.0.1"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["iso", "ms_of"]
-
 
 def iso(ms: int | None, unknown: str = "unknown") -> str:
     """Return a moment, in ms since 1970, as ISO 8601 in local time with its offset."""

@@ -12,12 +12,10 @@ from typing import Final
 
 import click
 
-from ..registry import Counts, ImportSummary, InvalidInput, RouteStore
-from .on_store import Role, with_store
+from ..registry import Counts, ImportSummary, InvalidInput, Role, RouteStore
+from .on_store import with_store
 from .printing import print_json, print_table
 from .repair import progress_bar
-
-__all__ = ["export", "import_"]
 
 _STANDARD: Final = "-"
 

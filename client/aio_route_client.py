@@ -11,9 +11,10 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from ..registry.aiostore import AsyncDoorbell, AsyncRedisClient, AsyncRouteStore
+from ..registry.aiostore import AsyncDoorbell, AsyncRouteStore
 from ..registry.aiotasks import end, is_cancelled
 from ..registry.checks import check_name, check_names, several
+from ..registry.connection.aiolinks import AsyncRedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue
@@ -31,8 +32,6 @@ from .forks import survives_forks
 from .listening import AsyncChanges, AsyncListener, listen_async
 from .route import Route
 from .selection import PublishView, subscribe_queues
-
-__all__ = ["AsyncRouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
 

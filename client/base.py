@@ -12,8 +12,6 @@ from .core import ClientCore
 from .faults import FaultState
 from .trust import Health
 
-__all__ = ["RouteClientBase"]
-
 
 class RouteClientBase:
     """A client's decisions, and what callers may ask or tell without waiting for anybody."""

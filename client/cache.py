@@ -14,8 +14,6 @@ from .config import ClientConfig
 from .guard import MassLossGuard
 from .losses import Belief, HeldLoss, Losses
 
-__all__ = ["Request", "RouteCache"]
-
 Rows: TypeAlias = tuple[QueueData, ...]
 
 _MAX_MISSING: Final = 10_000

@@ -25,8 +25,6 @@ from .hints import HintConfig
 from .observing import Observer
 from .selection import RoundRobin, Strategy
 
-__all__ = ["ClientConfig"]
-
 _MAX_PATH_BYTES: Final = 4_096
 
 

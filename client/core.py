@@ -35,8 +35,6 @@ from .telling import Telling
 from .trust import Health, Trust
 from .watching import Watches
 
-__all__ = ["NOBODY", "Avoid", "ClientCore", "Question"]
-
 _log = logging.getLogger("sharedroutes.client")
 
 NOBODY: Final[frozenset[str]] = frozenset()

@@ -13,8 +13,6 @@ from ..registry.aiotasks import is_cancelled
 from .core import ClientCore
 from .faults import Detector, async_tcp_probe, tcp_probe
 
-__all__ = ["detect", "detect_async"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 

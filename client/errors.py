@@ -18,8 +18,6 @@ from typing import Any, Final, Self
 from ..registry.errors import RegistryError
 from ..remoting.codes import ClientErrorCode
 
-__all__ = ["AttemptsFailed", "BrokerRefused", "Failure", "NoRoute", "NotStored", "code_of_failure"]
-
 _NO_CONNECTION: Final = frozenset(
     (errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH)
 )

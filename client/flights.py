@@ -9,8 +9,6 @@ from time import monotonic
 
 from ..registry.errors import StoreTimeout
 
-__all__ = ["Flight", "Flights", "all_arrived", "too_late"]
-
 Flight = Future[bool]
 """Ends when the answer was taken in, with the error of the store, or with False: nobody looks any more."""
 

@@ -8,8 +8,6 @@ import threading
 from typing import Final, Protocol
 from weakref import WeakSet
 
-__all__ = ["Forked", "survives_forks"]
-
 
 class Forked(Protocol):
     """Who has locks and threads, of which a copy gets the locks only."""

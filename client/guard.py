@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["MassLossGuard", "Reason"]
-
-
 Reason: TypeAlias = Literal["mass loss", "changes lost"]
 
 

@@ -11,8 +11,6 @@ from ..registry.following.feed import Feed, unrecorded
 from ..registry.model import Change
 from ..registry.plans import ChangePage
 
-__all__ = ["Hearing"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 

@@ -17,8 +17,6 @@ from .hints import HintBook, HintConfig
 from .observing import Tell
 from .observing.events import BrokersSuspected
 
-__all__ = ["Hinting"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 

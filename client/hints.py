@@ -25,8 +25,6 @@ from ..registry.checks import check_int, check_seconds, check_share
 from ..registry.errors import InvalidInput
 from ..registry.plans.hints import MAX_HINT_TTL_S, MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 
-__all__ = ["HintBook", "HintConfig"]
-
 _NOBODY: Final[frozenset[str]] = frozenset()
 _RENEWAL: Final = (0.4, 0.5)
 _SPREAD: Final = (1.0, 1.5)

@@ -13,8 +13,6 @@ from .config import ClientConfig
 from .observing import Tell
 from .observing.events import SnapshotSaved, SnapshotUnusable
 
-__all__ = ["SnapshotKeeper"]
-
 _SAVE_S: Final = 1.0
 
 

@@ -13,8 +13,6 @@ from .core import ClientCore
 from .route import RouteChange
 from .watching import Watch
 
-__all__ = ["AsyncChanges", "AsyncListener", "Changes", "Listener", "listen", "listen_async"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 Listener: TypeAlias = Callable[[RouteChange], None]

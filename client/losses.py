@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from .guard import MassLossGuard, Reason
 
-__all__ = ["Belief", "HeldBack", "HeldLoss", "Kept", "Losses"]
-
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
 """hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
 

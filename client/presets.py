@@ -11,8 +11,6 @@ from .attempts.policy import ROCKETMQ_4_POLICY, ROCKETMQ_POLICY, RetryPolicy
 from .config import ClientConfig
 from .faults import LADDER, LADDER_4, FaultConfig
 
-__all__ = ["PRESETS", "Preset"]
-
 _FAULTS: Final = FaultConfig(
     enabled=False,  # sendLatencyFaultEnable, sendLatencyEnable
     rules="rocketmq-5",

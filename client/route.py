@@ -7,8 +7,6 @@ from time import monotonic
 
 from ..registry.model import TopicRoute
 
-__all__ = ["Route", "RouteChange"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route(TopicRoute):

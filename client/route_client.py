@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Self
 
 from ..registry.checks import check_name, check_names, several
+from ..registry.connection.links import RedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.following.core import MOST_AT_ONCE, NAP_S
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
-from ..registry.store import Doorbell, RedisClient, RouteStore
+from ..registry.store import Doorbell, RouteStore
 from ..registry.sweeping import Sweeper
 from .attempts import Attempts, RetryPolicy, Select, Sending
 from .base import RouteClientBase
@@ -30,8 +31,6 @@ from .forks import survives_forks
 from .listening import Changes, Listener, listen
 from .route import Route
 from .selection import PublishView, subscribe_queues
-
-__all__ = ["RouteClient"]
 
 _log = logging.getLogger("sharedroutes.client")
 

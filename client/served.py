@@ -14,8 +14,6 @@ from .config import ClientConfig
 from .route import Route
 from .selection import PublishView, TopicRing
 
-__all__ = ["Served"]
-
 _SPREAD: Final = 1_024
 """Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
 

@@ -16,8 +16,6 @@ from ..registry import codec
 from ..registry.errors import RegistryError
 from ..registry.model import BrokerData, QueueData, in_order
 
-__all__ = ["Snapshot", "SnapshotError", "decode", "encode", "write"]
-
 _FORMAT: Final = "sharedroutes-snapshot-1"
 _CHANGE_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 

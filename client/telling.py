@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 
 from .observing import Event, Tell
 
-__all__ = ["Telling"]
-
 
 class Telling:
     """What is to be told when a lock is free: an observer may ask for anything that takes it.

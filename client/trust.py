@@ -8,8 +8,6 @@ from .losses import HeldBack, HeldLoss, Losses
 from .observing import Tell
 from .observing.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
 
-__all__ = ["Health", "Trust"]
-
 
 @dataclass(frozen=True, slots=True)
 class Health:

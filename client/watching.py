@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from weakref import WeakSet
 
-__all__ = ["Watch", "Watches"]
-
 
 class Watch:
     """The topics that changed since somebody last looked: each once, however often it did; thread-safe.

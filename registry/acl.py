@@ -11,8 +11,6 @@ from .config import RegistryConfig
 from .errors import InvalidInput
 from .keys import Keys
 
-__all__ = ["PASSWORD_PLACEHOLDER", "Role", "acl_rules", "commands_of"]
-
 
 class Role(StrEnum):
     """Who asks the store; each may also do what the ones before it may."""

@@ -16,8 +16,6 @@ from .streaming import OnProgress, aiterate, iterate
 if TYPE_CHECKING:
     from .transfer import ImportSummary
 
-__all__ = ["Admin", "AsyncAdmin"]
-
 
 class Admin:
     """Operations on brokers and topics of others. Every method raises StoreUnavailable and StoreRefused."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from .following.aiofollower import AsyncFollower
     from .health.report import HealthReport
 
-__all__ = ["AsyncDoorbell", "AsyncRedisClient", "AsyncRouteStore"]
-
 T = TypeVar("T")
 
 AsyncDoorbell: TypeAlias = AsyncSubscription[bytes]

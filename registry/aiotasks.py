@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
-__all__ = ["end", "finish", "is_cancelled"]
-
 _CANCEL_AGAIN_S: Final = 0.1
 
 

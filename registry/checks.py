@@ -8,19 +8,6 @@ from typing import Final
 
 from .errors import InvalidInput
 
-__all__ = [
-    "check_address",
-    "check_broker_name",
-    "check_int",
-    "check_name",
-    "check_names",
-    "check_seconds",
-    "check_text",
-    "check_utf8",
-    "several",
-    "split_address",
-]
-
 MAX_NAME_BYTES: Final = 255
 
 _A_DAY_S: Final = 86_400

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = ["CALM_S", "JUMP_S", "STILL_S", "ClockWatch", "Look"]
-
 STILL_S: Final = 1.0
 """A clock that has not kept pace for so much local time stands still."""
 

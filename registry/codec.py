@@ -32,32 +32,6 @@ from .model import (
     in_order,
 )
 
-__all__ = [
-    "ID",
-    "broker_id_of",
-    "decode_broker",
-    "decode_change",
-    "decode_config",
-    "decode_data_version",
-    "decode_group",
-    "decode_index",
-    "decode_lease",
-    "decode_mapping",
-    "encode_change",
-    "encode_config",
-    "encode_data_version",
-    "encode_lease",
-    "encode_mapping",
-    "encode_member",
-    "encode_row",
-    "filter_servers_at",
-    "ids_of_address",
-    "is_text",
-    "member_address",
-    "number",
-    "replica_field",
-]
-
 _MEMBER_FIELD = b"member:"
 ID: Final = "0|[1-9][0-9]{0,18}"
 """What the id of a replica looks like in keys and fields: one id has one form."""

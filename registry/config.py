@@ -9,8 +9,6 @@ from typing import Final
 from .checks import check_int, check_seconds
 from .errors import InvalidInput
 
-__all__ = ["RegistryConfig"]
-
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_CHUNK_TOPICS: Final = 2_000
 _MIN_CONNECTIONS: Final = 3

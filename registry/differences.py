@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Difference", "DifferenceKind", "Mended", "Progress"]
-
 
 class DifferenceKind(StrEnum):
     """In what way a registry is not as its design says."""

@@ -21,8 +21,6 @@ from typing import Final, Self
 
 from .errors import EmbeddedServerError
 
-__all__ = ["EmbeddedServer", "embedded_redis", "find_server"]
-
 _START_DEADLINE_S: Final = 10.0
 _STOP_DEADLINE_S: Final = 5.0
 _POLL_S: Final = 0.002

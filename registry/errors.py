@@ -18,22 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = [
-    "BrokerOwned",
-    "BrokerWithdrawn",
-    "CorruptData",
-    "EmbeddedServerError",
-    "InvalidInput",
-    "NewerSchema",
-    "NotFound",
-    "RegistryError",
-    "SeenLease",
-    "StaleEpoch",
-    "StoreRefused",
-    "StoreTimeout",
-    "StoreUnavailable",
-]
-
 
 class RegistryError(Exception):
     """The root of all errors of sharedroutes."""

@@ -8,8 +8,6 @@ from typing import Final
 
 from .codec import ID
 
-__all__ = ["KEY_KINDS", "KeyKind", "Keys"]
-
 _PLACEHOLDERS: Final = {
     "<topic>": "(.+)",
     "<broker>": "([^:]+)",

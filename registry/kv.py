@@ -9,8 +9,6 @@ from .config import RegistryConfig
 from .keys import Keys
 from .running import AsyncRun, Run
 
-__all__ = ["AsyncKeyValues", "KeyValues"]
-
 
 class KeyValues:
     """Namespaces of strings, the order configuration of topics among them (RocketMQ: KVConfigManager).

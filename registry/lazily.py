@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
-__all__ = ["lazily"]
-
 
 def lazily(
     package: str, names: Iterable[str], modules: Mapping[str, str]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .connection.aiolinks import AsyncLink
     from .connection.links import Link
 
-__all__ = ["AsyncLeaseEvents", "LeaseEvents", "async_lease_events", "lease_events"]
-
 _GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", b"move_from"))
 """Events of a key that is there no more; UNLINK says `del` too. Those of renewals are passed over."""
 

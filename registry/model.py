@@ -11,33 +11,6 @@ from typing import Final, NamedTuple
 from .checks import check_address, check_broker_name, check_int, check_name, check_utf8, split_address
 from .errors import CorruptData, InvalidInput
 
-__all__ = [
-    "EXPIRED",
-    "MASTER_ID",
-    "TOPIC_FIELDS",
-    "VERSION_FIELDS",
-    "Broker",
-    "BrokerData",
-    "Change",
-    "ChangeKind",
-    "ClusterInfo",
-    "DataVersion",
-    "Group",
-    "LeaseStatus",
-    "MemberTraits",
-    "MessageQueue",
-    "Perm",
-    "QueueData",
-    "QueueMapping",
-    "Registration",
-    "Sweep",
-    "TopicConfig",
-    "TopicKind",
-    "TopicRoute",
-    "in_order",
-    "topic_table",
-]
-
 MASTER_ID: Final = 0
 """The broker id of a master (RocketMQ: MixAll.MASTER_ID)."""
 

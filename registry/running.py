@@ -6,8 +6,6 @@ from typing import Protocol, TypeVar
 
 from .plans import Plan
 
-__all__ = ["AsyncRun", "Run"]
-
 T = TypeVar("T")
 
 

@@ -8,33 +8,6 @@ from dataclasses import dataclass
 from pkgutil import get_data
 from typing import Final
 
-__all__ = [
-    "ACTIVATE",
-    "ALL",
-    "CLAIM",
-    "DELETE_TOPIC",
-    "EXPIRE",
-    "FORGET",
-    "HEARTBEAT",
-    "HINT",
-    "KV_DELETE",
-    "KV_PUT",
-    "MEND_FIELD",
-    "MEND_KEY",
-    "MEND_LEASE",
-    "MEND_LISTING",
-    "MEND_ROWS",
-    "MEND_SCHEMA",
-    "ODD_KEYS",
-    "PUT_TOPICS",
-    "SCHEMA",
-    "SNAPSHOT",
-    "SWEEP",
-    "UNREGISTER",
-    "WRITE_PERM",
-    "Script",
-]
-
 SCHEMA: Final = 1
 """The form of the keys in docs/design.md; a registry with a higher number is not touched."""
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from .following.follower import Follower
     from .health.report import HealthReport
 
-__all__ = ["Doorbell", "RedisClient", "RouteStore"]
-
 T = TypeVar("T")
 
 Doorbell: TypeAlias = Subscription[bytes]

@@ -9,8 +9,6 @@ from .differences import Progress
 from .plans.stream import Stream, advance
 from .running import AsyncRun, Run
 
-__all__ = ["OnProgress", "aiterate", "iterate"]
-
 T = TypeVar("T")
 
 OnProgress = Callable[[Progress], object]

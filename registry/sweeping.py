@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .aiostore import AsyncRouteStore
     from .store import RouteStore
 
-__all__ = ["AsyncSweeper", "Sweeper", "Sweeping", "sweep_on"]
-
 _log = logging.getLogger("sharedroutes.registry")
 
 _SHORTEST_S: Final = 0.005

@@ -29,8 +29,6 @@ from .plans.transfer import (
 )
 from .scripts import SCHEMA
 
-__all__ = ["Counts", "ImportSummary", "Reader", "Refusal", "Unit", "Writer", "aunits", "check", "import_unit"]
-
 FORMAT: Final = "sharedroutes-export"
 VERSION: Final = 1
 _KV_AT_ONCE: Final = 500

@@ -5,15 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = [
-    "CURRENT_VERSION",
-    "ClientErrorCode",
-    "LanguageCode",
-    "RequestCode",
-    "ResponseCode",
-    "SerializeType",
-]
-
 CURRENT_VERSION: Final = 479
 """What a command says about its sender (RocketMQ: MQVersion.CURRENT_VERSION, V5_3_3)."""
 

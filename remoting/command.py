@@ -8,8 +8,6 @@ from typing import Final
 
 from .codes import CURRENT_VERSION, LanguageCode, SerializeType
 
-__all__ = ["RemotingCommand", "request", "response_to"]
-
 _RESPONSE: Final = 1
 _ONEWAY: Final = 2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FrameError"]
-
 
 class FrameError(ValueError):
     """Bytes that are no frame of RocketMQ, or a command that no frame can carry; says what is wrong.

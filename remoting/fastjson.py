@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["loads"]
-
 # A string as a whole, so that nothing in it is taken for a key; one without an end reaches to the end of the
 # text, so that the time stays linear. Or a number that stands where a key does.
 _STRING_OR_KEY: Final = re.compile(

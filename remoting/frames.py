@@ -10,8 +10,6 @@ from .command import RemotingCommand
 from .errors import FrameError
 from .headers import binary_header, from_binary, from_json, json_header
 
-__all__ = ["MAX_FRAME_BYTES", "FrameReader", "decode", "encode"]
-
 MAX_FRAME_BYTES: Final = 16_777_216
 """The longest frame that RocketMQ takes, with the 4 bytes of its length (RocketMQ: frameMaxLength)."""
 

@@ -13,8 +13,6 @@ from .codes import LanguageCode, SerializeType
 from .command import RemotingCommand
 from .errors import FrameError
 
-__all__ = ["binary_header", "from_binary", "from_json", "json_header"]
-
 Fields: TypeAlias = dict[str, Any]
 
 _FIXED: Final = struct.Struct(">hbhii")  # code, language, version, opaque, flag

@@ -13,8 +13,6 @@ from typing import Final, NoReturn, Self
 
 from tests.support import wait_until
 
-__all__ = ["Child"]
-
 _REPORT_BYTES: Final = 65_536
 
 

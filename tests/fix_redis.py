@@ -16,8 +16,6 @@ import redis
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RegistryConfig, RouteStore
 from tests.cluster.servers import ClusterServers
 
-__all__ = ["KINDS", "PATIENT", "AsyncFromSync", "Store", "StoreMaker", "offences"]
-
 _DESIGN: Final = Path(__file__).parents[1] / "docs" / "design.md"
 _NO_TTL: Final = -1
 

@@ -14,8 +14,6 @@ from sharedroutes.pipeline.errors import JavaMissing
 from sharedroutes.pipeline.java import check_java
 from sharedroutes.pipeline.session import SessionConfig, session
 
-__all__ = ["SESSION", "need_java"]
-
 SESSION = SessionConfig(
     master="local[2]",
     app_name="sharedroutes-tests",

@@ -8,8 +8,6 @@ import socket
 from contextlib import closing, suppress
 from typing import Final
 
-__all__ = ["free_port"]
-
 _WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _WORKERS: Final = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 

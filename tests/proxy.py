@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
-__all__ = ["OUTAGES", "Direction", "FaultyProxy", "Outage"]
-
 T = TypeVar("T")
 
 _LOOPBACK: Final = "127.0.0.1"

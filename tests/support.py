@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["ASKED_EXAMPLES", "Stopwatch", "await_until", "examples", "wait_until"]
-
 T = TypeVar("T")
 
 ASKED_EXAMPLES: Final = int(os.environ.get("SHAREDROUTES_EXAMPLES", "0"))

@@ -16,8 +16,6 @@ import h11
 
 from ...registry.aiotasks import end
 
-__all__ = ["AddressTaken", "Handler", "HttpServer", "Request", "Response"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 MAX_HEADER_BYTES: Final = 8_192

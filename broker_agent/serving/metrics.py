@@ -14,8 +14,6 @@ from prometheus_client.registry import Collector
 from ..status import Phase
 from .process import BrokerStatus, ProcessStatus
 
-__all__ = ["METRICS", "Family", "Metrics"]
-
 _PREFIX: Final = "sharedroutes_agent_"
 
 

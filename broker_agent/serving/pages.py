@@ -12,8 +12,6 @@ from ...registry import NotFound
 from .http import Request, Response
 from .process import Process, ProcessStatus
 
-__all__ = ["CONTROLS", "VIEWS", "Pages"]
-
 VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
 

@@ -9,8 +9,6 @@ from typing import Protocol
 from ..masters import Master
 from ..status import AgentStatus, Phase
 
-__all__ = ["READY", "BrokerStatus", "Process", "ProcessStatus"]
-
 READY = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY))
 """Phases in which an agent does what it is there for."""
 

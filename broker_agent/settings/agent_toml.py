@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from .options import Section, of, type_of
 
-__all__ = ["NO_FILE", "AgentToml", "Table", "read"]
-
 
 class Table(NamedTuple):
     """One table, and what stands before its keys in messages."""

@@ -14,8 +14,6 @@ from ..daemon_threads import in_thread
 from .brokers import twins
 from .sidecar_config import AwaitedBroker, BrokerSettings
 
-__all__ = ["Awaiting"]
-
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 

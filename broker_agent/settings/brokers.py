@@ -14,8 +14,6 @@ from ..configuring import agent_config
 from .options import OPTIONS
 from .sidecar_config import AwaitedBroker, BrokerSettings, Value
 
-__all__ = ["settings_of", "twins"]
-
 
 def settings_of(
     values: Mapping[str, Value], redis_url: str, registry: RegistryConfig

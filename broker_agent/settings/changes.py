@@ -13,8 +13,6 @@ from ..config import AgentConfig
 from .options import OPTIONS
 from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
-__all__ = ["Changes", "changes"]
-
 _RESTART: Final = "restart the agent to apply it"
 _AS_BEFORE: Final = "its agent goes on with what it has read before"
 _LIVE: Final = frozenset(("log_format", "log_level"))

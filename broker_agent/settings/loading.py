@@ -26,8 +26,6 @@ from .sidecar_config import (
 )
 from .variables import unknown
 
-__all__ = ["load"]
-
 _ANY_BROKER: Final = Broker("any", "127.0.0.1:1")
 _SHORTEST_CALL_S: Final = 0.05
 """The registry allows no shorter call_deadline_s."""

@@ -11,19 +11,6 @@ from typing import Any, Final
 from ...registry import InvalidInput, RegistryConfig
 from ..config import AgentConfig, BrokerTls, TopicsFrom
 
-__all__ = [
-    "CONFIG_FLAG",
-    "CONFIG_VARIABLE",
-    "DEFAULT_HTTP",
-    "OPTIONS",
-    "PREFIX",
-    "Kind",
-    "Option",
-    "Section",
-    "of",
-    "type_of",
-]
-
 CONFIG_FLAG: Final = "--config"
 CONFIG_VARIABLE: Final = "SHAREDROUTES_CONFIG"
 DEFAULT_HTTP: Final = "127.0.0.1:9877"

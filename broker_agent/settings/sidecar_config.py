@@ -10,16 +10,6 @@ from typing import Any, Final, NamedTuple, Self
 from ...registry import InvalidInput, RegistryConfig
 from ..config import AgentConfig
 
-__all__ = [
-    "DEFAULT",
-    "AwaitedBroker",
-    "BrokerSettings",
-    "HttpAddress",
-    "SettingsInvalid",
-    "SidecarConfig",
-    "Value",
-]
-
 DEFAULT: Final = "default"
 _LAST_PORT: Final = 65_535
 

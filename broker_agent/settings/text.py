@@ -13,8 +13,6 @@ import orjson
 from .options import OPTIONS, Kind, Option, Section, of
 from .sidecar_config import DEFAULT, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
-__all__ = ["as_toml", "masked"]
-
 _MASK: Final = "***"
 _USER_AND_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@:]*):([^/?#]*)@")
 _OPTION: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")

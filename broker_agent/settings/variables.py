@@ -8,8 +8,6 @@ from typing import Final
 
 from .options import CONFIG_VARIABLE, OPTIONS, PREFIX
 
-__all__ = ["unknown"]
-
 _OF_OTHERS: Final = frozenset(
     ("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS")
 )

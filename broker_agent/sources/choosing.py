@@ -9,8 +9,6 @@ from ...registry import InvalidInput
 from ..broker_conf import BrokerConf
 from ..config import AgentConfig, TopicsFrom
 
-__all__ = ["Choice", "choose"]
-
 _CHOSEN: Final = "as was chosen"
 
 

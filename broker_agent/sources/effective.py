@@ -11,8 +11,6 @@ from ..daemon_threads import in_thread
 from ..events import TopicsLoaded
 from ..topics import TopicTable, effective
 
-__all__ = ["EffectiveTable"]
-
 _LARGE_TOPICS: Final = 1_000
 """A table of more is made in a thread, so that no heartbeat waits: 100,000 topics take half a second."""
 

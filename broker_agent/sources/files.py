@@ -20,8 +20,6 @@ from ..memory import give_back
 from ..topics import LARGE_BYTES, TopicTable
 from .effective import EffectiveTable
 
-__all__ = ["MAPPING_FILE", "FileTopics", "MappingFile", "TopicsFile"]
-
 MAPPING_FILE: Final = "topicQueueMapping.json"
 """Stands beside topics.json, once the broker has had a static topic."""
 

@@ -14,8 +14,6 @@ from ..events import Say, TopicsLoaded
 from .files import FileTopics
 from .remote import RemoteTopics
 
-__all__ = ["FreshTopics"]
-
 _Found: TypeAlias = TopicsLoaded | Say
 
 

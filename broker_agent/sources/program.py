@@ -13,8 +13,6 @@ from ..events import Say, TopicsLoaded
 from ..topics import TopicTable
 from .effective import EffectiveTable
 
-__all__ = ["ProgramTopics"]
-
 _NO_MAPPINGS: Final[Mapping[str, QueueMapping]] = MappingProxyType({})
 
 

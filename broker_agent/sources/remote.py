@@ -31,8 +31,6 @@ from ..memory import give_back
 from ..topics import LARGE_BYTES, TopicsInvalid, TopicsReader, TopicTable, briefly, shown, version_at
 from .effective import EffectiveTable
 
-__all__ = ["RemoteTopics"]
-
 _CODE: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 _PAGE_TOPICS: Final = 2_000
 """The most that a broker answers at once (RocketMQ: splitMetadataSize)."""

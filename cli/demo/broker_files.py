@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from .scenario import TOPIC
 
-__all__ = ["write_broker_files"]
-
 _CLUSTER: Final = "DefaultCluster"
 
 _CONF: Final = """\

@@ -17,8 +17,6 @@ from .scenario import SETTINGS
 from .show import Show
 from .stage import Stage
 
-__all__ = ["demo"]
-
 _PIPE_COLUMNS: Final = 80
 _BY_SIGNAL: Final = 128
 """What shells add to the number of the signal that ended a program."""

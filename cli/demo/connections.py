@@ -6,8 +6,6 @@ import select
 import socket
 from io import BufferedReader
 
-__all__ = ["Connections"]
-
 
 class Connections:
     """One connection for each address, kept open as long as it works; for one thread."""

@@ -19,8 +19,6 @@ from .broker_files import write_broker_files
 from .patience import DemoFailed
 from .scenario import Settings
 
-__all__ = ["Fleet"]
-
 _LOOPBACK: Final = "127.0.0.1"
 # Below the ports that systems give to outgoing connections: no stranger takes the port of a dead broker.
 _PORTS: Final = range(20_000, 30_000)

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from .scenario import Event
 
-__all__ = ["Log", "Message", "Observed", "Outcome", "Report", "Try", "measure"]
-
 
 class Try(NamedTuple):
     """One attempt to send one message."""

@@ -9,8 +9,6 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Final
 
-__all__ = ["DemoFailed", "Interrupted", "Patience"]
-
 _POLL_S: Final = 0.005
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

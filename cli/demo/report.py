@@ -17,8 +17,6 @@ from ...registry import RegistryConfig
 from .measure import Outcome, Report
 from .scenario import Settings
 
-__all__ = ["summary", "to_json"]
-
 _MAX_LOSSES: Final = 10
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["BROKERS", "SCENARIO", "SETTINGS", "TOPIC", "Event", "Happening", "NameServer", "Settings"]
-
 TOPIC: Final = "orders"
 BROKERS: Final = ("broker-a", "broker-b", "broker-c")
 

@@ -15,8 +15,6 @@ from .connections import Connections
 from .measure import Message, Try
 from .scenario import TOPIC, Settings
 
-__all__ = ["Sender"]
-
 _RETRIES: Final = 2
 
 

@@ -18,8 +18,6 @@ from .measure import Observed, Try
 from .scenario import BROKERS, Happening, Settings
 from .sender import Sender
 
-__all__ = ["SLOT_S", "Show", "cells", "noticed", "store_cells"]
-
 SLOT_S: Final = 0.5
 """What one column of the timeline stands for."""
 

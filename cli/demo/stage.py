@@ -18,8 +18,6 @@ from .scenario import BROKERS, SCENARIO, TOPIC, Event, Happening, Settings
 from .sender import Sender
 from .show import Show
 
-__all__ = ["Stage"]
-
 _CALM_DEADLINE_S: Final = 10.0
 _START_DEADLINE_S: Final = 15.0
 

@@ -21,8 +21,6 @@ from ..demo.scenario import SETTINGS
 from .drill import Drill, Fault, Places
 from .spark import Start, say, with_spark
 
-__all__ = ["demo", "findings"]
-
 _BY_SIGNAL: Final = 128
 _LATE_S: Final = 2.0
 """What a busy machine may add to the time in which something is noticed."""

@@ -25,8 +25,6 @@ from ..demo.patience import DemoFailed, Patience
 from ..demo.scenario import BROKERS, SETTINGS, TOPIC
 from ..demo.sender import Sender
 
-__all__ = ["Drill", "Fault", "Places"]
-
 _START_S: Final = 20.0
 _SPARK_S: Final = 120.0
 _NOTICE_S: Final = 15.0

@@ -11,8 +11,6 @@ from .load import load
 from .report import report
 from .simulate import simulate
 
-__all__ = ["pipeline"]
-
 
 @click.group(cls=Group)
 def pipeline() -> None:

@@ -15,8 +15,6 @@ from ...registry import RegistryConfig
 from ..registry_options import registry_options
 from .spark import Start, WrongOption, say, stopping, with_spark
 
-__all__ = ["compact", "ingest"]
-
 _REGISTRY = RegistryConfig()
 
 

@@ -10,8 +10,6 @@ from ...pipeline.load import load as load_configs
 from ..registry_options import registry_options
 from .spark import Start, say, with_spark
 
-__all__ = ["load"]
-
 _SHOWN = 50
 
 

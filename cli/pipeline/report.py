@@ -20,8 +20,6 @@ from ...pipeline.report.inputs import (
 )
 from .spark import Start, about, say, with_spark
 
-__all__ = ["report"]
-
 
 @click.command()
 @click.option("--changes", "history", required=True, metavar="FOLDER", help="What `pipeline ingest` keeps.")

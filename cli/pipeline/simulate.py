@@ -15,8 +15,6 @@ from ...pipeline.simulate import QUANTILES, FleetConfig
 from ...pipeline.simulate import simulate as play
 from .spark import Start, say, with_spark
 
-__all__ = ["simulate"]
-
 
 @click.command()
 @click.option(

@@ -23,8 +23,6 @@ from ...pipeline.failing import failure
 from ...pipeline.session import running
 from ...registry import RegistryError
 
-__all__ = ["Start", "WrongOption", "about", "say", "stopping", "with_spark"]
-
 P = ParamSpec("P")
 
 _LOG: Final = logging.getLogger("sharedroutes.pipeline")

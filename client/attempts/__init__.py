@@ -1,5 +1,6 @@
 """Try an operation on one broker after another, measuring each and remembering who failed."""
 
+from ...remoting.codes import ResponseCode
 from .log import AttemptLog, Record
 from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts, Select, SelectLater
 from .policy import (
@@ -10,7 +11,6 @@ from .policy import (
     RETRYABLE_CODES_4,
     ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
-    ResponseCode,
     RetryPolicy,
 )
 from .sending import AsyncSending, Sending

@@ -13,8 +13,6 @@ from ..errors import AttemptsFailed, Failure, code_of_failure
 from ..observing.events import AttemptEnded, Tell
 from .policy import FAILED, Outcome, RetryPolicy
 
-__all__ = ["Answer", "AttemptLog", "Begun", "Record", "See"]
-
 _LEAST_TIMEOUT_S: Final = 0.001
 """A socket takes 0 for `do not wait at all`."""
 

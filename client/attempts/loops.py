@@ -11,17 +11,6 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from ...registry.model import MessageQueue
 from .log import Answer, AttemptLog, Begun
 
-__all__ = [
-    "AsyncAttempt",
-    "AsyncAttempts",
-    "Attempt",
-    "Attempts",
-    "Select",
-    "SelectLater",
-    "choose",
-    "choose_later",
-]
-
 Q = TypeVar("Q")
 
 Select: TypeAlias = Callable[[frozenset[str], float], MessageQueue]

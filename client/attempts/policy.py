@@ -11,20 +11,6 @@ from ...registry.errors import InvalidInput, RegistryError
 from ...remoting.codes import ResponseCode
 from ..errors import BrokerRefused
 
-__all__ = [
-    "NETWORK_ERRORS",
-    "NOT_STORED_CODES",
-    "ONE_WAY_POLICY",
-    "RETRYABLE_CODES",
-    "RETRYABLE_CODES_4",
-    "ROCKETMQ_4_POLICY",
-    "ROCKETMQ_POLICY",
-    "Outcome",
-    "ResponseCode",
-    "RetryPolicy",
-    "code_of_refusal",
-]
-
 NETWORK_ERRORS: Final[tuple[type[Exception], ...]] = (OSError, EOFError)
 """What a broken connection raises: refused, reset, timed out, ended in the middle of an answer."""
 

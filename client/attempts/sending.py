@@ -10,8 +10,6 @@ from ..errors import NotStored
 from .log import Answer, AttemptLog, Begun
 from .loops import Select, SelectLater, choose, choose_later
 
-__all__ = ["AsyncSending", "Sending"]
-
 
 class _Told:
     """One attempt that is under way; the first word on its end counts, and no other; thread-safe."""

@@ -10,8 +10,6 @@ from .config import FaultConfig
 from .results import Results
 from .state import FaultReason, FaultState, IsolationReason
 
-__all__ = ["BrokerFaults"]
-
 _SLOW_START_STEPS: Final = 10
 _PERCENTILES: Final = (0.50, 0.99)
 

@@ -9,8 +9,6 @@ from ...registry.checks import check_int, check_seconds, check_share, check_type
 from ...registry.errors import InvalidInput
 from .ladder import LADDER, Ladder
 
-__all__ = ["FaultConfig", "Rules"]
-
 Rules: TypeAlias = Literal["sharedroutes", "rocketmq-4", "rocketmq-5"]
 """By whose rules results restrict a broker, and who is chosen when all are restricted.
 

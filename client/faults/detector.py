@@ -7,8 +7,6 @@ import random
 from .config import FaultConfig
 from .memory import FaultMemory
 
-__all__ = ["Detector"]
-
 
 class Detector:
     """The schedule of the probes; for one thread or task, which does the waiting and the probing.

@@ -9,8 +9,6 @@ from typing import Final
 from ...registry.checks import check_int
 from ...registry.errors import InvalidInput
 
-__all__ = ["LADDER", "LADDER_4", "Ladder"]
-
 _A_DAY_MS: Final = 86_400_000
 
 

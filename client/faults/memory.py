@@ -16,8 +16,6 @@ from .broker import BrokerFaults
 from .config import FaultConfig
 from .state import FaultState, IsolationReason, Verdict
 
-__all__ = ["FaultMemory"]
-
 _NOBODY: Final = Verdict((), frozenset(), MappingProxyType({}))
 
 

@@ -10,8 +10,6 @@ from typing import Final, TypeAlias
 
 from ...registry.checks import check_address, split_address
 
-__all__ = ["Probe", "async_tcp_probe", "tcp_probe"]
-
 Probe: TypeAlias = Callable[[str, float], bool | Awaitable[bool]]
 """Returns whether a broker can be reached at `host:port` within so many seconds; only asyncio awaits."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
-__all__ = ["LATENCY_BOUNDS_S", "Results"]
-
 _SLOTS: Final = 5
 
 LATENCY_BOUNDS_S: Final = tuple(0.0001 * 2 ** (step / 2) for step in range(41))

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["FaultReason", "FaultState", "IsolationReason", "Verdict"]
-
 IsolationReason: TypeAlias = Literal["latency", "failure", "consecutive", "success-rate", "unreachable"]
 FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
 """latency, failure: the ladder; consecutive, success-rate: an ejection; unreachable: flagged so by a failed

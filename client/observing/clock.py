@@ -10,8 +10,6 @@ from typing import Final
 from ...registry.health.report import Unknown
 from .events import ClockObserver, ClockRead, Observer, Tell
 
-__all__ = ["ClockReading"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 

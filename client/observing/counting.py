@@ -8,8 +8,6 @@ from .events import Event
 from .metrics import COUNTERS, Metric, measured
 from .watched import Watched, WatchedClients
 
-__all__ = ["MetricsObserver", "Sink"]
-
 
 class Sink(Protocol):
     """Where numbers go: the metrics of all clients in one system of metrics."""

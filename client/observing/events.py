@@ -6,27 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = [
-    "AttemptEnded",
-    "BrokerIsolated",
-    "BrokerReturned",
-    "BrokersSuspected",
-    "ClockObserver",
-    "ClockRead",
-    "Event",
-    "FeedLost",
-    "LookupDone",
-    "LossHeld",
-    "LossReleased",
-    "Observer",
-    "RoutesChanged",
-    "SnapshotSaved",
-    "SnapshotUnusable",
-    "Source",
-    "SourceChanged",
-    "Tell",
-]
-
 Source: TypeAlias = Literal["none", "live", "memory", "snapshot"]
 """live: the store answers; memory: it did; snapshot: it has not answered since the start."""
 

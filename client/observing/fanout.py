@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 from .events import Event, Observer, Tell
 
-__all__ = ["tell_all", "tell_nobody"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 _Told: TypeAlias = tuple[str, Callable[[Event], None]]

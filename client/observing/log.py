@@ -19,8 +19,6 @@ from .events import (
     SourceChanged,
 )
 
-__all__ = ["LogObserver"]
-
 _NAMED: Final = 5
 """So many names are written out in a message; the fields of the record have them all."""
 

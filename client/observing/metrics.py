@@ -20,8 +20,6 @@ from .events import (
     SourceChanged,
 )
 
-__all__ = ["BUCKETS_S", "COUNTERS", "HISTOGRAMS", "Metric", "Value", "measured"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:

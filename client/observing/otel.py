@@ -17,8 +17,6 @@ except ModuleNotFoundError:
     check("OpenTelemetryObserver", "otel")
     raise
 
-__all__ = ["OpenTelemetryObserver"]
-
 _SCOPE: Final = "sharedroutes.client"
 
 

@@ -21,8 +21,6 @@ except ModuleNotFoundError:
     check("PrometheusObserver", "metrics")
     raise
 
-__all__ = ["PrometheusObserver"]
-
 _UNITS: Final = {"s": "seconds"}
 
 

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PREFIX", "SUFFIX", "SampleFiles"]
-
 PREFIX: Final = "samples-"
 SUFFIX: Final = ".jsonl"
 

@@ -24,8 +24,6 @@ from ..forks import survives_forks
 from .events import AttemptEnded, ClockRead, Event
 from .samplefiles import SampleFiles
 
-__all__ = ["SampleRecorder"]
-
 _log: Final = logging.getLogger("sharedroutes.client")
 
 _DRIFT: Final = 0.0005

@@ -9,8 +9,6 @@ from typing import Final, Protocol, get_args
 from .events import Source
 from .metrics import Metric, Value
 
-__all__ = ["GAUGES", "Watched", "WatchedClients", "WatchedFault", "WatchedHealth"]
-
 
 class WatchedHealth(Protocol):
     """What is shown of a client's health."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...registry.model import MASTER_ID, BrokerData
 
-__all__ = ["find_address"]
-
 
 def find_address(
     broker: BrokerData, broker_id: int = MASTER_ID, *, only_this: bool = False

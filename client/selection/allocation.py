@@ -15,15 +15,6 @@ from ...registry.checks import check_int
 from ...registry.errors import InvalidInput
 from ...registry.model import MessageQueue
 
-__all__ = [
-    "AllocateAveragely",
-    "AllocateAveragelyByCircle",
-    "AllocateByMachineRoom",
-    "AllocateConsistentHash",
-    "AllocateMachineRoomNearby",
-    "AllocateStrategy",
-]
-
 _T = TypeVar("_T")
 
 _MAX_VIRTUAL_NODES: Final = 10_000

@@ -8,8 +8,6 @@ from operator import attrgetter
 from ...registry.model import MessageQueue, QueueData, QueueMapping, TopicRoute
 from .addresses import find_address
 
-__all__ = ["is_static", "publish_queues", "subscribe_queues"]
-
 
 def is_static(route: TopicRoute) -> bool:
     """Whether the topic has logical queues, which keep their ids when they move (RocketMQ: static topic)."""

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from ...registry.errors import InvalidInput
 from ...registry.model import MessageQueue
 
-__all__ = ["QueueRing", "TopicRing"]
-
 _DIGESTS: Final = 2
 _POINTS: Final = struct.Struct(">16I")
 """A digest of 64 bytes makes 16 points on the ring, each of 32 bits: 32 points a queue."""

@@ -12,8 +12,6 @@ from ...registry.checks import check_broker_name, check_name
 from ...registry.errors import InvalidInput
 from ...registry.model import BrokerData, MessageQueue
 
-__all__ = ["Candidates", "RoundRobin", "Strategy", "Weighted", "ZoneAware", "arranged"]
-
 _SHORT: Final = 1_024
 _TURNS_EACH: Final = 4
 _FINEST: Final = 20

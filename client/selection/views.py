@@ -14,8 +14,6 @@ from .queues import is_static, publish_queues
 from .ring import QueueRing, TopicRing
 from .strategy import Candidates, Strategy, arranged
 
-__all__ = ["PublishView"]
-
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 _MAX_KEPT: Final = 16

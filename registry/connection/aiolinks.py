@@ -33,8 +33,6 @@ from .redispy import (
 )
 from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
 
-__all__ = ["AsyncLink", "AsyncRedisClient", "AsyncReplicaLink", "open_links"]
-
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The client that a store can be made over."""
 

@@ -12,8 +12,6 @@ from urllib.parse import parse_qsl, unquote
 from ..checks import check_address
 from ..errors import InvalidInput
 
-__all__ = ["FORMS", "Address", "Endpoint", "Mode", "parse_url"]
-
 FORMS: Final = (
     "redis[s]://[user:password@]host[:port][/db], unix://[user:password@]/path/to/socket[?db=], "
     "redis[s]+sentinel://[user:password@]host:port[,host:port...]/service[/db] or "

@@ -30,8 +30,6 @@ from .redispy import (
 )
 from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
 
-__all__ = ["Link", "RedisClient", "ReplicaLink", "open_links"]
-
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 """The client that a store can be made over."""
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from .connect import Address, Endpoint, Mode
 
-__all__ = ["CHECK_AGAIN_S", "REDIRECTS", "Whereabouts", "fields_of"]
-
 REDIRECTS: Final = 3
 """So often commands are sent on to the server that they were redirected to."""
 

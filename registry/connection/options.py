@@ -13,8 +13,6 @@ from ..config import RegistryConfig
 from ..errors import InvalidInput
 from .connect import Endpoint
 
-__all__ = ["asking_options", "pool_options", "retry_arguments", "server_options"]
-
 _NO_RETRIES: Final = 0  # redis-py's own default is 10, which outlasts any deadline
 _SHARE_OF_A_REPLICA: Final = 0.5
 """A replica may take this part of the call deadline: time is left to ask the primary instead."""

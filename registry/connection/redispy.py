@@ -17,26 +17,6 @@ from ..plans.base import without
 from .connect import Address
 from .locate import Whereabouts
 
-__all__ = [
-    "REDIS_ERRORS",
-    "LeftOut",
-    "Rest",
-    "asked_of",
-    "check_client",
-    "error_reply",
-    "moved_to",
-    "no_script",
-    "nobody_knows",
-    "normal",
-    "of_the_pool",
-    "report",
-    "report_switch",
-    "ring",
-    "slot_of",
-    "suspicious",
-    "translate",
-]
-
 _log = logging.getLogger("sharedroutes.registry")
 
 REDIS_ERRORS: Final = (redis.RedisError, redis.exceptions.RedisClusterException, OSError)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .aiolinks import AsyncLink
     from .links import Link
 
-__all__ = ["AsyncSubscription", "Reader", "Subscription"]
-
 T = TypeVar("T")
 
 Reader: TypeAlias = Callable[[Mapping[str, Any] | None], T | None]

@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 from .connect import Address
 from .locate import fields_of
 
-__all__ = ["ANSWER_S", "CONFIRM_S", "Opinion", "Switchover", "believed", "epoch_in"]
-
 CONFIRM_S: Final = 1.0
 """So old may the word of the Sentinels be when a command is sent."""
 

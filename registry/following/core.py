@@ -20,21 +20,6 @@ from ..model import Change
 from ..plans import ORIGIN, ChangePage, Lookup
 from .feed import Feed, order
 
-__all__ = [
-    "DEAF_AFTER",
-    "MOST_AT_ONCE",
-    "NAP_S",
-    "REFUSED_PAUSE_S",
-    "Do",
-    "FollowCore",
-    "FollowHealth",
-    "FollowItem",
-    "Idle",
-    "Reset",
-    "ResetReason",
-    "Step",
-]
-
 _log = logging.getLogger("sharedroutes.registry")
 
 NAP_S: Final = 0.1

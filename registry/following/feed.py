@@ -10,8 +10,6 @@ from ..errors import CorruptData
 from ..model import Change
 from ..plans.read import ORIGIN
 
-__all__ = ["Feed", "order", "unrecorded"]
-
 _NO_STREAM: Final = b"- - "
 """What such a doorbell begins with, in the place of two ids (`announce` in _common.lua)."""
 

@@ -17,8 +17,6 @@ from ..keys import Keys
 from ..plans import Plan
 from .core import MOST_AT_ONCE, NAP_S, Do, FollowCore, FollowHealth, FollowItem, Step
 
-__all__ = ["Follower"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("sharedroutes.registry")

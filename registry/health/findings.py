@@ -20,10 +20,8 @@ from .report import (
     told,
     told_or_none,
 )
-from .server import SERVER, SETTINGS, kind_and_version, mode, persistence, role
+from .server import SERVER, kind_and_version, mode, persistence, role
 from .table import TABLE, memory_bytes
-
-__all__ = ["SETTINGS", "examine"]
 
 T = TypeVar("T")
 

@@ -7,22 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
-__all__ = [
-    "Finding",
-    "HealthReport",
-    "NotTold",
-    "Readings",
-    "RegistryFacts",
-    "Sampled",
-    "ServerFacts",
-    "Severity",
-    "Unknown",
-    "Verdict",
-    "info_field",
-    "told",
-    "told_or_none",
-]
-
 T = TypeVar("T")
 
 

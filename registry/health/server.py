@@ -8,8 +8,6 @@ from typing import Final
 
 from .report import NotTold, Readings, Severity, Verdict, info_field, told
 
-__all__ = ["SERVER", "SETTINGS", "kind_and_version", "mode", "persistence", "role"]
-
 SETTINGS: Final = ("save", "notify-keyspace-events", "min-replicas-to-write", "client-output-buffer-limit")
 """The settings that are looked at (CONFIG GET)."""
 

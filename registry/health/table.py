@@ -9,8 +9,6 @@ from ..config import RegistryConfig
 from ..scripts import SCHEMA
 from .report import Readings, Severity, Unknown, Verdict, told
 
-__all__ = ["TABLE", "late_ms", "memory_bytes"]
-
 _SLACK_MS: Final = 1_000
 _STREAM_NODE: Final = 100
 """Redis trims whole nodes of a stream (stream-node-max-entries)."""

@@ -14,20 +14,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from ..errors import CorruptData, NewerSchema, StoreRefused
 from ..scripts import SCHEMA, Script
 
-__all__ = [
-    "Batch",
-    "Call",
-    "Command",
-    "ErrorReply",
-    "Plan",
-    "Reads",
-    "Reply",
-    "checked",
-    "script_reply",
-    "unless_foreign",
-    "without",
-]
-
 T = TypeVar("T")
 
 Command: TypeAlias = tuple[str | int | bytes, ...]

@@ -21,18 +21,6 @@ from .repair.checks import field_problem
 from .stream import Page, Stream
 from .table import SUCCESSOR, Names, Write, claim, following_token, put_call, read_table, routed
 
-__all__ = [
-    "Live",
-    "Loaded",
-    "Look",
-    "TableDifference",
-    "Wanted",
-    "difference_of",
-    "live_brokers",
-    "load_table",
-    "look",
-]
-
 _TRIES: Final = 10
 _AT_ONCE: Final = 500
 _MAX_PART_BYTES: Final = 262_144

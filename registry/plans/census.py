@@ -11,8 +11,6 @@ from ..health.report import Sampled, Unknown
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply
 
-__all__ = ["Census", "census", "unknown"]
-
 _BROKERS: Final = 100
 _TOPICS: Final = 200
 _NAMESPACES: Final = 50

@@ -11,8 +11,6 @@ from .. import codec
 from ..errors import InvalidInput
 from ..model import TopicConfig
 
-__all__ = ["Difference", "check_entry", "difference", "difference_to_stored"]
-
 _MAX_PART_BYTES: Final = 262_144
 """Of attributes and queue mappings: so much keeps Redis busy for no longer than many plain topics."""
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..config import RegistryConfig
-from ..health.findings import SETTINGS, examine
+from ..health.findings import examine
 from ..health.report import HealthReport, Readings, Unknown
+from ..health.server import SETTINGS
 from ..health.table import late_ms
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply
 from .census import census, unknown
-
-__all__ = ["CLOCK_PAUSE_S", "health", "server_time"]
 
 CLOCK_PAUSE_S: Final = 0.05
 """Between `server_time` and `health`: long enough for any clock to move."""

@@ -15,8 +15,6 @@ from ..model import EXPIRED, Change, ChangeKind, Sweep
 from .base import Call, Command, Plan, Reads, Reply, checked, script_reply, unless_foreign
 from .read import groups
 
-__all__ = ["expire", "lease_of", "sweep"]
-
 _AT_ONCE: Final = 100
 _NO_TIME_MS: Final = 2**53
 """From here on a score is no whole number any more."""

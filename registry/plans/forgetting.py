@@ -17,8 +17,6 @@ from .operator import check_schema
 from .repair.checks import field_problem
 from .table import SUCCESSOR, Write, claim, put, read_table
 
-__all__ = ["NOBODY", "forget", "live_replicas", "replica_ids", "stored_cluster"]
-
 NOBODY: Final = "nobody.invalid:1"
 """The address of who writes a table without being its broker (RFC 2606: no host is called so)."""
 

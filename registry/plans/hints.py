@@ -11,8 +11,6 @@ from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from .base import Call, Plan, Reads, checked, script_reply
 
-__all__ = ["MAX_HINTS_OF_A_BROKER", "MAX_HINTS_OF_A_CLIENT", "MAX_HINT_TTL_S", "hint", "hints"]
-
 MAX_HINT_TTL_S: Final = 60.0
 MAX_HINTS_OF_A_CLIENT: Final = 16
 MAX_HINTS_OF_A_BROKER: Final = 8

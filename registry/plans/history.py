@@ -13,8 +13,6 @@ from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply, checked
 from .read import ORIGIN
 
-__all__ = ["NEWEST", "HistoryBounds", "HistoryPage", "HistoryRange", "history", "history_bounds"]
-
 NEWEST: Final = "+"
 """The end of a stream, whatever its id."""
 

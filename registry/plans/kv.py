@@ -13,8 +13,6 @@ from ..keys import Keys
 from ..model import Change, ChangeKind
 from .base import Call, Plan, Reads, checked, script_reply
 
-__all__ = ["ORDER_TOPIC_CONFIG", "kv_delete", "kv_get", "kv_list", "kv_namespaces", "kv_put", "order_configs"]
-
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 """The namespace in which topics have their order configuration, `broker:queues;broker:queues`."""
 

@@ -11,8 +11,6 @@ from ..keys import Keys
 from ..model import Broker, Change, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, script_reply
 
-__all__ = ["fenced", "heartbeat", "lease_ttl_ms", "unregister", "unregister_many"]
-
 
 def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = False) -> Plan[LeaseStatus]:
     """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).

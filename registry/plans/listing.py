@@ -13,8 +13,6 @@ from .base import Plan, Reads, checked
 from .read import Listing, brokers, groups, mget
 from .view import Lookup
 
-__all__ = ["cluster_info", "member_group", "owner", "query_data_version", "system_topics", "topics"]
-
 _SCAN_COUNT: Final = 1_000
 _UNIT: Final = 1
 _UNIT_SUB: Final = 2

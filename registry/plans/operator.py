@@ -12,8 +12,6 @@ from ..keys import Keys
 from ..model import Change, ChangeKind
 from .base import Call, Command, ErrorReply, Plan, Reads, checked, script_reply
 
-__all__ = ["check_schema", "delete_topic", "set_write_perm"]
-
 _TRIES: Final = 10
 
 

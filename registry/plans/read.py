@@ -17,17 +17,6 @@ from ..model import BrokerData, Change, Group, QueueData
 from .base import Command, Plan, Reads, checked
 from .view import Lookup, distinct, live_broker
 
-__all__ = [
-    "ChangePage",
-    "Listing",
-    "brokers",
-    "changes_since",
-    "groups",
-    "last_change_id",
-    "lookup",
-    "mget",
-]
-
 T = TypeVar("T")
 
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.

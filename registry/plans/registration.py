@@ -25,8 +25,6 @@ from .table import (
     routed,
 )
 
-__all__ = ["register", "register_topic"]
-
 _TRIES: Final = 5
 """So often a table may change under a registration before it gives up."""
 

@@ -14,8 +14,6 @@ from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
 from .base import Plan, Reads, Reply, checked
 from .read import mget
 
-__all__ = ["ReplicaState", "Roster", "RosterEntry", "roster"]
-
 _PAGE: Final = 1_000
 _NO_TRAITS: Final = MemberTraits()
 

@@ -7,8 +7,6 @@ from typing import Final
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads
 
-__all__ = ["may_register"]
-
 _NO_NUMBER: Final = "none"
 _NOT_THERE: Final = ""
 _DENIED: Final = ("NOPERM", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN")

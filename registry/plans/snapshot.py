@@ -14,8 +14,6 @@ from ..model import Group
 from .base import Command, Plan, Reads, checked, unless_foreign
 from .read import Listing, mget
 
-__all__ = ["RawTable", "Replica", "replicas", "table_page", "table_sizes", "tables"]
-
 _AT_ONCE: Final = 1_000
 
 RawTable: TypeAlias = Mapping[bytes, bytes]

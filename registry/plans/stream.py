@@ -9,8 +9,6 @@ from typing import Generic, TypeAlias, TypeVar
 from ..differences import Progress
 from .base import Batch, Plan, Reply
 
-__all__ = ["Page", "Stream", "advance"]
-
 T = TypeVar("T")
 
 

@@ -27,23 +27,6 @@ from .difference import Difference
 from .lease import fenced, lease_ttl_ms
 from .read import mget
 
-__all__ = [
-    "ANYBODY",
-    "NO_VERSION",
-    "RESTARTED",
-    "SUCCESSOR",
-    "Names",
-    "Put",
-    "Write",
-    "activate",
-    "claim",
-    "following_token",
-    "put",
-    "put_call",
-    "read_table",
-    "routed",
-]
-
 _SCAN_COUNT: Final = 500
 """Topics that are read at once: what many take stays with the process, as holes in its memory."""
 

@@ -24,19 +24,6 @@ from .repair.walk import entry_counts
 from .stream import Page, Stream
 from .table import ANYBODY, SUCCESSOR, Put, Write, claim, put, read_table, routed
 
-__all__ = [
-    "BrokerRecord",
-    "KvRecord",
-    "Outcome",
-    "Record",
-    "Skipped",
-    "Written",
-    "check_kv",
-    "export",
-    "import_broker",
-    "import_kv",
-]
-
 _TRIES: Final = 10
 _ADVICE: Final = "wait until it is unregistered or its lease ends, or import with --replace-live"
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from ..errors import CorruptData
 from ..model import MASTER_ID, BrokerData, Group, MemberTraits, Perm, QueueData, TopicRoute
 
-__all__ = ["Lookup", "distinct", "live_broker", "route_of"]
-
 _NO_WRITE: Final = ~int(Perm.WRITE)
 _NO_TRAITS: Final = MemberTraits()
 

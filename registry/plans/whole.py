@@ -13,8 +13,6 @@ from .base import Plan, Reads, checked
 from .read import groups, lookup, mget
 from .view import Lookup, distinct
 
-__all__ = ["whole_table"]
-
 _AT_ONCE: Final = 1_000
 
 

@@ -12,8 +12,6 @@ from .base import Plan
 from .lease import unregister
 from .table import RESTARTED, Write, claim
 
-__all__ = ["withdraw"]
-
 _TRIES: Final = 10
 _ADVICE: Final = "take it out there: it is another broker of the same name and id"
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["MODULES", "check", "installing", "lacking", "requirement"]
-
 MODULES: Final = {
     "agent": ("click", "h11", "watchdog"),
     "bench": ("click",),

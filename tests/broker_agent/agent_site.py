@@ -14,8 +14,6 @@ from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.support import wait_until
 
-__all__ = ["PATIENT", "RUN", "AgentProcess", "Site"]
-
 PATIENT: Final = """
 from sharedroutes.broker_agent import logs
 

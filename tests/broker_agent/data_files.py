@@ -8,19 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = [
-    "REAL",
-    "as_written",
-    "detail",
-    "killed_in_the_middle",
-    "mapping_json",
-    "put",
-    "remove",
-    "rewrite",
-    "rewrite_by_rename",
-    "topics_json",
-]
-
 REAL: Final = Path(__file__).parents[1] / "data" / "rocketmq-5.3.3"
 
 

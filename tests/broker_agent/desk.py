@@ -19,8 +19,6 @@ from sharedroutes.broker_agent.planner import Planner
 from sharedroutes.broker_agent.topics import TopicTable
 from sharedroutes.registry import Broker, Registration, TopicConfig
 
-__all__ = ["BROKER", "FILE", "GONE", "HEARTBEAT_S", "SLOW_S", "TTL_S", "Desk", "file_of", "held_of"]
-
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
 HEARTBEAT_S: Final = 5.0
 TTL_S: Final = 15.0

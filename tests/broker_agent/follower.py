@@ -11,8 +11,6 @@ from sharedroutes.broker_agent.events import Say, TopicsLoaded
 from sharedroutes.registry import TopicConfig
 from tests.support import await_until
 
-__all__ = ["Told", "following", "tables"]
-
 T = TypeVar("T")
 
 

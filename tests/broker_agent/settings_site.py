@@ -14,8 +14,6 @@ from sharedroutes.broker_agent.settings import (
     load,
 )
 
-__all__ = ["CONF", "A", "B", "loaded", "problems", "write_brokers"]
-
 CONF: Final = (
     "brokerName=broker-{name}\nbrokerIP1=10.0.0.1\nlistenPort={port}\nstorePathRootDir=/store-{name}\n"
 )

@@ -16,8 +16,6 @@ from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.support import await_until
 
-__all__ = ["BASICS", "Host", "phases", "until_phase"]
-
 BASICS: Final = "heartbeat_s = 0.1\nrecheck_s = 0.05\nstop_watch_s = 0.0\nhttp = '127.0.0.1:0'\n"
 
 

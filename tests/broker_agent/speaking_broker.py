@@ -32,8 +32,6 @@ from sharedroutes.remoting.acl import ACCESS_KEY, SIGNATURE, signature
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["SpeakingBroker", "SpeakingProcess", "legacy_json", "topic"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _READ_BYTES: Final = 65_536
 _MOST_TOPICS_A_PAGE: Final = 2_000

@@ -11,8 +11,6 @@ from typing import Final, Self
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["BrokerProcess", "ListeningBroker"]
-
 _PROGRAM: Final = """
 import socket, sys
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:

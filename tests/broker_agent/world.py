@@ -15,8 +15,6 @@ from sharedroutes.registry import AsyncRouteStore, Broker, ChangeKind, Registrat
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.support import await_until
 
-__all__ = ["HEARTBEAT_S", "World", "running", "times"]
-
 HEARTBEAT_S: Final = 0.1
 """Leases are the usual ones of 15 s, so that no pause of the machine ends one."""
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 import pytest
 
-__all__ = ["ProcessId", "descendants", "is_alive", "needs_proc"]
-
 _PROC: Final = Path("/proc")
 _STATE, _PARENT, _STARTED = 0, 1, 19  # the fields of /proc/<pid>/stat after the name
 

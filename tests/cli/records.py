@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from sharedroutes.cli.demo.measure import Log, Message, Observed, Try
 from sharedroutes.cli.demo.scenario import SCENARIO, Event, Happening
 
-__all__ = ["event", "log_of", "observed", "try_of"]
-
 
 def event(happening: Happening) -> Event:
     """Return the event of the demo in which this happens."""

@@ -12,8 +12,6 @@ import sys
 import termios
 from typing import Final, NamedTuple
 
-__all__ = ["COMMAND", "Shown", "at_terminal", "started"]
-
 COMMAND: Final = (sys.executable, "-m", "sharedroutes")
 _ROWS: Final = 50
 _STYLE: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

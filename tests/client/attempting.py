@@ -12,8 +12,6 @@ from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
 from sharedroutes.client.observing import Event
 from sharedroutes.registry import MessageQueue
 
-__all__ = ["QUEUES", "RESET", "Bench", "Recorded", "script"]
-
 T = TypeVar("T")
 
 QUEUES: Final = tuple(

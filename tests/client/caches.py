@@ -9,20 +9,6 @@ from sharedroutes.client import ClientConfig
 from sharedroutes.client.cache import RouteCache
 from tests.client.fake_table import FakeTable
 
-__all__ = [
-    "CONFIG",
-    "HOLD_S",
-    "REFRESH_S",
-    "RETRY_S",
-    "SETTLED",
-    "TAIL_S",
-    "ask",
-    "brokers_of",
-    "learn",
-    "look",
-    "refresh",
-]
-
 TAIL_S: Final = 1.0
 REFRESH_S: Final = 20.0
 RETRY_S: Final = 2.0

@@ -28,27 +28,6 @@ from sharedroutes.testing import InMemoryRegistry
 from tests.fix_redis import PATIENT, AsyncFromSync
 from tests.support import await_until
 
-__all__ = [
-    "BELL_ONLY",
-    "FOLLOWER",
-    "IMPATIENT",
-    "QUICK",
-    "AnyClient",
-    "ClientMaker",
-    "InThreads",
-    "async_client",
-    "attempt",
-    "calls",
-    "holders",
-    "let_many_wait",
-    "sync_client",
-    "tell_silently",
-    "until_held_by",
-    "until_in_place",
-    "until_position",
-    "until_source",
-]
-
 T = TypeVar("T")
 
 AnyClient: TypeAlias = AsyncRouteClient

@@ -20,8 +20,6 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.model import in_order
 
-__all__ = ["FakeTable"]
-
 CLUSTER: Final = "cluster-1"
 
 

@@ -13,21 +13,6 @@ from sharedroutes.registry import Change, ChangePage
 from tests.client.clients import AnyClient
 from tests.client.fake_table import FakeTable
 
-__all__ = [
-    "DOWN",
-    "HOLD_S",
-    "PLACE",
-    "TAIL_S",
-    "Heard",
-    "ask",
-    "begun",
-    "fail",
-    "hear",
-    "look",
-    "make_core",
-    "plain",
-]
-
 PLACE: Final = "1700000000000-1"
 TAIL_S: Final = 1.0
 HOLD_S: Final = 30.0

@@ -23,8 +23,6 @@ from sharedroutes.client.observing.events import (
     SourceChanged,
 )
 
-__all__ = ["ALL_EVENTS", "Fault", "StandIn"]
-
 UNKNOWING: Final = Health("none", None, None, None, (), 0)
 """The health of a client that has not met the store."""
 

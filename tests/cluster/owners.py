@@ -25,17 +25,6 @@ from sharedroutes.registry.plans import ORIGIN
 from tests.fix_redis import PATIENT
 from tests.support import wait_until
 
-__all__ = [
-    "BEAT_S",
-    "CONFIG",
-    "FAILED_OVER_WITHIN_S",
-    "Follower",
-    "Owner",
-    "Reader",
-    "beaten_since",
-    "stream_of",
-]
-
 BEAT_S: Final = 0.2
 FAILED_OVER_WITHIN_S: Final = 75.0
 """A Sentinel that could not run for 2 s does nothing for 30 s (TILT)."""

@@ -19,8 +19,6 @@ from sharedroutes.registry import EmbeddedServer
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["SERVICE", "ClusterServers", "SentinelServers", "Stock", "server_binary"]
-
 SERVICE: Final = "routes"
 _NODE_TIMEOUT_MS: Final = 1_000
 _DOWN_AFTER_MS: Final = 1_000

@@ -11,8 +11,6 @@ import redis
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
 
-__all__ = ["BROKER", "TOPIC", "Auditor", "Look", "look", "plain_client"]
-
 BROKER: Final = "broker-a"
 TOPIC: Final = "orders"
 

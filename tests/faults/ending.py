@@ -20,8 +20,6 @@ from tests.broker_agent.data_files import put, topics_json
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["Lookups", "Pod", "Told", "figures"]
-
 TOPIC: Final = "orders"
 _WITHIN_S: Final = 30.0
 _BROKER: Final = """

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 from tests.faults.ending import Pod, Told
 
-__all__ = ["KUBERNETES", "SYSTEMD", "Order", "exec_stop"]
-
 UNIT: Final = Path(__file__).resolve().parents[2] / "deploy" / "sharedroutes-agent.service"
 
 

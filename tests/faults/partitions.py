@@ -7,8 +7,6 @@ from typing import Final
 from tests.faults.plant import LEASE_TTL_S, Plant
 from tests.proxy import OUTAGES, FaultyProxy
 
-__all__ = ["ARRIVING", "SILENT", "cut_off_and_come_back", "cut_off_without_standby", "misunderstood"]
-
 FENCED: Final = "another agent has taken the broker over: on standby until it ends"
 REGISTERED: Final = "registered: "
 AGAIN: Final = "works again, after"

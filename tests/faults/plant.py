@@ -23,8 +23,6 @@ from tests.faults.auditor import BROKER, TOPIC, Auditor, Look, look, plain_clien
 from tests.faults.victims import AgentProcess, Broker, Server
 from tests.support import wait_until
 
-__all__ = ["LEASE_TTL_S", "Plant"]
-
 T = TypeVar("T")
 
 LEASE_TTL_S: Final = 3.0

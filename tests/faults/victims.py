@@ -18,8 +18,6 @@ from tests.broker_agent.stand_ins import BrokerProcess
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["AgentProcess", "Broker", "Process", "Server"]
-
 _WITHIN_S: Final = 40.0
 _ANSWER_S: Final = 5.0
 

@@ -10,8 +10,6 @@ from typing import Final
 from tests.faults.plant import Plant
 from tests.faults.victims import Process
 
-__all__ = ["Walk"]
-
 _REST_S: Final = 0.7
 _MOST_TOPICS: Final = 4
 _STAYS_DEAD: Final = 0.25

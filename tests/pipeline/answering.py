@@ -11,27 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from sharedroutes.pipeline.schemas import CHANGES, FAULTS, ROUTES, SAMPLES
 from sharedroutes.pipeline.tables import Table
 
-__all__ = [
-    "Row",
-    "changes_of",
-    "deleted",
-    "down",
-    "fault",
-    "faults_of",
-    "forgotten",
-    "gap",
-    "kv",
-    "lifted",
-    "picked",
-    "route",
-    "routes_of",
-    "sample",
-    "samples_of",
-    "topics",
-    "up",
-    "wiped",
-]
-
 Row: TypeAlias = dict[str, Any]
 
 TTL_MS: Final = 10_000

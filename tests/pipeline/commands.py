@@ -8,8 +8,6 @@ from click.testing import CliRunner
 
 from sharedroutes.cli.pipeline.group import pipeline
 
-__all__ = ["Ran", "run"]
-
 
 class Ran(NamedTuple):
     """How a command ended, and what it printed."""

@@ -21,8 +21,6 @@ from tests.pipeline.answering import (
     wiped,
 )
 
-__all__ = ["BEGIN_MS", "History", "random_histories"]
-
 BEGIN_MS: Final = 10 * 86_400_000 - 61
 """When all of them begin: midnight, which parts days and hours, is in the middle. Records are at odd ms."""
 

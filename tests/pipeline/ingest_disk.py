@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-__all__ = ["Disk", "Killed", "rows_on"]
-
 
 class Killed(BaseException):
     """The process is gone; nobody handles that."""

@@ -12,8 +12,6 @@ import redis
 from sharedroutes.registry import Change, ChangeKind
 from sharedroutes.registry.codec import encode_change
 
-__all__ = ["STREAM", "add", "entries", "ids_on", "ids_once", "record", "write_again"]
-
 STREAM: Final = "{sharedroutes}:changes"
 
 

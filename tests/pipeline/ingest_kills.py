@@ -22,8 +22,6 @@ from sharedroutes.pipeline.ingest import stored_changes
 from tests.pipeline.ingest_history import add, ids_on, ids_once
 from tests.support import wait_until
 
-__all__ = ["Child", "Kill", "check", "child", "driver_alone", "everything", "worker", "writing"]
-
 _PATIENCE_S: Final = 120.0
 _PAUSE_S: Final = 0.02
 

@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.pipeline.answering import Row
 
-__all__ = ["Era", "Life", "Session", "Span", "Topics", "eras_of", "low_times", "sessions_of", "silences_of"]
-
 _HOW: Final = {"expired": "expired", "has id 9 now": "moved"}
 
 

@@ -10,8 +10,6 @@ from typing import Any, Final, TypeAlias
 from tests.pipeline.answering import Row
 from tests.pipeline.oracle import Era, Life, Session
 
-__all__ = ["changes_of_hours", "days_of", "flaps_of", "reliability_of", "storms_of", "used"]
-
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 _HOUR_MS: Final = 3_600_000

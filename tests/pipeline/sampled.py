@@ -9,8 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharedroutes.pipeline.schemas import SAMPLES
 
-__all__ = ["HOUR_MS", "START_MS", "Sample", "samples", "sent"]
-
 START_MS: Final = 1_700_000_000_000 // 3_600_000 * 3_600_000
 HOUR_MS: Final = 3_600_000
 

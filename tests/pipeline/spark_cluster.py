@@ -17,8 +17,6 @@ import pyspark
 
 from tests.support import wait_until
 
-__all__ = ["LOOPBACK", "Cluster", "cluster"]
-
 LOOPBACK: Final = "127.0.0.1"
 _SPARK: Final = Path(pyspark.__file__).parent
 _DEPLOY: Final = "org.apache.spark.deploy"

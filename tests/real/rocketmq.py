@@ -20,8 +20,6 @@ import pytest
 from tests.ports import free_port
 from tests.support import wait_until
 
-__all__ = ["JARS", "RealBroker", "RealNameServer", "RealProcess", "java"]
-
 JARS: Final = "SHAREDROUTES_ROCKETMQ_JARS"
 
 _STARTS_S: Final = 90.0

@@ -9,19 +9,6 @@ from hypothesis import strategies as st
 
 from sharedroutes.registry import Broker, QueueData, QueueMapping, TopicConfig, topic_table
 
-__all__ = [
-    "ADDRESS",
-    "OTHER_ADDRESS",
-    "broker",
-    "broker_names",
-    "names",
-    "queue_mappings",
-    "row",
-    "table",
-    "topic_configs",
-    "topics",
-]
-
 ADDRESS: Final = "10.0.0.1:10911"
 OTHER_ADDRESS: Final = "10.0.0.2:10911"
 

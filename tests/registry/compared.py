@@ -28,8 +28,6 @@ from tests.fix_redis import offences
 from tests.registry.going import CONFIG, KEYS, PICTURE, TRIES, Going, once
 from tests.registry.model_of_table import UNKNOWN_EPOCH, UNKNOWN_TOKEN, Answer, Copy, TableModel
 
-__all__ = ["CONFIG", "KEYS", "Compared", "Going", "Run"]
-
 Run: TypeAlias = Callable[[Plan[Any]], Any]
 
 

@@ -15,8 +15,6 @@ from sharedroutes.registry.following.follower import Follower
 from tests.fix_redis import AsyncFromSync, Store
 from tests.support import await_until
 
-__all__ = ["AnyFollower", "Told", "follow", "listening", "tell", "tell_silently", "watching"]
-
 AnyFollower: TypeAlias = AsyncFollower
 """What tests see: the asyncio follower, or the one for threads in the same form."""
 

@@ -20,8 +20,6 @@ from sharedroutes.registry.plans import Batch, Call, Plan, Reply
 from sharedroutes.registry.scripts import Script
 from tests.registry.model_of_table import Answer
 
-__all__ = ["CONFIG", "KEYS", "PICTURE", "TRIES", "Going", "once"]
-
 CONFIG: Final = RegistryConfig(lease_ttl_s=3_600, chunk_topics=2, sweeper_lease_s=3_600)
 KEYS: Final = Keys(CONFIG.namespace)
 TRIES: Final = 5

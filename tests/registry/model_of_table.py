@@ -21,8 +21,6 @@ from sharedroutes.registry import (
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.scripts import SCHEMA
 
-__all__ = ["SYNC_TOPIC", "UNKNOWN_EPOCH", "UNKNOWN_TOKEN", "Answer", "Copy", "GroupModel", "TableModel"]
-
 UNKNOWN_EPOCH: Final = -1
 """The store chooses it; the next look at the store tells."""
 

@@ -15,18 +15,6 @@ from tests.fix_redis import Store
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
 from tests.support import await_until
 
-__all__ = [
-    "DEAD",
-    "KEYS",
-    "KINDS_OF_KEYS",
-    "OPERATIONS",
-    "Operation",
-    "Prepared",
-    "outcome",
-    "prepared",
-    "with_a_dead_one",
-]
-
 KEYS: Final = Keys("sharedroutes")
 DEAD: Final = ("broker-c", 0)
 KINDS_OF_KEYS: Final = {

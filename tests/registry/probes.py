@@ -10,8 +10,6 @@ import redis
 from sharedroutes.registry.plans import Batch, Call, Plan
 from sharedroutes.registry.scripts import PUT_TOPICS
 
-__all__ = ["Crash", "dump", "interrupted", "observed", "puts", "recorded"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from sharedroutes.registry import Broker, Difference, TopicConfig, scripts
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, topics
 
-__all__ = ["REPAIR_SCRIPTS", "differences", "everything", "register_two"]
-
 
 async def everything(given: Any) -> list[Any]:
     """Return all that an iterator of one store or the other gives."""

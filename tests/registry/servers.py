@@ -13,8 +13,6 @@ from redis.retry import Retry
 
 from sharedroutes.registry import EmbeddedServer
 
-__all__ = ["answers", "client", "quick", "refuses"]
-
 
 def quick(*options: str, binary: str | None = None, unix_socket: Path | None = None) -> EmbeddedServer:
     """Return a server that looks 500 times a second, not 10, whether it has to stop."""

@@ -30,7 +30,8 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.scripts import PUT_TOPICS
-from tests.registry.compared import CONFIG, KEYS, Compared, Run
+from tests.registry.compared import Compared, Run
+from tests.registry.going import CONFIG, KEYS
 from tests.registry.model_of_table import SYNC_TOPIC, Answer, Copy, TableModel
 from tests.support import ASKED_EXAMPLES, examples, wait_until
 

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from sharedroutes.remoting import LanguageCode, RemotingCommand, SerializeType
 
-__all__ = ["COMMANDS"]
-
 _INTS: Final = st.integers(-(2**31), 2**31 - 1)
 _SHORTS: Final = st.integers(-(2**15), 2**15 - 1)
 _TEXT: Final = st.text(max_size=20)

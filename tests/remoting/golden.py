@@ -10,8 +10,6 @@ from typing import Final
 
 from sharedroutes.remoting import LanguageCode, RemotingCommand, SerializeType
 
-__all__ = ["CLUSTER_INFO", "COMMANDS", "CONTROL_CHARACTERS", "FRAMES", "NAMED_LIKE_JSON", "TOPICS"]
-
 COMMANDS: Final = {
     "route_request": RemotingCommand(
         code=105, language=LanguageCode.JAVA, version=0, opaque=7, ext_fields={"topic": "T1"}

@@ -15,20 +15,6 @@ from ...keys import Keys
 from ..base import Command, Reply
 from .look import FOREIGN, Check
 
-__all__ = [
-    "broker_listed",
-    "deadline_check",
-    "field_problem",
-    "group_check",
-    "group_fields",
-    "lease_check",
-    "member_check",
-    "namespace_check",
-    "schema_check",
-    "table_group_check",
-    "topic_listed",
-]
-
 _EPOCH: Final = re.compile(rb"[0-9]{1,16}")
 _TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}")
 

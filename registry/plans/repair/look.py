@@ -11,8 +11,6 @@ from ...differences import Difference
 from ...errors import StoreRefused
 from ..base import Call, Command, ErrorReply, Plan, Reads, Reply, script_reply
 
-__all__ = ["FOREIGN", "Check", "ask", "confirm", "suspects"]
-
 FOREIGN: Final = ErrorReply("WRONGTYPE", "")
 """Stands for the reply of a key that holds another type; the key itself is reported elsewhere."""
 

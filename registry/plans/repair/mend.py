@@ -19,8 +19,6 @@ from .checks import field_problem
 from .rows import mend_rows
 from .walk import verify
 
-__all__ = ["rebuild"]
-
 _ROWS: Final = frozenset(
     {
         DifferenceKind.ROW_MISSING,

@@ -18,8 +18,6 @@ from ..base import Call, Command, Plan, Reply, script_reply
 from ..read import mget
 from .look import FOREIGN, Check, ask
 
-__all__ = ["check_indexes", "check_table", "fixed_index", "mend_rows"]
-
 _TRIES: Final = 10
 _NO_TABLE: Final = b""
 """A configuration is never empty: the broker's table does not have the topic."""

@@ -33,8 +33,6 @@ from .checks import (
 from .look import FOREIGN, Check, ask, confirm, suspects
 from .rows import check_indexes, check_table
 
-__all__ = ["entry_counts", "verify"]
-
 _AT_ONCE: Final = 1_000
 _GLOB: Final = re.compile(r"([\\*?\[\]^-])")
 
