@@ -22,7 +22,7 @@ from typing import Any, Final
 import redis
 
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
-from sharedroutes.client.observing.events import Event, LookupDone
+from sharedroutes.client.observers.events import Event, LookupDone
 from sharedroutes.registry.keys import Keys
 
 from .harness import interleave

@@ -12,8 +12,8 @@ from time import thread_time
 from typing import Final
 
 from sharedroutes.client import ClientConfig, RouteClient
-from sharedroutes.client.observing import Event, Observer
-from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.client.observers import Event, Observer
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 
 from .harness import Benchmark, Figure, Outcome, at_most, interleave

@@ -34,7 +34,7 @@ from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .hints import HintConfig
 from .losses import HeldLoss
-from .observing import Observer
+from .observers import Observer
 from .presets import PRESETS, Preset
 from .route import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware

@@ -22,7 +22,7 @@ from ..registry.model import MAX_QUEUES
 from .attempts.policy import RetryPolicy
 from .faults import FaultConfig, Probe
 from .hints import HintConfig
-from .observing import Observer
+from .observers import Observer
 from .selection import RoundRobin, Strategy
 
 _MAX_PATH_BYTES: Final = 4_096

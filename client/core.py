@@ -24,9 +24,9 @@ from .flights import Flight, Flights
 from .hearing import Hearing
 from .hinting import Hinting
 from .keeping import SnapshotKeeper
-from .observing import LogObserver, tell_all
-from .observing.clock import ClockReading
-from .observing.events import LookupDone, RoutesChanged
+from .observers import LogObserver, tell_all
+from .observers.clock import ClockReading
+from .observers.events import LookupDone, RoutesChanged
 from .route import Route
 from .selection import PublishView, find_address
 from .served import Served

@@ -14,8 +14,8 @@ from ..registry.errors import RegistryError, StoreRefused
 from ..registry.following.core import REFUSED_PAUSE_S
 from .faults import FaultMemory
 from .hints import HintBook, HintConfig
-from .observing import Tell
-from .observing.events import BrokersSuspected
+from .observers import Tell
+from .observers.events import BrokersSuspected
 
 _log: Final = logging.getLogger("sharedroutes.client")
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from . import snapshot
 from .config import ClientConfig
-from .observing import Tell
-from .observing.events import SnapshotSaved, SnapshotUnusable
+from .observers import Tell
+from .observers.events import SnapshotSaved, SnapshotUnusable
 
 _SAVE_S: Final = 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from .observing import Event, Tell
+from .observers import Event, Tell
 
 
 class Telling:

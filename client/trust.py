@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .losses import HeldBack, HeldLoss, Losses
-from .observing import Tell
-from .observing.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
+from .observers import Tell
+from .observers.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
 
 
 @dataclass(frozen=True, slots=True)

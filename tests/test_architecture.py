@@ -38,8 +38,8 @@ EXTRAS_OF: Final = {
 
 EXTRA_OF: Final = {
     "broker_agent/serving/metrics.py": ("prometheus_client", "metrics"),
-    "client/observing/otel.py": ("opentelemetry", "otel"),
-    "client/observing/prometheus.py": ("prometheus_client", "metrics"),
+    "client/observers/otel.py": ("opentelemetry", "otel"),
+    "client/observers/prometheus.py": ("prometheus_client", "metrics"),
 }
 """Single files that need more than that: what they alone import, and the extra that brings it."""
 

@@ -16,7 +16,7 @@ import pytest
 
 from sharedroutes import pipeline as package
 from sharedroutes.cli.pipeline.group import pipeline
-from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline import PipelineError, SessionConfig, answers, errors
 from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig
 from sharedroutes.pipeline.load import Form

@@ -190,7 +190,7 @@ def test_a_command_names_all_that_it_lacks_with_the_pip_command_that_installs_it
 def test_without_its_extra_an_observer_says_what_to_install(
     installed: Path, tmp_path: Path, module: str, extra: str
 ) -> None:
-    program = f"import sharedroutes.client.observing.{module}"
+    program = f"import sharedroutes.client.observers.{module}"
     command = [str(installed), "-I", "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -16,7 +16,7 @@ from typing import Final, Self
 import orjson
 
 from ...client import ClientConfig, NoRoute, RouteClient
-from ...client.observing.samples import SampleRecorder
+from ...client.observers.samples import SampleRecorder
 from ...registry import EmbeddedServer, RouteStore
 from ...registry.health.report import Unknown
 from ...registry.plans import server_time

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ...registry.model import MessageQueue
 from ..errors import AttemptsFailed, Failure, code_of_failure
-from ..observing.events import AttemptEnded, Tell
+from ..observers.events import AttemptEnded, Tell
 from .policy import FAILED, Outcome, RetryPolicy
 
 _LEAST_TIMEOUT_S: Final = 0.001

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ...registry.errors import InvalidInput
-from ..observing import Event, Tell
-from ..observing.events import BrokerIsolated, BrokerReturned
+from ..observers import Event, Tell
+from ..observers.events import BrokerIsolated, BrokerReturned
 from .broker import BrokerFaults
 from .config import FaultConfig
 from .state import FaultState, IsolationReason, Verdict

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from sharedroutes.client import RetryPolicy
 from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
-from sharedroutes.client.observing import Event
+from sharedroutes.client.observers import Event
 from sharedroutes.registry import MessageQueue
 
 T = TypeVar("T")

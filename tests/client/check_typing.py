@@ -27,7 +27,7 @@ from sharedroutes.client import (
     Weighted,
     ZoneAware,
 )
-from sharedroutes.client.observing.prometheus import PrometheusObserver
+from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import MessageQueue, RegistryConfig
 
 

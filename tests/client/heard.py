@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing.events import Event
+from sharedroutes.client.observers.events import Event
 from sharedroutes.registry import Change, ChangePage
 from tests.client.clients import AnyClient
 from tests.client.fake_table import FakeTable

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sharedroutes.client import Health
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers.events import (
     AttemptEnded,
     BrokerIsolated,
     BrokerReturned,

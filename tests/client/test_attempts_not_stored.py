@@ -19,7 +19,7 @@ from sharedroutes.client import (
 from sharedroutes.client.attempts import AsyncSending, Sending
 from sharedroutes.client.attempts.log import Answer, AttemptLog
 from sharedroutes.client.faults import FaultMemory
-from sharedroutes.client.observing.events import AttemptEnded
+from sharedroutes.client.observers.events import AttemptEnded
 from tests.client.attempting import QUEUES, RESET, Bench
 
 GOOD: Final = "SEND_OK"

@@ -9,7 +9,7 @@ import pytest
 from sharedroutes.client import AttemptsFailed, RetryPolicy
 from sharedroutes.client.attempts import ONE_WAY_POLICY, RETRYABLE_CODES, ROCKETMQ_POLICY, ResponseCode
 from sharedroutes.client.errors import BrokerRefused
-from sharedroutes.client.observing.events import AttemptEnded
+from sharedroutes.client.observers.events import AttemptEnded
 from sharedroutes.registry import RegistryError
 from tests.client.attempting import QUEUES, RESET, Bench, script
 

@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.observing.events import AttemptEnded
+from sharedroutes.client.observers.events import AttemptEnded
 from tests.client.attempting import QUEUES, RESET, Bench, script
 from tests.support import await_until
 

@@ -9,8 +9,8 @@ import prometheus_client
 import pytest
 
 from sharedroutes.client import ClientConfig
-from sharedroutes.client.observing.events import FeedLost, LossHeld, LossReleased
-from sharedroutes.client.observing.prometheus import PrometheusObserver
+from sharedroutes.client.observers.events import FeedLost, LossHeld, LossReleased
+from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.clients import QUICK, AnyClient, ClientMaker, holders, until_held_by, until_in_place
 from tests.client.heard import Heard, plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.client.observing.events import LookupDone, RoutesChanged
+from sharedroutes.client.observers.events import LookupDone, RoutesChanged
 from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, FaultConfig
-from sharedroutes.client.observing.events import BrokerIsolated, BrokerReturned
+from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import RouteStore
 from tests.client.clients import (
     BELL_ONLY,

@@ -13,7 +13,7 @@ import redis
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing.events import BrokersSuspected
+from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, Role, RouteStore, acl_rules
 from sharedroutes.registry.keys import Keys
 from tests.client.clients import QUICK, AnyClient, ClientMaker, until_held_by, until_in_place

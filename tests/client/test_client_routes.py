@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from sharedroutes.client import NoRoute
-from sharedroutes.client.observing.events import Event, LookupDone
+from sharedroutes.client.observers.events import Event, LookupDone
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,

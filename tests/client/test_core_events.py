@@ -8,7 +8,7 @@ import pytest
 
 from sharedroutes.client import HintConfig
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers.events import (
     BrokerIsolated,
     BrokerReturned,
     BrokersSuspected,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers.events import (
     Event,
     FeedLost,
     LookupDone,

@@ -10,7 +10,7 @@ from typing import Final
 
 from sharedroutes.client import ClientConfig, HintConfig
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers.events import (
     BrokerIsolated,
     BrokerReturned,
     BrokersSuspected,

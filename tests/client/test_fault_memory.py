@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sharedroutes.client.faults import FaultConfig, FaultMemory
-from sharedroutes.client.observing import Event
-from sharedroutes.client.observing.events import BrokerIsolated, BrokerReturned
+from sharedroutes.client.observers import Event
+from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import InvalidInput
 
 AT_ONCE = FaultConfig(slow_start_s=0)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sharedroutes.client.faults import FaultConfig, FaultMemory
-from sharedroutes.client.observing import Event
-from sharedroutes.client.observing.events import BrokerIsolated, BrokerReturned
+from sharedroutes.client.observers import Event
+from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from tests.support import examples
 
 NAMES = "ab"

@@ -11,7 +11,7 @@ import pytest
 
 from sharedroutes.client import ClientConfig
 from sharedroutes.client.keeping import SnapshotKeeper
-from sharedroutes.client.observing.events import Event, SnapshotSaved, SnapshotUnusable
+from sharedroutes.client.observers.events import Event, SnapshotSaved, SnapshotUnusable
 from sharedroutes.client.snapshot import Snapshot
 from sharedroutes.registry import BrokerData, QueueData
 

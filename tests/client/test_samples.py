@@ -17,9 +17,9 @@ import pytest
 from sharedroutes.client import RetryPolicy
 from sharedroutes.client.attempts import AttemptLog, Attempts, Record
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.observing import samples as module
-from sharedroutes.client.observing.events import AttemptEnded, ClockRead, FeedLost
-from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.client.observers import samples as module
+from sharedroutes.client.observers.events import AttemptEnded, ClockRead, FeedLost
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import InvalidInput, RouteStore
 from sharedroutes.registry.plans import server_time
 from tests.client.attempting import QUEUES, RESET, Bench

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from sharedroutes.client.observing.events import AttemptEnded, ClockRead
-from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.client.observers.events import AttemptEnded, ClockRead
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline.schemas import SAMPLES
 from sharedroutes.pipeline.sources.samples import SamplesReader, SamplesSource, SamplesStreamReader
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sharedroutes.client.observing.events import AttemptEnded, ClockRead
-from sharedroutes.client.observing.samples import SampleRecorder
+from sharedroutes.client.observers.events import AttemptEnded, ClockRead
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline.schemas import SAMPLES
 from sharedroutes.pipeline.sources.sample_rows import CORRUPT_SAMPLES
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from sharedroutes.client.observing.clock import ClockReading
-from sharedroutes.client.observing.events import ClockRead, Event
+from sharedroutes.client.observers.clock import ClockReading
+from sharedroutes.client.observers.events import ClockRead, Event
 from sharedroutes.registry.health.report import Unknown
 from tests.client.heard import Heard
 

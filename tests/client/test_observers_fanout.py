@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from sharedroutes.client.observing import Event, tell_all, tell_nobody
-from sharedroutes.client.observing.events import BrokerReturned, FeedLost
+from sharedroutes.client.observers import Event, tell_all, tell_nobody
+from sharedroutes.client.observers.events import BrokerReturned, FeedLost
 
 EVENT = BrokerReturned("a")
 

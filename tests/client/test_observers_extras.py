@@ -12,9 +12,9 @@ import importlib, pkgutil, sys
 sys.modules["prometheus_client"] = sys.modules["opentelemetry"] = None  # as if they were not installed
 import sharedroutes.client
 for module in pkgutil.walk_packages(sharedroutes.client.__path__, "sharedroutes.client."):
-    if module.name not in {"sharedroutes.client.observing.prometheus", "sharedroutes.client.observing.otel"}:
+    if module.name not in {"sharedroutes.client.observers.prometheus", "sharedroutes.client.observers.otel"}:
         importlib.import_module(module.name)
-importlib.import_module("sharedroutes.client.observing." + sys.argv[1])
+importlib.import_module("sharedroutes.client.observers." + sys.argv[1])
 """
 
 

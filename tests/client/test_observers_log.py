@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from sharedroutes.client.observing import Event, LogObserver
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers import Event, LogObserver
+from sharedroutes.client.observers.events import (
     AttemptEnded,
     BrokerIsolated,
     BrokerReturned,

@@ -11,10 +11,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, Metric, NumberDataPoint
 
 from sharedroutes.client import Health, HeldLoss
-from sharedroutes.client.observing.events import AttemptEnded, FeedLost, LookupDone
-from sharedroutes.client.observing.metrics import BUCKETS_S, COUNTERS, HISTOGRAMS
-from sharedroutes.client.observing.otel import OpenTelemetryObserver
-from sharedroutes.client.observing.watched import GAUGES
+from sharedroutes.client.observers.events import AttemptEnded, FeedLost, LookupDone
+from sharedroutes.client.observers.metrics import BUCKETS_S, COUNTERS, HISTOGRAMS
+from sharedroutes.client.observers.otel import OpenTelemetryObserver
+from sharedroutes.client.observers.watched import GAUGES
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 
 HELD = (HeldLoss("broker", "a", 2.0, 28.0, "mass loss"), HeldLoss("topic", "t", 2.0, 28.0, "mass loss"))

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from sharedroutes.client import Health, HeldLoss
-from sharedroutes.client.observing import Event
-from sharedroutes.client.observing.events import (
+from sharedroutes.client.observers import Event
+from sharedroutes.client.observers.events import (
     AttemptEnded,
     BrokerIsolated,
     FeedLost,
@@ -23,9 +23,9 @@ from sharedroutes.client.observing.events import (
     SnapshotUnusable,
     SourceChanged,
 )
-from sharedroutes.client.observing.metrics import COUNTERS, HISTOGRAMS
-from sharedroutes.client.observing.prometheus import PrometheusObserver
-from sharedroutes.client.observing.watched import GAUGES
+from sharedroutes.client.observers.metrics import COUNTERS, HISTOGRAMS
+from sharedroutes.client.observers.prometheus import PrometheusObserver
+from sharedroutes.client.observers.watched import GAUGES
 from sharedroutes.registry import InvalidInput
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 
