@@ -23,7 +23,7 @@ from typing import Final
 
 from ..registry.checks import check_int, check_seconds, check_share
 from ..registry.errors import InvalidInput
-from ..registry.plans.hints import MAX_HINT_TTL_S, MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
+from ..registry.plans.client_hints import MAX_HINT_TTL_S, MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 _RENEWAL: Final = (0.4, 0.5)

@@ -16,7 +16,7 @@ from .errors import CorruptData, InvalidInput, RegistryError
 from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
 from .plans import Plan
 from .plans.forgetting import NOBODY
-from .plans.transfer import (
+from .plans.records import (
     BrokerRecord,
     KvRecord,
     Outcome,

@@ -19,7 +19,7 @@ from ...registry.checks import check_name
 from ...registry.codec import decode_config
 from ...registry.differences import Progress
 from ...registry.model import TOPIC_FIELDS
-from ...registry.plans.bulk import Loaded, Look, Wanted, live_brokers, load_table, look
+from ...registry.plans.load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.streaming import iterate
 from ..errors import BadOption, BadRows, TargetRefused
 from .registries import Registry

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...registry import CorruptData, RouteStore
-from ...registry.plans.read import groups
+from ...registry.plans.routes import groups
 from ...registry.plans.snapshot import RawTable, replicas, table_page, table_sizes, tables
 from ..errors import PipelineError
 from ..schemas import REPLICAS, ROUTES

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from ..lazily import lazily
 from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
+from .changes import NEWEST, HistoryBounds, HistoryPage, HistoryRange, history, history_bounds
+from .client_hints import hint, hints
 from .expiry import expire, sweep
-from .hints import hint, hints
-from .history import NEWEST, HistoryBounds, HistoryPage, HistoryRange, history, history_bounds
 from .kv import (
     ORDER_TOPIC_CONFIG,
     kv_delete,
@@ -16,19 +16,11 @@ from .kv import (
     kv_put,
     order_configs,
 )
-from .lease import heartbeat, unregister, unregister_many
-from .listing import cluster_info, member_group, owner, query_data_version, system_topics, topics
-from .operator import check_schema, delete_topic, set_write_perm
-from .read import (
-    ORIGIN,
-    ChangePage,
-    Listing,
-    brokers,
-    changes_since,
-    last_change_id,
-    lookup,
-)
+from .leases import heartbeat, unregister, unregister_many
+from .listings import cluster_info, member_group, owner, query_data_version, system_topics, topics
+from .operators import check_schema, delete_topic, set_write_perm
 from .registration import register, register_topic
+from .routes import ORIGIN, ChangePage, Listing, brokers, changes_since, last_change_id, lookup
 from .stream import Page, Stream, advance
 from .view import Lookup, route_of
 from .withdraw import withdraw
@@ -36,11 +28,11 @@ from .withdraw import withdraw
 if TYPE_CHECKING:
     from .examination import CLOCK_PAUSE_S, health, server_time
     from .forgetting import forget
+    from .records import export, import_broker, import_kv
     from .repair.mend import rebuild
     from .repair.walk import verify
     from .replicas import ReplicaState, Roster, RosterEntry, roster
     from .rights import may_register
-    from .transfer import export, import_broker, import_kv
     from .whole import whole_table
 
 __all__ = [

@@ -13,7 +13,7 @@ from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, Change, ChangeKind, Sweep
 from .base import Call, Command, Plan, Reads, Reply, checked, script_reply, unless_foreign
-from .read import groups
+from .routes import groups
 
 _AT_ONCE: Final = 100
 _NO_TIME_MS: Final = 2**53

@@ -12,8 +12,8 @@ from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, Registration
 from .base import Call, Plan, Reads, checked, script_reply
 from .difference import Difference
-from .lease import fenced
-from .operator import check_schema
+from .leases import fenced
+from .operators import check_schema
 from .repair.checks import field_problem
 from .table import SUCCESSOR, Write, claim, put, read_table
 

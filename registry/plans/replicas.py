@@ -12,7 +12,7 @@ from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
 from .base import Plan, Reads, Reply, checked
-from .read import mget
+from .routes import mget
 
 _PAGE: Final = 1_000
 _NO_TRAITS: Final = MemberTraits()

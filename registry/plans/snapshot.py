@@ -12,7 +12,7 @@ from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Group
 from .base import Command, Plan, Reads, checked, unless_foreign
-from .read import Listing, mget
+from .routes import Listing, mget
 
 _AT_ONCE: Final = 1_000
 

@@ -24,8 +24,8 @@ from ..model import (
 )
 from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
 from .difference import Difference
-from .lease import fenced, lease_ttl_ms
-from .read import mget
+from .leases import fenced, lease_ttl_ms
+from .routes import mget
 
 _SCAN_COUNT: Final = 500
 """Topics that are read at once: what many take stays with the process, as holes in its memory."""

@@ -10,7 +10,7 @@ from ..errors import CorruptData
 from ..keys import Keys
 from ..model import BrokerData, Group, QueueData
 from .base import Plan, Reads, checked
-from .read import groups, lookup, mget
+from .routes import groups, lookup, mget
 from .view import Lookup, distinct
 
 _AT_ONCE: Final = 1_000

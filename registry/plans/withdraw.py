@@ -9,7 +9,7 @@ from ..errors import StaleEpoch, StoreUnavailable
 from ..keys import Keys
 from ..model import Broker, Registration
 from .base import Plan
-from .lease import unregister
+from .leases import unregister
 from .table import RESTARTED, Write, claim
 
 _TRIES: Final = 10

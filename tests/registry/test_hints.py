@@ -18,7 +18,7 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.keys import Keys
-from sharedroutes.registry.plans.hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
+from sharedroutes.registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 from tests.fix_redis import Store
 from tests.registry.builders import broker, broker_names, names, topics
 from tests.registry.probes import dump

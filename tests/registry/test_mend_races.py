@@ -19,7 +19,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import Batch, Call, Reads, advance
-from sharedroutes.registry.plans.transfer import BrokerRecord, Outcome, Written
+from sharedroutes.registry.plans.records import BrokerRecord, Outcome, Written
 from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.registry.builders import broker, topics
 from tests.registry.probes import Crash, interrupted, observed

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import InvalidInput, QueueMapping, RouteStore, TopicConfig
-from sharedroutes.registry.plans.transfer import BrokerRecord, KvRecord, Record, Skipped
+from sharedroutes.registry.plans.records import BrokerRecord, KvRecord, Record, Skipped
 from sharedroutes.registry.transfer import Reader, Unit, Writer
 from tests.fix_redis import Store
 

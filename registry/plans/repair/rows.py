@@ -15,7 +15,7 @@ from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
 from ...model import Change, ChangeKind
 from ..base import Call, Command, Plan, Reply, script_reply
-from ..read import mget
+from ..routes import mget
 from .look import FOREIGN, Check, ask
 
 _TRIES: Final = 10

@@ -16,8 +16,8 @@ from ...health.table import late_ms
 from ...keys import KeyKind, Keys
 from ..base import Call, Plan, Reads, checked, script_reply
 from ..expiry import lease_of
-from ..operator import check_schema
-from ..read import mget
+from ..operators import check_schema
+from ..routes import mget
 from ..stream import Page, Stream
 from .checks import (
     broker_listed,

@@ -18,7 +18,7 @@ from .base import Call, Command, Plan, Reads, checked, script_reply
 from .difference import Difference, difference_to_stored
 from .forgetting import NOBODY, live_replicas, replica_ids, stored_cluster
 from .kv import MAX_NAME_BYTES, MAX_VALUE_BYTES, kv_put
-from .operator import check_schema, set_write_perm
+from .operators import check_schema, set_write_perm
 from .repair.checks import field_problem
 from .repair.walk import entry_counts
 from .stream import Page, Stream

@@ -14,10 +14,10 @@ from ..keys import Keys
 from ..model import MASTER_ID, Broker
 from .base import Batch, Call, Plan, Reads, Reply, checked, script_reply
 from .forgetting import NOBODY, live_replicas, replica_ids
-from .lease import fenced
-from .listing import owner
-from .read import mget
+from .leases import fenced
+from .listings import owner
 from .repair.checks import field_problem
+from .routes import mget
 from .stream import Page, Stream
 from .table import SUCCESSOR, Names, Write, claim, following_token, put_call, read_table, routed
 

@@ -11,7 +11,7 @@ from ..checks import check_int
 from ..errors import InvalidInput
 from ..keys import Keys
 from .base import Command, ErrorReply, Plan, Reads, Reply, checked
-from .read import ORIGIN
+from .routes import ORIGIN
 
 NEWEST: Final = "+"
 """The end of a stream, whatever its id."""

@@ -10,7 +10,7 @@ from ..errors import CorruptData
 from ..keys import Keys
 from ..model import BrokerData, ClusterInfo, DataVersion, QueueData, Registration, TopicKind
 from .base import Plan, Reads, checked
-from .read import Listing, brokers, groups, mget
+from .routes import Listing, brokers, groups, mget
 from .view import Lookup
 
 _SCAN_COUNT: Final = 1_000
