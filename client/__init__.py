@@ -32,17 +32,17 @@ from .attempts import (
 from .config import ClientConfig
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
+from .health import Health
 from .hints import HintConfig
 from .losses import HeldLoss
 from .observers import Observer
 from .presets import PRESETS, Preset
 from .route import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
-from .trust import Health
 
 if TYPE_CHECKING:
-    from .aio_route_client import AsyncRouteClient
     from .route_client import RouteClient
+    from .route_client_async import AsyncRouteClient
 
 __all__ = [
     "LADDER",
@@ -96,5 +96,5 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     # Each with its store: who uses threads need not import the one for asyncio.
-    _LATER = {"AsyncRouteClient": "aio_route_client", "RouteClient": "route_client"}
+    _LATER = {"AsyncRouteClient": "route_client_async", "RouteClient": "route_client"}
     __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

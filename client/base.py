@@ -10,7 +10,7 @@ from .attempts import AttemptLog, RetryPolicy
 from .config import ClientConfig
 from .core import ClientCore
 from .faults import FaultState
-from .trust import Health
+from .health import Health
 
 
 class RouteClientBase:

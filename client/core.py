@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+from ..registry.change_stream.position import order
 from ..registry.checks import check_broker_name, several
 from ..registry.errors import CorruptData, InvalidInput
-from ..registry.following.feed import order
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind, MessageQueue
 from ..registry.plans import ChangePage, Lookup
@@ -21,18 +21,18 @@ from .config import ClientConfig
 from .errors import NoRoute
 from .faults import FaultMemory
 from .flights import Flight, Flights
+from .health import Health, Trust
 from .hearing import Hearing
 from .hinting import Hinting
 from .keeping import SnapshotKeeper
 from .observers import LogObserver, tell_all
 from .observers.clock import ClockReading
 from .observers.events import LookupDone, RoutesChanged
+from .ready import Served
 from .route import Route
 from .selection import PublishView, find_address
-from .served import Served
 from .snapshot import Snapshot
 from .telling import Telling
-from .trust import Health, Trust
 from .watching import Watches
 
 _log = logging.getLogger("sharedroutes.client")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ..registry.change_stream.core import DEAF_AFTER, REFUSED_PAUSE_S
+from ..registry.change_stream.position import Feed, unrecorded
 from ..registry.errors import StoreRefused
-from ..registry.following.core import DEAF_AFTER, REFUSED_PAUSE_S
-from ..registry.following.feed import Feed, unrecorded
 from ..registry.model import Change
 from ..registry.plans import ChangePage
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import uuid4
 
+from ..registry.change_stream.core import REFUSED_PAUSE_S
 from ..registry.errors import RegistryError, StoreRefused
-from ..registry.following.core import REFUSED_PAUSE_S
 from .faults import FaultMemory
 from .hints import HintBook, HintConfig
 from .observers import Tell

@@ -11,10 +11,10 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from ..registry.change_stream.core import MOST_AT_ONCE, NAP_S
 from ..registry.checks import check_name, check_names, several
 from ..registry.connection.links import RedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
-from ..registry.following.core import MOST_AT_ONCE, NAP_S
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store import Doorbell, RouteStore
@@ -24,7 +24,7 @@ from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
 from .core import NOBODY, Avoid
-from .detecting import detect
+from .detector import detect
 from .errors import NoRoute
 from .flights import Flight, all_arrived
 from .forks import survives_forks

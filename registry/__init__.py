@@ -47,10 +47,10 @@ from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
 if TYPE_CHECKING:
     from .acl import Role, acl_rules
     from .aiostore import AsyncRouteStore
+    from .change_stream.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
+    from .change_stream.follower import Follower
+    from .change_stream.follower_async import AsyncFollower
     from .embedded import EmbeddedServer, embedded_redis
-    from .following.aiofollower import AsyncFollower
-    from .following.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
-    from .following.follower import Follower
     from .health.report import Finding, HealthReport, Severity
     from .store import RouteStore
     from .sweeping import AsyncSweeper, Sweeper
@@ -124,21 +124,21 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     _LATER = {
-        "AsyncFollower": "following.aiofollower",
+        "AsyncFollower": "change_stream.follower_async",
         "AsyncRouteStore": "aiostore",
         "AsyncSweeper": "sweeping",
         "Counts": "transfer",
         "EmbeddedServer": "embedded",
         "Finding": "health.report",
-        "FollowHealth": "following.core",
-        "FollowItem": "following.core",
-        "Follower": "following.follower",
+        "FollowHealth": "change_stream.core",
+        "FollowItem": "change_stream.core",
+        "Follower": "change_stream.follower",
         "HealthReport": "health.report",
-        "Idle": "following.core",
+        "Idle": "change_stream.core",
         "ImportSummary": "transfer",
         "Refusal": "transfer",
-        "Reset": "following.core",
-        "ResetReason": "following.core",
+        "Reset": "change_stream.core",
+        "ResetReason": "change_stream.core",
         "Role": "acl",
         "RouteStore": "store",
         "Severity": "health.report",

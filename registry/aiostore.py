@@ -46,7 +46,7 @@ from .model import (
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:
-    from .following.aiofollower import AsyncFollower
+    from .change_stream.follower_async import AsyncFollower
     from .health.report import HealthReport
 
 T = TypeVar("T")
@@ -276,7 +276,7 @@ class AsyncRouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
-        from .following.aiofollower import AsyncFollower  # noqa: PLC0415 - few follow, and agents do not
+        from .change_stream.follower_async import AsyncFollower  # noqa: PLC0415 - few follow, and agents do not
 
         return AsyncFollower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 

@@ -46,7 +46,7 @@ from .model import (
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:
-    from .following.follower import Follower
+    from .change_stream.follower import Follower
     from .health.report import HealthReport
 
 T = TypeVar("T")
@@ -274,7 +274,7 @@ class RouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
-        from .following.follower import Follower  # noqa: PLC0415 - few follow
+        from .change_stream.follower import Follower  # noqa: PLC0415 - few follow
 
         return Follower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 

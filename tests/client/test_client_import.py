@@ -92,7 +92,7 @@ def test_what_is_not_used_is_not_imported(code: str, wanted: str, unwanted: str)
     assert unwanted not in found
     if unwanted == ASYNC_STORE:
         assert "sharedroutes.registry.connection.aiolinks" not in found
-        assert "sharedroutes.client.aio_route_client" not in found
+        assert "sharedroutes.client.route_client_async" not in found
 
 
 def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(

@@ -8,7 +8,7 @@ import pytest
 
 from sharedroutes.client.hearing import Hearing
 from sharedroutes.registry import Change, ChangeKind, ChangePage, StoreRefused
-from sharedroutes.registry.following.core import DEAF_AFTER, REFUSED_PAUSE_S
+from sharedroutes.registry.change_stream.core import DEAF_AFTER, REFUSED_PAUSE_S
 
 KEY = "{sharedroutes}:changes"
 PLACE = "1700000000000-1"

@@ -11,8 +11,8 @@ import pytest
 from sharedroutes.client import ClientConfig, Route
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.ready import Served
 from sharedroutes.client.selection.ring import QueueRing
-from sharedroutes.client.served import Served
 from sharedroutes.registry import Change, ChangePage, QueueData, TopicRoute
 from tests.client.caches import CONFIG, SETTLED, ask, look, refresh
 from tests.client.fake_table import FakeTable

@@ -11,7 +11,7 @@ import redis
 
 from sharedroutes.registry import AsyncFollower, Change, FollowHealth, Idle, Reset
 from sharedroutes.registry.aiotasks import end
-from sharedroutes.registry.following.follower import Follower
+from sharedroutes.registry.change_stream.follower import Follower
 from tests.fix_redis import AsyncFromSync, Store
 from tests.support import await_until
 

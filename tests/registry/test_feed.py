@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import Change, ChangeKind, codec
-from sharedroutes.registry.following.feed import Feed
+from sharedroutes.registry.change_stream.position import Feed
 
 HERE, NEXT, LATER = "1700000000000-1", "1700000000000-2", "1700000000001-0"
 UP = Change(kind=ChangeKind.UP, broker_name="broker-a", broker_id=0, epoch=7, address="10.0.0.1:10911")

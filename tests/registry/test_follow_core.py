@@ -21,7 +21,7 @@ from sharedroutes.registry import (
     StoreUnavailable,
     codec,
 )
-from sharedroutes.registry.following.core import Do, FollowCore, FollowHealth, Step
+from sharedroutes.registry.change_stream.core import Do, FollowCore, FollowHealth, Step
 from sharedroutes.registry.plans import ORIGIN, ChangePage
 
 HERE, NEXT, AFTER = "1700000000000-1", "1700000000000-2", "1700000000000-3"

@@ -18,8 +18,8 @@ from sharedroutes.registry import (
     StoreUnavailable,
     codec,
 )
-from sharedroutes.registry.following import core as follow
-from sharedroutes.registry.following.core import Do, FollowCore, Step
+from sharedroutes.registry.change_stream import core as follow
+from sharedroutes.registry.change_stream.core import Do, FollowCore, Step
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage, changes_since
 from tests.support import examples

@@ -13,10 +13,10 @@ from typing import Self
 
 from ..registry.aiostore import AsyncDoorbell, AsyncRouteStore
 from ..registry.aiotasks import end, is_cancelled
+from ..registry.change_stream.core import MOST_AT_ONCE
 from ..registry.checks import check_name, check_names, several
 from ..registry.connection.aiolinks import AsyncRedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
-from ..registry.following.core import MOST_AT_ONCE
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.sweeping import AsyncSweeper
@@ -25,7 +25,7 @@ from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
 from .core import NOBODY, Avoid
-from .detecting import detect_async
+from .detector import detect_async
 from .errors import NoRoute
 from .flights import too_late
 from .forks import survives_forks

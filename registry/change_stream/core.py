@@ -18,7 +18,7 @@ from ..checks import check_seconds
 from ..errors import CorruptData, InvalidInput, StoreRefused
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Lookup
-from .feed import Feed, order
+from .position import Feed, order
 
 _log = logging.getLogger("sharedroutes.registry")
 
