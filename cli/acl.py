@@ -8,6 +8,7 @@ import click
 
 from ..registry.acl import Role, acl_rules
 from ..registry.errors import InvalidInput
+from .store_options import namespace_option
 
 _SIX: Final = "6.2"
 
@@ -15,14 +16,7 @@ _SIX: Final = "6.2"
 @click.command()
 @click.argument("role", type=click.Choice([role.value for role in Role]))
 @click.option("--user", metavar="NAME", help="The user's name.  [default: <namespace>-<role>]")
-@click.option(
-    "--namespace",
-    default="sharedroutes",
-    envvar="SHAREDROUTES_NAMESPACE",
-    show_envvar=True,
-    show_default=True,
-    help="The registry in the store.",
-)
+@namespace_option
 @click.option(
     "--server-version",
     type=click.Choice([_SIX, "7"]),

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
-from .groups import Group
+from .commands import Group
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""`changes`: what happened to the registry, and what happens."""
+"""`changes`: the registry's change stream, listed or followed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import orjson
 from ..registry import Change, ChangeKind, ChangePage, Reset, Role, RouteStore, StoreUnavailable
 from ..registry.codec import encode_change
 from ..registry.plans import ORIGIN
-from .on_store import with_store
-from .printing import shown, terminal_columns, wrapped
-from .times import iso, ms_of
+from .output import iso, shown, terminal_columns, wrapped
+from .store_options import with_store
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 0.5
 _IDLE_S: Final = 0.2
 _MOST_NAMES: Final = 20
-"""Topics that a terminal is shown of one change; elsewhere all are."""
+"""The most topic names of one change on a terminal; elsewhere all are printed."""
 
 _KIND: Final = max(map(len, ChangeKind))
 
@@ -34,10 +33,10 @@ _KIND: Final = max(map(len, ChangeKind))
 )
 @with_store(Role.READER)
 def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> None:
-    """List what happened to the registry, as far back as its change stream goes: a line a change.
+    """List the changes of the registry, one a line, as far back as its change stream goes.
 
-    The time is local, by the store's clock. Exit status 1 when the changes after the given id are not all
-    there any more: those that are, are listed.
+    Times are local, by the store's clock. Exit status 1 when changes after the given id have been trimmed
+    from the stream: the remaining ones are listed.
     """
     if output == "table":
         click.echo(click.style(_line("id", "time", "change", "of what"), bold=True))
@@ -45,10 +44,7 @@ def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> N
     while True:
         page = _awaited(store, position) if follow else store.changes_since(position, _PAGE)
         lost = lost or page.lost
-        for error in page.corrupt:
-            click.echo(f"cannot be read: {error}", err=True)
-        for change in page.changes:
-            _print_change(change, output)
+        _print_page(page, output)
         position = page.position
         if page.complete and not page.lost:
             break
@@ -62,7 +58,7 @@ def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> N
 
 
 def _awaited(store: RouteStore, position: str) -> ChangePage:
-    """Return a page, as soon as the store can be reached; that it cannot is said once."""
+    """Return a page as soon as the store can be reached; print once that it cannot."""
     is_away = False
     while True:
         try:
@@ -79,7 +75,7 @@ def _awaited(store: RouteStore, position: str) -> ChangePage:
 
 
 def _follow(store: RouteStore, position: str, output: str) -> None:
-    """Print what happens after a position; the registry's log says when the store goes away."""
+    """Print every change after a position; the registry's log says when the store goes away."""
     is_away = False
     with store.follow(position, table=False, idle_s=_IDLE_S) as items:
         for item in items:
@@ -95,21 +91,26 @@ def _follow(store: RouteStore, position: str, output: str) -> None:
 
 
 def _print_until(store: RouteStore, position: str, until: str, output: str) -> None:
-    """Print the changes that a follower has passed over: those in an empty stream, or after a loss."""
+    """Print the changes that a follower skipped at a Reset, up to the one that it continues from."""
     page = _awaited(store, position)
     if page.lost:
         click.echo(f"changes after {position} are missing", err=True)
         page = _awaited(store, ORIGIN)
     while True:
-        for error in page.corrupt:
-            click.echo(f"cannot be read: {error}", err=True)
-        for change in page.changes:
-            if _order(change.change_id) > _order(until):
-                return
-            _print_change(change, output)
-        if page.complete or page.lost:
+        if not _print_page(page, output, until) or page.complete or page.lost:
             return
         page = _awaited(store, page.position)
+
+
+def _print_page(page: ChangePage, output: str, until: str | None = None) -> bool:
+    """Print the changes of a page up to an id; return whether there was none after it."""
+    for error in page.corrupt:
+        click.echo(f"cannot be read: {error}", err=True)
+    for change in page.changes:
+        if until is not None and _order(change.change_id) > _order(until):
+            return False
+        _print_change(change, output)
+    return True
 
 
 def _order(change_id: str) -> tuple[int, ...]:
@@ -121,22 +122,22 @@ def _print_change(change: Change, output: str) -> None:
         record = {"changeId": change.change_id, **orjson.loads(encode_change(change))}
         click.echo(orjson.dumps(record))
         return
-    head = _line(change.change_id, iso(ms_of(change.change_id)), change.kind, shown(_subject(change)))
-    what = shown(_what(change))
+    when = iso(int(change.change_id.partition("-")[0]))
+    subject, details = shown(_subject(change)), shown(_details(change))
+    head = _line(change.change_id, when, change.kind, subject)
     room = terminal_columns()
-    if room is None or len(head) + len(what) + 2 <= room:
-        click.echo(f"{head}  {what}".rstrip())
+    if room is None or len(head) + len(details) + 2 <= room:
+        click.echo(f"{head}  {details}".rstrip())
         return
     if len(head) > room:
-        head = _line(change.change_id, iso(ms_of(change.change_id)), change.kind, "").rstrip()
-        head += f"\n  {shown(_subject(change))}"
+        head = f"{_line(change.change_id, when, change.kind, '').rstrip()}\n  {subject}"
     click.echo(head)
-    if what:
-        click.echo(wrapped(what, indent=2, hanging=4))
+    if details:
+        click.echo(wrapped(details, indent=2, hanging=4))
 
 
-def _line(change_id: str, when: str, kind: str, what: str) -> str:
-    return f"{change_id:<15}  {when:<29}  {kind:<{_KIND}}  {what}"
+def _line(change_id: str, when: str, kind: str, subject: str) -> str:
+    return f"{change_id:<15}  {when:<29}  {kind:<{_KIND}}  {subject}"
 
 
 def _subject(change: Change) -> str:
@@ -147,7 +148,7 @@ def _subject(change: Change) -> str:
     return f"{change.broker_name}:{change.broker_id}"
 
 
-def _what(change: Change) -> str:
+def _details(change: Change) -> str:
     if change.kind is ChangeKind.TOPICS:
         return "; ".join(_topics(change))
     if change.kind is ChangeKind.DELETED:

@@ -1,55 +1,89 @@
-"""The group of all commands; each is imported when it is asked for, so that none pays for another."""
+"""The root of all commands, and what every group of commands shares: `-h`, hints, how a signal ends it."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
+from types import FrameType
+from typing import Any, Final
 
 import click
 
-from .groups import Group
-from .places import ABOUT, COMMANDS, problem_of
+from .main import ABOUT, COMMANDS, missing_extras, no_such_command
+
+_BY_SIGNAL: Final = 128
+"""Plus the number of the signal: the exit status of a process that a signal ended, in every shell."""
 
 
-class _ExtraMissing(click.ClickException):
-    """What has to be installed before a command can run."""
+class Group(click.Group):
+    """A group of commands: `-h` is help, a typo gets a hint, a signal ends it without a traceback."""
 
-    exit_code = 2
-
-
-class _LazyGroup(Group):
-    """A group that knows the names of its commands without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, *super().list_commands(ctx)]
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **{"context_settings": {"help_option_names": ["-h", "--help"]}, **attributes})
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        problem = problem_of(args)
+        """Return the command that is meant; raises UsageError with the nearest name for an unknown one."""
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(no_such_command(name, self.list_commands(ctx)), ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an interrupt, or a closed pipe on standard output, ends it without a message."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if sys.stderr.isatty():
+                click.echo(err=True)  # ends the line on which the terminal has shown ^C
+            ctx.exit(_BY_SIGNAL + signal.SIGINT)
+        except BrokenPipeError:
+            # As Python's documentation of SIGPIPE has it: what is left in the buffer must not be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(_BY_SIGNAL + signal.SIGPIPE)
+
+
+class _ExtraMissing(click.ClickException):
+    """A command cannot run before an extra is installed."""
+
+    exit_code = 2
+
+
+class _Root(Group):
+    """Knows the names of its commands without importing them, so that no command pays for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        return [*COMMANDS]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        problem = missing_extras(args)
         if problem is not None:
             raise _ExtraMissing(problem)
         return super().resolve_command(ctx, args)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         place = COMMANDS.get(cmd_name)
         if place is None:
-            return super().get_command(ctx, cmd_name)
-        with _ended_by_sigterm() if cmd_name == "agent" else nullcontext():
-            command: click.Command = getattr(import_module(place.module, __package__), place.attribute)
+            return None
+        with _exit_on_sigterm() if cmd_name == "agent" else nullcontext():
+            command: click.Command = place.load()
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].short_help) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, place.short_help) for name, place in COMMANDS.items()])
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process as one that has nothing to do any more: the agent has not begun yet."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process with status 0 while the agent is imported: there is nothing to stop yet."""
     before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         yield
@@ -57,7 +91,24 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _say_version(context: click.Context, _: click.Parameter, asked: bool) -> None:  # noqa: FBT001 - click's
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command by an exception, so that `with` and `finally` clean up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: FrameType | None) -> None:
+        sys.exit(_BY_SIGNAL + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:  # noqa: FBT001 - click's
     if asked:
         from .. import __version__  # noqa: PLC0415 - looked up when it is asked for, and it takes 10 ms
 
@@ -65,13 +116,13 @@ def _say_version(context: click.Context, _: click.Parameter, asked: bool) -> Non
         context.exit()
 
 
-@click.group(cls=_LazyGroup, help=ABOUT)
+@click.group(cls=_Root, help=ABOUT)
 @click.option(
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_say_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 def sharedroutes() -> None:

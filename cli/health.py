@@ -10,8 +10,8 @@ from typing import Final
 import click
 
 from ..registry import HealthReport, Role, RouteStore, Severity
-from .on_store import with_store
-from .printing import print_json, wrapped
+from .output import print_json, wrapped
+from .store_options import with_store
 
 _STATUS: Final = {Severity.OK: 0, Severity.INFO: 0, Severity.WARNING: 3, Severity.ERROR: 4}
 _UNKNOWN: Final = "unknown"

@@ -1,18 +1,73 @@
-"""The entry of `sharedroutes`; `--help` and `--version` need no extra, so not even click."""
+"""The entry of `sharedroutes` and the table of its commands; `--help` works without click."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from ..extras import lacking
-from .places import ABOUT, COMMANDS, no_such_command, problem_of
+
+ABOUT: Final = "Routes of message brokers, shared through Redis."
 
 _USAGE: Final = 2
 _INTERRUPTED: Final = 130
-"""As shells count: 128 and the number of SIGINT."""
+"""128 plus the number of SIGINT, as shells count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is defined, its line in the list of commands, and the extras that it needs."""
+
+    module: str
+    attribute: str
+    short_help: str
+    extras: tuple[str, ...] = ("cli",)
+
+    def load(self) -> Any:
+        """Import the command."""
+        return getattr(import_module(self.module, __package__), self.attribute)
+
+
+_ROOT: Final = Place(".commands", "sharedroutes", ABOUT)
+
+COMMANDS: Final = {
+    "acl": Place(".acl", "acl", "Print the ACL line of a Redis user with a given role.", ()),
+    "agent": Place(
+        "..broker_agent.command",
+        "agent_command",
+        "Keep the topics and the leases of brokers in the registry.",
+        ("agent",),
+    ),
+    "agent-ctl": Place(".agent_ctl", "agent_ctl", "Show a running agent's status; drain, pause, resume.", ()),
+    "brokers": Place(".routes", "brokers", "List the live brokers, or all."),
+    "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
+    "delete-topic": Place(".operate", "delete_topic", "Remove a topic from all brokers' tables."),
+    "demo": Place(
+        ".demo.command",
+        "demo",
+        "Kill brokers, a host and Redis; lose no message.",
+        ("agent", "cli", "embedded"),
+    ),
+    "export": Place(".transfer", "export", "Write the whole registry to a file."),
+    "forget": Place(".repair", "forget", "Remove brokers that will not come back."),
+    "health": Place(".health", "health", "Report on the registry and its server, with advice."),
+    "import": Place(".transfer", "import_", "Read an exported registry."),
+    "kv": Place(".operate", "kv", "Read and write the key-value store."),
+    "lift": Place(".operate", "lift", "Give brokers back their write permission."),
+    "pipeline": Place(
+        ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
+    ),
+    "rebuild": Place(".repair", "rebuild", "Repair what `verify` finds."),
+    "routes": Place(".routes", "routes", "Show which brokers hold a topic, and where."),
+    "topics": Place(".routes", "topics", "List the topics of the live brokers."),
+    "verify": Place(".repair", "verify", "Check the registry for inconsistencies."),
+    "wipe": Place(".operate", "wipe", "Take away the write permission of brokers."),
+}
 
 
 def main() -> None:
@@ -20,11 +75,40 @@ def main() -> None:
     if find_spec("click") is None:
         sys.exit(_without_click(sys.argv[1:]))
     try:
-        from .commands import sharedroutes  # noqa: PLC0415 - cannot be imported without click
-
-        sharedroutes(prog_name="sharedroutes")
+        _ROOT.load()(prog_name="sharedroutes")
     except KeyboardInterrupt:  # while it is imported
         sys.exit(_INTERRUPTED)
+
+
+def no_such_command(name: str, names: Iterable[str]) -> str:
+    """Return the message about an unknown command, with the most similar name if there is one."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    nearest = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"No such command {name!r}.{hint}"
+
+
+def missing_extras(words: Sequence[str]) -> str | None:
+    """Return in one line what has to be installed for a command line; None when nothing has to be."""
+    place = COMMANDS.get(words[0])
+    if place is None:
+        return None
+    name, extras = words[0], place.extras
+    if [*words[:2]] == ["pipeline", "demo"]:
+        name, extras = "pipeline demo", (*extras, "agent", "embedded")
+    return lacking(f"`{name}`", *(extra for extra in extras if extra != "embedded" or _lacks_server()))
+
+
+def _lacks_server() -> bool:
+    from ..registry import EmbeddedServerError  # noqa: PLC0415 - for the demos alone
+    from ..registry.embedded import find_server  # noqa: PLC0415 - as above
+
+    try:
+        find_server()
+    except EmbeddedServerError:
+        return "SHAREDROUTES_REDIS_SERVER" not in os.environ  # else the demo says that it names no server
+    return False
 
 
 def _without_click(words: Sequence[str]) -> int:
@@ -41,7 +125,7 @@ def _without_click(words: Sequence[str]) -> int:
         case []:
             sys.stderr.write(_help())
         case [name, *_] if name in COMMANDS:
-            sys.stderr.write(f"Error: {problem_of(words) or lacking(f'`{name}`', 'cli')}\n")
+            sys.stderr.write(f"Error: {missing_extras(words) or lacking(f'`{name}`', 'cli')}\n")
         case [name, *_] if name.startswith("-"):
             sys.stderr.write(f"Error: No such option {name!r}.\n")
         case [name, *_]:

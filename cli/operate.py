@@ -1,22 +1,22 @@
-"""`wipe`, `lift`, `delete-topic` and `kv`: what an operator does."""
+"""`wipe`, `lift`, `delete-topic` and `kv`: how an operator changes the registry."""
 
 from __future__ import annotations
 
 import click
 
 from ..registry import NotFound, Role, RouteStore
-from .groups import Group
-from .on_store import with_store
-from .printing import print_json, print_table
+from .commands import Group
+from .output import print_json, print_table
+from .store_options import with_store
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
 @with_store(Role.FRONT)
 def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
-    """Let nobody send to the brokers, until `lift`: before a shutdown, so that producers leave first.
+    """Take away the write permission of brokers until `lift`, so that producers leave before a shutdown.
 
-    It holds at once, for all topics, and survives restarts of the broker.
+    It takes effect at once, for all topics, and survives restarts of the broker.
     """
     _set_write_perm(store, output, names, writable=False)
 
@@ -25,7 +25,7 @@ def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="BROKER...")
 @with_store(Role.FRONT)
 def lift(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
-    """Give brokers back the write permission that `wipe` took away."""
+    """Give brokers back the write permission that `wipe` has taken away."""
     _set_write_perm(store, output, names, writable=True)
 
 
@@ -51,10 +51,10 @@ def _set_write_perm(store: RouteStore, output: str, names: tuple[str, ...], *, w
 @click.option("--cluster", help="Only from the brokers of this cluster.")
 @with_store(Role.FRONT)
 def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None) -> None:
-    """Remove a topic from all brokers' tables and routes.
+    """Remove a topic from the tables and routes of all brokers.
 
-    A live broker that still has the topic brings it back within a heartbeat: delete it on the broker instead
-    (mqadmin deleteTopic), and its agent removes it here. This is for what is left of brokers that are gone.
+    This is for topics of brokers that are gone. A live broker that still has the topic registers it again
+    within a heartbeat: delete the topic on that broker (mqadmin deleteTopic), and its agent removes it here.
     """
     brokers = store.admin.delete_topic(topic, cluster)
     if output == "json":
@@ -69,17 +69,18 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
 
 
 def _will_return(topic: str, live: list[str]) -> str:
-    """Say what becomes of a topic that live brokers still have, and what removes it for good."""
-    is_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
+    """Return the warning about live brokers that still have the topic."""
+    are_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
     return (
-        f"warning: {is_live}: while the broker has {topic!r}, its next registration brings it back, within a "
-        "heartbeat.\nDelete it on the broker instead (mqadmin deleteTopic): its agent then removes it here."
+        f"warning: {are_live}: while the broker has {topic!r}, its next registration brings it back, "
+        "within a heartbeat.\n"
+        "Delete the topic on the broker instead (mqadmin deleteTopic): its agent then removes it here."
     )
 
 
 @click.group(cls=Group)
 def kv() -> None:
-    """Read and write the key-value store, the order configuration of topics (ORDER_TOPIC_CONFIG) among it."""
+    """Read and write the key-value store, such as the order configuration of topics (ORDER_TOPIC_CONFIG)."""
 
 
 @kv.command("put")

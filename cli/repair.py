@@ -15,8 +15,8 @@ from rich.progress import Progress as Bar
 
 from ..registry import BrokerOwned, Difference, NotFound, Progress, Role, RouteStore, StaleEpoch
 from ..registry.streaming import OnProgress
-from .on_store import with_store
-from .printing import print_json, print_table
+from .output import print_json, print_table
+from .store_options import with_store
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from typing import Final
 import click
 
 from ..registry import Counts, ImportSummary, InvalidInput, Role, RouteStore
-from .on_store import with_store
-from .printing import print_json, print_table
+from .output import print_json, print_table
 from .repair import progress_bar
+from .store_options import with_store
 
 _STANDARD: Final = "-"
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
-from sharedroutes.cli.places import COMMANDS
+from sharedroutes.cli.main import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..groups import Group
+from ..commands import Group
 from .demo import demo
 from .ingest import compact, ingest
 from .load import load

@@ -12,7 +12,7 @@ from ...pipeline.ingest import CompactConfig, DayCompacted, IngestConfig, Ingest
 from ...pipeline.ingest import compact as compact_days
 from ...pipeline.ingest import ingest as ingest_changes
 from ...registry import RegistryConfig
-from ..registry_options import registry_options
+from ..store_options import registry_options
 from .spark import Start, WrongOption, say, stopping, with_spark
 
 _REGISTRY = RegistryConfig()

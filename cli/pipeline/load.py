@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from ...pipeline.load import Form, LoadedInPart, LoadSummary, Rules, Source, Target, read_configs
 from ...pipeline.load import load as load_configs
-from ..registry_options import registry_options
+from ..store_options import registry_options
 from .spark import Start, say, with_spark
 
 _SHOWN = 50

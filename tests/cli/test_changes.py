@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from sharedroutes.cli.commands import sharedroutes
-from sharedroutes.cli.times import iso
+from sharedroutes.cli.output import iso
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
 from tests.cli.terminal import at_terminal, started
 from tests.fix_redis import PATIENT

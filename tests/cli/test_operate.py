@@ -70,7 +70,7 @@ def test_who_deletes_a_topic_of_a_live_broker_is_told_that_it_comes_back(store: 
     done = run("delete-topic", "orders")
     assert done.exit_code == 0
     assert "broker-a, broker-b are live: while the broker has 'orders'" in done.stderr
-    assert "Delete it on the broker instead (mqadmin deleteTopic)" in done.stderr
+    assert "Delete the topic on the broker instead (mqadmin deleteTopic)" in done.stderr
     assert run("delete-topic", "left").stderr == ""
 
 

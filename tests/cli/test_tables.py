@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sharedroutes.cli.commands import sharedroutes
-from sharedroutes.cli.printing import print_table, shown
+from sharedroutes.cli.output import print_table, shown
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.cli.terminal import at_terminal
 

@@ -21,7 +21,7 @@ from sharedroutes.broker_agent.settings import OPTIONS, Option
 from sharedroutes.broker_agent.sidecar import SIGNALS
 from sharedroutes.broker_agent.status import Phase
 from sharedroutes.cli.agent_ctl import agent_ctl
-from sharedroutes.cli.places import COMMANDS
+from sharedroutes.cli.main import COMMANDS
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess

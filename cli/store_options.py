@@ -1,4 +1,4 @@
-"""What every command has that asks the store: its options, and what is said when the store refuses."""
+"""What all commands that use the store share: options, the open store, and messages about its errors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Concatenate, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 
 import click
 
 from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
 from ..registry.acl import Role, commands_of
-from .groups import ended_by_sigterm
-from .registry_options import registry_options
+from .commands import ended_by_sigterm
 
 P = ParamSpec("P")
 Command = Callable[Concatenate[RouteStore, str, P], None]
@@ -25,10 +24,36 @@ _COMMAND: Final = re.compile(r"run the '([^']+)' command")
 _NO_LOGIN: Final = re.compile("WRONGPASS|NOAUTH|Authentication required|username-password", re.IGNORECASE)
 
 
-def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
-    """Give a command the options that say which registry to read and how to print it.
+def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--namespace`."""
+    return click.option(
+        "--namespace",
+        default=RegistryConfig().namespace,
+        envvar="SHAREDROUTES_NAMESPACE",
+        show_envvar=True,
+        show_default=True,
+        help="The registry in the store.",
+    )(command)
 
-    `needs` is the role of ACL users that may run it.
+
+def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--redis`, as `redis_url`, and `--namespace`."""
+    return click.option(
+        "--redis",
+        "redis_url",
+        metavar="URL",
+        default="redis://127.0.0.1:6379/0",
+        envvar="SHAREDROUTES_REDIS_URL",
+        show_envvar=True,
+        show_default=True,
+        help="The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://.",
+    )(namespace_option(command))
+
+
+def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
+    """Give a command an open store, and the options for which registry to use and how to print.
+
+    `needs` is the ACL role that the command requires; the message about a missing permission names it.
     """
 
     def decorate(command: Command[P]) -> Callable[..., None]:
@@ -38,7 +63,7 @@ def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
             type=click.Choice(["table", "json"]),
             default="table",
             show_default=True,
-            help="For people, or for programs.",
+            help="Output for people, or for programs.",
         )
         @functools.wraps(command)
         def run(redis_url: str, namespace: str, output: str, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -52,7 +77,7 @@ def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
 
 @contextmanager
 def _warnings() -> Iterator[None]:
-    """Show what the registry logs, such as a corrupt key that a listing leaves out."""
+    """Print the registry's log, such as a corrupt key that a listing leaves out, on standard error."""
     logger = logging.getLogger("sharedroutes")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -68,7 +93,7 @@ def _warnings() -> Iterator[None]:
 
 @contextmanager
 def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
-    """Give a store; a RegistryError becomes a message and exit status 1, a wrong option 2."""
+    """Open the store; a RegistryError becomes a message and exit status 1, a wrong option 2."""
     try:
         store = RouteStore.from_url(redis_url, RegistryConfig(namespace=namespace))
     except InvalidInput as error:
@@ -84,9 +109,9 @@ def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
 
 
 def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
-    """Return what a store said that refuses, with what to do about it; `what` = who has asked."""
+    """Return the message about a refusal: the store's own, and what to do; `what` is the refused command."""
     if _NO_LOGIN.search(error):
-        return f"{error}\nSay who asks in the URL: redis://USER:PASSWORD@HOST:PORT/DB."
+        return f"{error}\nGive the user and its password in the URL: redis://USER:PASSWORD@HOST:PORT/DB."
     if not _NO_PERMISSION.search(error):
         return error
     lines = [error, f"{what} needs a user of Redis with the role {needs}{_lacking(error)}."]
@@ -95,7 +120,7 @@ def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
 
 
 def _lacking(error: str) -> str:
-    """Return which roles lack the command that was refused."""
+    """Return which roles may not run the Redis command that was refused."""
     found = _COMMAND.search(error)
     roles = [role for role in Role if found and found[1].lower() not in commands_of(role)]
     return f"; {', '.join(roles)} may not run '{found[1]}'" if found and roles else ""

@@ -1,4 +1,7 @@
-"""Prints for people and for programs; what a person may want to copy is never cut or broken."""
+"""Output for people and for programs: tables, JSON, wrapped text, times.
+
+Nothing that a person may want to copy is cut or broken.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -18,12 +22,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def terminal_columns() -> int | None:
-    """Return the width of the terminal that standard output is; None = it is none: lines have any length."""
+    """Return the width of the terminal; None = standard output is no terminal, so lines have any length."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def shown(name: str) -> str:
-    """Return a name as it is, but for control characters, which a terminal would obey: \\n and the like."""
+    """Return a name with its control characters escaped, as a terminal would obey them."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
@@ -77,3 +81,13 @@ def wrapped(text: str, *, indent: int = 0, hanging: int = 0) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def iso(ms: int | None) -> str:
+    """Return a time, in ms since 1970, as ISO 8601 in local time with its offset."""
+    if ms is None:
+        return "unknown"
+    try:
+        return datetime.fromtimestamp(ms / 1_000, UTC).astimezone().isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):  # an id of a stream may be any number
+        return "unknown"
