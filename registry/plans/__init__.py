@@ -107,11 +107,11 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     _LATER = {
         "CLOCK_PAUSE_S": "examination",
-        "export": "transfer",
+        "export": "records",
         "forget": "forgetting",
         "health": "examination",
-        "import_broker": "transfer",
-        "import_kv": "transfer",
+        "import_broker": "records",
+        "import_kv": "records",
         "ReplicaState": "replicas",
         "Roster": "replicas",
         "RosterEntry": "replicas",
