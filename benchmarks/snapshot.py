@@ -181,7 +181,7 @@ class _BareWrite:
         for start in range(0, len(calls), _CALLS_A_PIPELINE):
             pipeline = self._client.pipeline(transaction=False)
             for call in calls[start : start + _CALLS_A_PIPELINE]:
-                pipeline.execute_command("EVALSHA", *call)  # type: ignore[no-untyped-call]
+                pipeline.execute_command("EVALSHA", *call)
             pipeline.execute()
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, TopicConfig
-from ..registry.aiotasks import end
+from ..registry.concurrency_async import end
 from ..registry.sweeping import sweep_on
 from .bells import bells_of
 from .calls import carry_out

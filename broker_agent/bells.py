@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..registry import AsyncRouteStore, RegistryError
-from ..registry.aiotasks import end
+from ..registry.concurrency_async import end
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _WAIT_S: Final = 60.0

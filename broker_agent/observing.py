@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from ..registry import DataVersion, InvalidInput, TopicConfig
-from ..registry.aiotasks import end
+from ..registry.concurrency_async import end
 from ..registry.checks import split_address
 from . import advertised, asking, broker_link, roles
 from .access import Access

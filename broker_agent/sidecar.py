@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from ..registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
-from ..registry.aiotasks import end
+from ..registry.concurrency_async import end
 from .access import Access
 from .agent import BrokerAgent
 from .config import AgentConfig

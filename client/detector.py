@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from time import monotonic
 from typing import Final
 
-from ..registry.aiotasks import is_cancelled
+from ..registry.concurrency_async import is_cancelled
 from .core import ClientCore
 from .faults import Detector, async_tcp_probe, tcp_probe
 

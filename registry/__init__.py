@@ -46,7 +46,7 @@ from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
 
 if TYPE_CHECKING:
     from .acl import Role, acl_rules
-    from .aiostore import AsyncRouteStore
+    from .store_async import AsyncRouteStore
     from .change_stream.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
     from .change_stream.follower import Follower
     from .change_stream.follower_async import AsyncFollower

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .connection.subscription import AsyncSubscription, Subscription
+from .connection.subscription import Subscription
+from .connection.subscription_async import AsyncSubscription
 from .keys import Keys
 from .plans.expiry import lease_of
 
 if TYPE_CHECKING:
-    from .connection.aiolinks import AsyncLink
+    from .connection.links_async import AsyncLink
     from .connection.links import Link
 
 _GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", b"move_from"))

@@ -14,7 +14,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from .aiotasks import end, is_cancelled
+from .concurrency_async import end, is_cancelled
 from .clockwatch import ClockWatch, Look
 from .config import RegistryConfig
 from .errors import CorruptData, RegistryError, StoreRefused
@@ -22,7 +22,7 @@ from .leaseevents import AsyncLeaseEvents, LeaseEvents
 from .model import Sweep
 
 if TYPE_CHECKING:
-    from .aiostore import AsyncRouteStore
+    from .store_async import AsyncRouteStore
     from .store import RouteStore
 
 _log = logging.getLogger("sharedroutes.registry")

@@ -45,7 +45,7 @@ EXTRA_OF: Final = {
 
 CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline", "testing")
 USERS_OF_REDIS: Final = {
-    "registry/connection/aiolinks.py",
+    "registry/connection/links_async.py",
     "registry/connection/links.py",
     "registry/connection/options.py",
     "registry/connection/redispy.py",

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TypeAlias
 
-from ...registry.aiotasks import end
+from ...registry.concurrency_async import end
 from ..events import Say, TopicsLoaded
 from .files import FileTopics
 from .remote import RemoteTopics

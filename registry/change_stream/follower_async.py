@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from .. import plans
-from ..aiotasks import end, is_cancelled
+from ..concurrency_async import end, is_cancelled
 from ..checks import check_seconds
 from ..errors import CorruptData, RegistryError, StoreTimeout
 from ..keys import Keys

@@ -19,7 +19,7 @@ from tests.registry.builders import broker, topics
 
 SOURCES: Final = Path(__file__).parents[2] / "src"
 
-ASYNC_STORE: Final = "sharedroutes.registry.aiostore"
+ASYNC_STORE: Final = "sharedroutes.registry.store_async"
 
 PROGRAM: Final = """
 import atexit, json, os, signal, sys, threading
@@ -91,7 +91,7 @@ def test_what_is_not_used_is_not_imported(code: str, wanted: str, unwanted: str)
     assert not wanted or wanted in found
     assert unwanted not in found
     if unwanted == ASYNC_STORE:
-        assert "sharedroutes.registry.connection.aiolinks" not in found
+        assert "sharedroutes.registry.connection.links_async" not in found
         assert "sharedroutes.client.route_client_async" not in found
 
 

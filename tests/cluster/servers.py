@@ -130,7 +130,7 @@ class Stock(Generic[G]):
 
 
 def _role(client: redis.Redis) -> Any:
-    return client.execute_command("ROLE")  # type: ignore[no-untyped-call]
+    return client.execute_command("ROLE")
 
 
 def _is_replica_in_step(client: redis.Redis) -> bool:
@@ -189,7 +189,7 @@ class ClusterServers(_Group):
 
     def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
         """Send a CLUSTER command to a node and return its bare reply."""
-        return self.admin(node).execute_command("CLUSTER", *command)  # type: ignore[no-untyped-call]
+        return self.admin(node).execute_command("CLUSTER", *command)
 
     def owner(self, namespace: str) -> EmbeddedServer:
         """Return the node that holds the keys of a registry."""
@@ -305,7 +305,7 @@ class SentinelServers(_Group):
         return client
 
     def _ask(self, sentinel: EmbeddedServer, what: str) -> Any:
-        return self.admin(sentinel).execute_command("SENTINEL", what, SERVICE)  # type: ignore[no-untyped-call]
+        return self.admin(sentinel).execute_command("SENTINEL", what, SERVICE)
 
     def _sentinel(self, name: str, port: int) -> str:
         """Write the configuration of a Sentinel; return a program that runs a server as that Sentinel."""

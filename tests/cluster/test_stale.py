@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, plans
-from sharedroutes.registry.connection import aiolinks, links
+from sharedroutes.registry.connection import links_async, links
 from sharedroutes.registry.plans import Plan, Reads
 from tests.cluster.conftest import Group
 from tests.cluster.servers import ClusterServers, SentinelServers

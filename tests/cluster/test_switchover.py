@@ -52,7 +52,7 @@ _LONGEST_PAUSE_S = 2.0
 
 def keeps_its_role(admin: redis.Redis) -> None:
     """Let nobody make a replica of the server: Sentinels do so after some 10 s, in which all this happens."""
-    admin.execute_command("ACL", "SETUSER", "default", "-replicaof", "-slaveof")  # type: ignore[no-untyped-call]
+    admin.execute_command("ACL", "SETUSER", "default", "-replicaof", "-slaveof")
 
 
 def fail_over(servers: SentinelServers) -> EmbeddedServer:
@@ -61,7 +61,7 @@ def fail_over(servers: SentinelServers) -> EmbeddedServer:
     servers.await_replicas(before)
     keeps_its_role(servers.admin(before))
     sentinel = servers.admin(servers.sentinels[0])
-    sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)  # type: ignore[no-untyped-call]
+    sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)
     wait_until(
         lambda: servers.primary() is not before,
         timeout_s=FAILED_OVER_WITHIN_S,

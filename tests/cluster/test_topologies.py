@@ -202,9 +202,9 @@ def test_a_client_of_a_cluster_that_decodes_or_reads_replicas_by_itself_is_refus
 
 def test_a_caller_may_bring_clients_of_sentinels(sentinels: SentinelServers, namespace: str) -> None:
     hosts = [("127.0.0.1", sentinel.port) for sentinel in sentinels.sentinels]
-    manager = redis.Sentinel(hosts, socket_timeout=5)  # type: ignore[no-untyped-call]
-    client = manager.master_for(SERVICE)  # type: ignore[no-untyped-call]
-    replica = manager.slave_for(SERVICE)  # type: ignore[no-untyped-call]
+    manager = redis.Sentinel(hosts, socket_timeout=5)
+    client = manager.master_for(SERVICE)
+    replica = manager.slave_for(SERVICE)
     with closing(manager), closing(client), closing(replica):
         store = RouteStore.from_client(client, Config(namespace=namespace), replica=replica)
         held = store.register(broker(), topics(1))

@@ -78,7 +78,7 @@ def admin(server: EmbeddedServer) -> Iterator[redis.Redis]:
 def apply(admin: redis.Redis, role: Role, **options: Any) -> str:
     """Make a user with the rules of a role, as its line says; return its name."""
     line = acl_rules(NAMESPACE, role, password=f">{PASSWORD}", **options)
-    assert admin.execute_command(*line.split(" ")) in (True, b"OK")  # type: ignore[no-untyped-call]
+    assert admin.execute_command(*line.split(" ")) in (True, b"OK")
     return line.split(" ")[2]
 
 
@@ -429,7 +429,7 @@ def test_each_role_has_all_that_the_one_before_it_has() -> None:
 
 
 def test_a_line_takes_the_place_of_what_the_user_had(server: EmbeddedServer, admin: redis.Redis) -> None:
-    admin.execute_command("ACL", "SETUSER", "u", "on", "nopass", "allkeys", "allchannels", "+@all")  # type: ignore[no-untyped-call]
+    admin.execute_command("ACL", "SETUSER", "u", "on", "nopass", "allkeys", "allchannels", "+@all")
     apply(admin, Role.READER, user="u")
     with redis.Redis.from_url(url_of(server, "u")) as client:
         assert client.get(Keys(NAMESPACE).topic("t0")) is None
@@ -444,14 +444,14 @@ def test_a_line_whose_placeholder_was_forgotten_is_refused(admin: redis.Redis) -
     line = acl_rules(NAMESPACE, Role.READER)
     assert PASSWORD_PLACEHOLDER in line
     with pytest.raises(redis.ResponseError, match="ACL SETUSER modifier"):
-        admin.execute_command(*line.split(" "))  # type: ignore[no-untyped-call]
+        admin.execute_command(*line.split(" "))
     assert admin.acl_users() == ["default"]
 
 
 def test_the_password_can_be_given_as_its_digest(server: EmbeddedServer, admin: redis.Redis) -> None:
     digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
     line = acl_rules(NAMESPACE, Role.READER, user="u", password=f"#{digest}")
-    admin.execute_command(*line.split(" "))  # type: ignore[no-untyped-call]
+    admin.execute_command(*line.split(" "))
     with redis.Redis.from_url(url_of(server, "u")) as client:
         assert client.ping()
 

@@ -253,7 +253,7 @@ def test_whether_writes_survive_a_failover_is_judged(
 def test_a_server_that_sentinels_watch_needs_a_replica(store: RouteStore, admin: redis.Redis) -> None:
     assert severity(store, "failover") is INFO
     # Each Sentinel listens to this channel of the servers that it watches.
-    with admin.pubsub() as sentinel:  # type: ignore[no-untyped-call]
+    with admin.pubsub() as sentinel:
         sentinel.subscribe("__sentinel__:hello")
         sentinel.get_message(timeout=5.0)
         report = store.health()
@@ -351,7 +351,7 @@ def test_who_may_not_look_at_the_server_is_told_so_and_the_rest_is_reported(
 ) -> None:
     store.register(broker(), topics(1))
     rules = acl_rules(CONFIG.namespace, Role.READER, user="reader", password=RULE)
-    admin.execute_command(*rules.split(" "))  # type: ignore[no-untyped-call]
+    admin.execute_command(*rules.split(" "))
     with RouteStore.from_url(f"redis://reader:secret@127.0.0.1:{server.port}", CONFIG) as reader:
         report = reader.health()
     assert report.severity is INFO

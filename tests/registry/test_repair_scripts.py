@@ -61,7 +61,7 @@ async def every_repair(store: Store, admin: Any) -> list[Batch]:
 async def test_a_batch_is_plain_reads_or_one_script(store: Store, admin: redis.Redis) -> None:
     batches = await every_repair(store, admin)
     sent = {str(command[0]) for batch in batches if isinstance(batch, Reads) for command in batch.commands}
-    described = admin.execute_command("COMMAND", "INFO", *sorted(sent))  # type: ignore[no-untyped-call]
+    described = admin.execute_command("COMMAND", "INFO", *sorted(sent))
     for name in sent:
         flags = described[name.lower()]["flags"]
         assert "readonly" in flags or name == "TIME", name

@@ -91,7 +91,7 @@ async def every_operation(store: Store) -> list[Batch]:
 async def test_a_batch_is_plain_reads_or_one_script(store: Store, admin: redis.Redis) -> None:
     batches = await every_operation(store)
     sent = {str(command[0]) for batch in batches if isinstance(batch, Reads) for command in batch.commands}
-    described = admin.execute_command("COMMAND", "INFO", *sorted(sent))  # type: ignore[no-untyped-call]
+    described = admin.execute_command("COMMAND", "INFO", *sorted(sent))
     assert "write" not in described["time"]["flags"]
     for name in sent - {"TIME"}:  # which concerns no key
         assert "readonly" in described[name.lower()]["flags"], name

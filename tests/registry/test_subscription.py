@@ -51,7 +51,7 @@ async def test_who_was_refused_hears_as_soon_as_it_may(
     make_store: StoreMaker, own_server: EmbeddedServer, notifying: redis.Redis, kind: str
 ) -> None:
     rules = ("on", ">pw", "~*", "+@all", "resetchannels")
-    notifying.execute_command("ACL", "SETUSER", "u", *rules)  # type: ignore[no-untyped-call]
+    notifying.execute_command("ACL", "SETUSER", "u", *rules)
     store = make_store(own_server.url.replace("//", "//u:pw@"))
     async with subscription(store, kind) as listener:
 
@@ -63,7 +63,7 @@ async def test_who_was_refused_hears_as_soon_as_it_may(
 
         for _ in range(3):
             await await_until(refused, description="the subscription is refused")
-        notifying.execute_command("ACL", "SETUSER", "u", "allchannels")  # type: ignore[no-untyped-call]
+        notifying.execute_command("ACL", "SETUSER", "u", "allchannels")
         await until_hearing(listener, make_store(own_server.url), notifying)
 
 

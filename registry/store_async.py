@@ -1,8 +1,7 @@
-"""The registry over an asyncio Redis client; method for method the same as RouteStore."""
+"""The registry over an asyncio Redis client."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from time import monotonic
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from . import plans
 from .admin import AsyncAdmin
+from .concurrency_async import sleep
 from .config import RegistryConfig
-from .connection.aiolinks import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
+from .connection.links_async import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
 from .connection.redispy import (
     REDIS_ERRORS,
     LeftOut,
@@ -23,7 +23,7 @@ from .connection.redispy import (
     ring,
     translate,
 )
-from .connection.subscription import AsyncSubscription
+from .connection.subscription_async import AsyncSubscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
 from .kv import AsyncKeyValues
@@ -283,7 +283,7 @@ class AsyncRouteStore:
     async def health(self) -> HealthReport:
         """Report on the registry and its server, with advice, in about 0.1 s; see plans.health."""
         first_us = await self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
-        await asyncio.sleep(plans.CLOCK_PAUSE_S)
+        await sleep(plans.CLOCK_PAUSE_S)
         return await self._run(plans.health(self.config, first_us), stale=False)
 
     def doorbell(self) -> AsyncDoorbell:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sharedroutes.registry.aiotasks import end, finish
+from sharedroutes.registry.concurrency_async import close_fully, end
+
+
+class _Closing:
+    """Closes as it is told."""
+
+    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._close = close
+
+    async def aclose(self) -> None:
+        await self._close()
 
 
 async def test_what_closes_is_finished_although_it_is_cancelled_again_and_again() -> None:
@@ -16,7 +27,7 @@ async def test_what_closes_is_finished_although_it_is_cancelled_again_and_again(
         await may_end.wait()
         ended.set()
 
-    task = asyncio.create_task(finish(close()))
+    task = asyncio.create_task(close_fully(_Closing(close)))
     for _ in range(3):
         await asyncio.sleep(0)
         task.cancel()
@@ -33,7 +44,7 @@ async def test_a_failure_to_close_is_told() -> None:
         raise ValueError
 
     with pytest.raises(ValueError):  # noqa: PT011 - its own
-        await finish(close())
+        await close_fully(_Closing(close))
 
 
 async def test_tasks_end_although_one_swallows_a_cancellation() -> None:

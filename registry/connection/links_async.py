@@ -1,9 +1,8 @@
-"""How the asyncio store reaches its servers; method for method the same as links."""
+"""How the asyncio store reaches its servers: bounded pools whose connections find the right server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -13,7 +12,7 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 
-from ..aiotasks import finish
+from ..concurrency_async import close_fully, closing_fully, learn_nodes
 from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
@@ -82,16 +81,16 @@ class _Directory:
         client = self._sentinels.get(sentinel)
         if client is None:
             options = {**self.options, "socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S}
-            client = self._sentinels[sentinel] = self._client(sentinel, options)
+            client = self._sentinels[sentinel] = self.client(sentinel, options)
         try:
-            return await client.execute_command(*question)  # type: ignore[no-untyped-call]
+            return await client.execute_command(*question)
         except redis.ResponseError as error:
             return error
 
     async def aclose(self) -> None:
         """Close the connections to Sentinels."""
         for each in self._sentinels.values():
-            await finish(each.aclose())
+            await close_fully(each)
         self._sentinels.clear()
 
     async def locate(self) -> list[Address]:
@@ -103,8 +102,8 @@ class _Directory:
         problem: Exception | None = None
         for asked in where.to_ask():
             try:
-                async with self.client(asked) as client:
-                    found = where.answer(await client.execute_command(*where.question), asked)  # type: ignore[no-untyped-call]
+                async with closing_fully(self.client(asked)) as client:
+                    found = where.answer(await client.execute_command(*where.question), asked)
                 if found:
                     return found
             except REDIS_ERRORS as error:
@@ -113,18 +112,12 @@ class _Directory:
                 break
         raise nobody_knows(where, problem) from problem
 
-    def _client(self, address: Address, options: Mapping[str, Any]) -> redis.asyncio.Redis:
+    def client(self, address: Address, options: Mapping[str, Any] | None = None) -> redis.asyncio.Redis:
+        """Return a client of one server, which is to be asked where others are."""
         retry = Retry(*retry_arguments())
-        return redis.asyncio.Redis(host=address.host, port=address.port, retry=retry, **options)
-
-    @asynccontextmanager
-    async def client(self, address: Address) -> AsyncIterator[redis.asyncio.Redis]:
-        """Give a client of one server, for one question, and close it for certain."""
-        client = self._client(address, self.options)
-        try:
-            yield client
-        finally:
-            await finish(client.aclose())
+        return redis.asyncio.Redis(
+            host=address.host, port=address.port, retry=retry, **(options or self.options)
+        )
 
 
 class _Located:
@@ -232,7 +225,7 @@ class AsyncLink:
     async def pubsub(self) -> PubSub:
         """Return a new subscriber; its connection is one of the pool's."""
         if isinstance(self.client, RedisCluster):
-            await self.client.initialize()
+            await learn_nodes(self.client)
         made: PubSub = self.client.pubsub()
         return made
 
@@ -247,7 +240,7 @@ class AsyncLink:
             # What names no key must reach the same node of a Cluster as what does.
             options: dict[str, Any] = {}
             if isinstance(self.client, RedisCluster):
-                await self.client.initialize()
+                await learn_nodes(self.client)
                 options["target_nodes"] = self.client.get_node_from_key(self._keys.prefix)
             if len(commands) == 1:
                 return [await self._one(commands[0], options)]
@@ -271,7 +264,7 @@ class AsyncLink:
         owner = asked_of(reply)
         if self._directory is None or owner is None:
             return reply
-        async with self._directory.client(owner) as client:
+        async with closing_fully(self._directory.client(owner)) as client:
             pipeline = client.pipeline(transaction=False)
             pipeline.execute_command("ASKING")
             pipeline.execute_command(*command)

@@ -1,0 +1,75 @@
+"""What asyncio and redis-py together do not do: end tasks and close connections for certain.
+
+The blocking modules use `concurrency` instead, by the same names (tools/unasync.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import sleep
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol, TypeVar
+
+__all__ = ["close_fully", "closing_fully", "end", "is_cancelled", "learn_nodes", "sleep"]
+
+_CANCEL_AGAIN_S: Final = 0.1
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until all have ended: a cancellation that meets a timeout inside redis-py can get lost."""
+    while waiting := [task for task in tasks if not task.done()]:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
+
+
+class Closes(Protocol):
+    """What has connections to close."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+T = TypeVar("T", bound=Closes)
+
+
+async def close_fully(thing: Closes) -> None:
+    """Close something to the end, although this task is cancelled meanwhile; then be cancelled."""
+    task = asyncio.ensure_future(thing.aclose())
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
+
+
+@asynccontextmanager
+async def closing_fully(thing: T) -> AsyncIterator[T]:
+    """Give something to a `with` block, and close it fully at its end."""
+    try:
+        yield thing
+    finally:
+        await close_fully(thing)
+
+
+class Initializes(Protocol):
+    """A client of a Redis Cluster, which asks for its nodes at its first command unless told to before."""
+
+    async def initialize(self) -> object:
+        """Ask for the nodes, if that was not done."""
+
+
+async def learn_nodes(client: Initializes) -> None:
+    """Make the client of a Cluster learn its nodes before it is asked for one of them."""
+    await client.initialize()
+
+
+def is_cancelled() -> bool:
+    """Whether this task was asked to end; before Python 3.12, asyncio.wait_for may swallow the exception."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
