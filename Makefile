@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SHELL := bash
 
-.PHONY: help demo pipeline-demo test cluster-test faults lint bench clean install lock
+.PHONY: help demo pipeline-demo test cluster-test faults lint generate bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -50,6 +50,9 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+generate: $(READY) ## the blocking twins of the asyncio modules, anew
+	$(BIN)/python tools/unasync.py
 
 bench: $(READY) ## the benchmarks, with ratios
 	$(BIN)/python -m benchmarks all $(ARGS)

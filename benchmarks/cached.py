@@ -207,7 +207,7 @@ class _Counted(redis.Connection):
         sent = command if isinstance(command, bytes) else b"".join(command)
         if not any(name in sent[:100] for name in _NO_LOOKUPS):
             _Counted.lookups += 1
-        super().send_packed_command(command, check_health)
+        super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

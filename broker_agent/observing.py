@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from ..registry import DataVersion, InvalidInput, TopicConfig
-from ..registry.concurrency_async import end
 from ..registry.checks import split_address
+from ..registry.concurrency_async import end
 from . import advertised, asking, broker_link, roles
 from .access import Access
 from .config import AgentConfig, TopicsFrom

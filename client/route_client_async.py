@@ -11,14 +11,14 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
-from ..registry.concurrency_async import end, is_cancelled
 from ..registry.change_stream.core import MOST_AT_ONCE
 from ..registry.checks import check_name, check_names, several
+from ..registry.concurrency_async import end, is_cancelled
 from ..registry.connection.links_async import AsyncRedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
+from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
 from ..registry.sweeping import AsyncSweeper
 from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
 from .base import RouteClientBase

@@ -46,13 +46,13 @@ from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
 
 if TYPE_CHECKING:
     from .acl import Role, acl_rules
-    from .store_async import AsyncRouteStore
     from .change_stream.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
     from .change_stream.follower import Follower
     from .change_stream.follower_async import AsyncFollower
     from .embedded import EmbeddedServer, embedded_redis
     from .health.report import Finding, HealthReport, Severity
     from .store import RouteStore
+    from .store_async import AsyncRouteStore
     from .sweeping import AsyncSweeper, Sweeper
     from .transfer import Counts, ImportSummary, Refusal
 
@@ -125,7 +125,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     _LATER = {
         "AsyncFollower": "change_stream.follower_async",
-        "AsyncRouteStore": "aiostore",
+        "AsyncRouteStore": "store_async",
         "AsyncSweeper": "sweeping",
         "Counts": "transfer",
         "EmbeddedServer": "embedded",

@@ -1,4 +1,4 @@
-"""What threads need where the asyncio modules use `concurrency_async`: the same names, by hand (tools/unasync.py)."""
+"""What the blocking modules have in place of `concurrency_async`, by the same names (tools/unasync.py)."""
 
 from __future__ import annotations
 

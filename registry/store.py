@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
@@ -28,7 +29,7 @@ from .connection.subscription import Subscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
 from .kv import KeyValues
-from .leaseevents import LeaseEvents, async_lease_events
+from .leaseevents import lease_channels, lease_gone
 from .model import (
     MASTER_ID,
     Broker,
@@ -56,6 +57,13 @@ Doorbell: TypeAlias = Subscription[bytes]
 """A subscription to the channel that every change rings; for one thread.
 
 `wait` returns empty bytes when earlier messages may have been missed.
+"""
+
+
+LeaseEvents: TypeAlias = Subscription[tuple[str, int]]
+"""A subscription to the keyspace events of all leases (notify-keyspace-events Kgxe); for one thread.
+
+`wait` returns broker name and id of the next lease that went away.
 """
 
 
@@ -275,7 +283,7 @@ class RouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
-        from .change_stream.follower import Follower  # noqa: PLC0415 - few follow
+        from .change_stream.follower import Follower  # noqa: PLC0415 - few follow, and agents do not
 
         return Follower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
@@ -291,7 +299,8 @@ class RouteStore:
 
     def lease_events(self) -> LeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
-        return async_lease_events(self._link, self.keys)
+        prefix = lease_channels(self._link.client, self.keys)
+        return Subscription(self._link, partial(lease_gone, prefix), prefix=prefix)
 
     def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.
@@ -319,10 +328,7 @@ class RouteStore:
 
     def _send(self, batch: Batch, *, stale: bool = False) -> list[Reply]:
         try:
-            if isinstance(batch, Call):
-                replies = self._call(batch)
-            else:
-                replies = self._read(batch, stale=stale)
+            replies = self._call(batch) if isinstance(batch, Call) else self._read(batch, stale=stale)
         except REDIS_ERRORS as error:
             raise translate(error) from error
         except UnicodeEncodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
@@ -27,7 +28,7 @@ from .connection.subscription_async import AsyncSubscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
 from .kv import AsyncKeyValues
-from .leaseevents import AsyncLeaseEvents, async_lease_events
+from .leaseevents import lease_channels, lease_gone
 from .model import (
     MASTER_ID,
     Broker,
@@ -55,6 +56,13 @@ AsyncDoorbell: TypeAlias = AsyncSubscription[bytes]
 """A subscription to the channel that every change rings; for one task.
 
 `wait` returns empty bytes when earlier messages may have been missed.
+"""
+
+
+AsyncLeaseEvents: TypeAlias = AsyncSubscription[tuple[str, int]]
+"""A subscription to the keyspace events of all leases (notify-keyspace-events Kgxe); for one task.
+
+`wait` returns broker name and id of the next lease that went away.
 """
 
 
@@ -292,7 +300,8 @@ class AsyncRouteStore:
 
     def lease_events(self) -> AsyncLeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
-        return async_lease_events(self._link, self.keys)
+        prefix = lease_channels(self._link.client, self.keys)
+        return AsyncSubscription(self._link, partial(lease_gone, prefix), prefix=prefix)
 
     async def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.
@@ -320,10 +329,7 @@ class AsyncRouteStore:
 
     async def _send(self, batch: Batch, *, stale: bool = False) -> list[Reply]:
         try:
-            if isinstance(batch, Call):
-                replies = await self._call(batch)
-            else:
-                replies = await self._read(batch, stale=stale)
+            replies = await (self._call(batch) if isinstance(batch, Call) else self._read(batch, stale=stale))
         except REDIS_ERRORS as error:
             raise translate(error) from error
         except UnicodeEncodeError as error:

@@ -14,16 +14,15 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from .concurrency_async import end, is_cancelled
 from .clockwatch import ClockWatch, Look
+from .concurrency_async import end, is_cancelled
 from .config import RegistryConfig
 from .errors import CorruptData, RegistryError, StoreRefused
-from .leaseevents import AsyncLeaseEvents, LeaseEvents
 from .model import Sweep
 
 if TYPE_CHECKING:
-    from .store_async import AsyncRouteStore
-    from .store import RouteStore
+    from .store import LeaseEvents, RouteStore
+    from .store_async import AsyncLeaseEvents, AsyncRouteStore
 
 _log = logging.getLogger("sharedroutes.registry")
 

@@ -1,8 +1,8 @@
 """Generates the blocking twins of the asyncio modules: `make generate`; with `--check` it only compares.
 
-The asyncio modules are the source (docs/design.md, "One logic, sync and asyncio"). A twin is its source without
-`async` and `await` and with other names; in comments, docstrings and messages whole phrases change. What differs
-otherwise is written by hand, under the same names, in `registry/concurrency.py` and `concurrency_async.py`.
+The asyncio modules are the source (docs/design.md, "One logic, sync and asyncio"). A twin is its source
+without `async` and `await` and with other names; in comments, docstrings and messages whole phrases change.
+What else differs is written by hand, by the same names: `registry/concurrency.py`, `concurrency_async.py`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def main() -> int:
         differ = True
         print(f"{target.relative_to(ROOT)}: {'differs from its source' if check else 'generated'}")
         if check:
-            sys.stdout.writelines(difflib.unified_diff(now.splitlines(True), text.splitlines(True), "is", "should be"))
+            print(*difflib.unified_diff(now.splitlines(), text.splitlines(), lineterm=""), sep="\n")
         else:
             target.write_text(text, encoding="utf-8")
     return int(check and differ)

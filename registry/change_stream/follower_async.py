@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from .. import plans
-from ..concurrency_async import end, is_cancelled
 from ..checks import check_seconds
+from ..concurrency_async import end, is_cancelled
 from ..errors import CorruptData, RegistryError, StoreTimeout
 from ..keys import Keys
 from ..plans import Plan

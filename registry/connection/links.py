@@ -8,10 +8,9 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 import redis
-import redisredis
-from redisredis.client import PubSub
-from redisredis.cluster import RedisCluster
-from redisredis.retry import Retry
+from redis.client import PubSub
+from redis.cluster import RedisCluster
+from redis.retry import Retry
 
 from ..concurrency import close_fully, closing_fully, learn_nodes
 from ..config import RegistryConfig
@@ -33,7 +32,7 @@ from .redispy import (
 )
 from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
 
-RedisClient: TypeAlias = redisredis.Redis | RedisCluster
+RedisClient: TypeAlias = redis.Redis | RedisCluster
 """The client that a store can be made over."""
 
 
@@ -45,7 +44,7 @@ class _Directory:
         self.options = options
         self.deadline_s = deadline_s
         self._switchover = Switchover(where.endpoint.nodes if where.may_switch else ())
-        self._sentinels: dict[Address, redisredis.Redis] = {}
+        self._sentinels: dict[Address, redis.Redis] = {}
 
     def confirm(self) -> None:
         """Ask the Sentinels now and then whether the primary is still the one; if not, doubt all connections.
@@ -113,12 +112,10 @@ class _Directory:
                 break
         raise nobody_knows(where, problem) from problem
 
-    def client(self, address: Address, options: Mapping[str, Any] | None = None) -> redisredis.Redis:
+    def client(self, address: Address, options: Mapping[str, Any] | None = None) -> redis.Redis:
         """Return a client of one server, which is to be asked where others are."""
         retry = Retry(*retry_arguments())
-        return redisredis.Redis(
-            host=address.host, port=address.port, retry=retry, **(options or self.options)
-        )
+        return redis.Redis(host=address.host, port=address.port, retry=retry, **(options or self.options))
 
 
 class _Located:
@@ -179,11 +176,11 @@ class _Located:
             self._check_at = monotonic() + CHECK_AGAIN_S
 
 
-class _LocatedConnection(_Located, redisredis.Connection):
+class _LocatedConnection(_Located, redis.Connection):
     pass
 
 
-class _LocatedSSLConnection(_Located, redisredis.SSLConnection):
+class _LocatedSSLConnection(_Located, redis.SSLConnection):
     pass
 
 
@@ -191,7 +188,7 @@ class Link:
     """Sends the commands of a store to its primary; thread-safe."""
 
     def __init__(self, client: RedisClient, keys: Keys, directory: _Directory | None = None) -> None:
-        self.client = client
+        self.client: Any = client  # redis-py's types differ between its clients
         self._keys = keys
         self._directory = directory
 
@@ -300,7 +297,7 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, Repl
     if endpoint.mode is not Mode.STANDALONE:
         primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
         return Link(*primary), ReplicaLink(*replicas)
-    link = Link(_pooled(server_options(endpoint, config, redisredis)), keys)
+    link = Link(_pooled(server_options(endpoint, config, redis)), keys)
     if not endpoint.replicas:
         return link, None
     return link, ReplicaLink(*_located(endpoint, config, keys, replicas=True))
@@ -317,5 +314,5 @@ def _located(
 
 
 def _pooled(options: dict[str, Any]) -> RedisClient:
-    pool = redisredis.BlockingConnectionPool(retry=Retry(*retry_arguments()), **options)
-    return redisredis.Redis.from_pool(pool)
+    pool = redis.BlockingConnectionPool(retry=Retry(*retry_arguments()), **options)
+    return redis.Redis.from_pool(pool)

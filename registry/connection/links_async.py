@@ -190,7 +190,7 @@ class AsyncLink:
     """Sends the commands of a store to its primary; for one event loop."""
 
     def __init__(self, client: AsyncRedisClient, keys: Keys, directory: _Directory | None = None) -> None:
-        self.client = client
+        self.client: Any = client  # redis-py's types differ between its clients
         self._keys = keys
         self._directory = directory
 

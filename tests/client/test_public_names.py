@@ -25,7 +25,7 @@ SOURCES: Final = (
     *(ROOT / "client").rglob("*.py"),
     *(ROOT / "registry" / "connection").glob("*.py"),
     *(ROOT / "registry" / "plans" / f"{name}.py" for name in READERS),
-    *(ROOT / "registry" / f"{name}.py" for name in ("checks", "codec", "store", "aiostore")),
+    *(ROOT / "registry" / f"{name}.py" for name in ("checks", "codec", "store", "store_async")),
 )
 ERRORS: Final = {
     name: kind

@@ -139,13 +139,13 @@ def test_a_large_table_is_read_page_by_page_and_each_topic_comes_once(
 def test_a_reader_may_read_all_of_it(filled: RouteStore, redis_url: str, admin: redis.Redis) -> None:
     rules = acl_rules("sharedroutes", Role.READER, user="spark", password=">secret")  # noqa: S106
     try:
-        admin.execute_command(*rules.split())  # type: ignore[no-untyped-call]
+        admin.execute_command(*rules.split())
     except redis.ResponseError as error:
         pytest.skip(f"this server has no such rules: {error}")
     url = redis_url.replace("://", "://spark:secret@")
     assert len(read(url)) == 3
     assert len(read(url, table="replicas")) == 3
-    admin.execute_command("ACL", "DELUSER", "spark")  # type: ignore[no-untyped-call]
+    admin.execute_command("ACL", "DELUSER", "spark")
 
 
 def test_several_registries_are_one_table(redis_url: str, store: RouteStore) -> None:

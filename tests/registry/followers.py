@@ -10,8 +10,8 @@ from typing import Any, Final, Self, TypeAlias, cast
 import redis
 
 from sharedroutes.registry import AsyncFollower, Change, FollowHealth, Idle, Reset
-from sharedroutes.registry.concurrency_async import end
 from sharedroutes.registry.change_stream.follower import Follower
+from sharedroutes.registry.concurrency_async import end
 from tests.fix_redis import AsyncFromSync, Store
 from tests.support import await_until
 
