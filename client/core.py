@@ -26,8 +26,7 @@ from .hearing import Hearing
 from .hinting import Hinting
 from .keeping import SnapshotKeeper
 from .observers import LogObserver, tell_all
-from .observers.clock import ClockReading
-from .observers.events import LookupDone, RoutesChanged
+from .observers.events import ClockReading, LookupDone, RoutesChanged
 from .ready import Served
 from .route import Route
 from .selection import PublishView, find_address

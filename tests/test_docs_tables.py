@@ -26,8 +26,7 @@ from sharedroutes.client import (
     RouteClient,
 )
 from sharedroutes.client.attempts.policy import RETRYABLE_CODES_4, code_of_refusal
-from sharedroutes.client.observers.metrics import COUNTERS, HISTOGRAMS
-from sharedroutes.client.observers.watched import GAUGES
+from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.selection import AllocateConsistentHash
 from sharedroutes.registry import RegistryConfig
 

@@ -1,10 +1,14 @@
-"""What a route client tells an observer: its state changes, and what it did; times are in seconds."""
+"""The events of a route client, and how observers get them; times are in seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from math import inf
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+
+_log: Final = logging.getLogger("sharedroutes.client")
 
 Source: TypeAlias = Literal["none", "live", "memory", "snapshot"]
 """live: the store answers; memory: it did; snapshot: it has not answered since the start."""
@@ -12,31 +16,31 @@ Source: TypeAlias = Literal["none", "live", "memory", "snapshot"]
 
 @dataclass(frozen=True, slots=True)
 class SourceChanged:
-    """Where routes come from is another place than before, or the first contact with the store failed."""
+    """Routes come from another source than before, or the first contact with the store failed."""
 
     old: Source
     new: Source
     reason: str
-    """What the store fails with, or failed with until now; empty = it has not failed."""
+    """The error of the store, or the one that is over now; empty = it has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedLost:
-    """The store lost changes after this position: everything is read again."""
+    """The store lost the changes after this position; the client reads everything again."""
 
     position: str
 
 
 @dataclass(frozen=True, slots=True)
 class RoutesChanged:
-    """So many topics have another route than before."""
+    """These topics have another route than before."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LossHeld:
-    """An answer lost so much that it is not believed yet: these are served although it lacked them."""
+    """An answer lacked so much that it is not believed yet: these are still served."""
 
     brokers: tuple[str, ...]
     topics: tuple[str, ...]
@@ -44,7 +48,7 @@ class LossHeld:
 
 @dataclass(frozen=True, slots=True)
 class LossReleased:
-    """Nothing is held back any more: all came back, or the loss is believed."""
+    """No loss is held back any more: everything came back, or the loss is believed."""
 
     how: Literal["returned", "confirmed", "time", "accepted"]
 
@@ -67,18 +71,17 @@ class BrokerReturned:
 
 @dataclass(frozen=True, slots=True)
 class BrokersSuspected:
-    """Enough other clients cannot reach these brokers; empty = nobody is suspected any more."""
+    """Enough other clients cannot reach these brokers; empty = no broker is suspected any more."""
 
     broker_names: tuple[str, ...]
 
 
 @dataclass(slots=True, unsafe_hash=True)  # a frozen one takes three times as long to make, for each message
 class AttemptEnded:
-    """One attempt at an operation ended: well, by fault of the broker, or by an error that is not its own.
+    """One attempt at an operation ended.
 
-    An answer that was not stored is told as such an error.
-
-    Not to be changed, although it can be: other observers get the same one.
+    `outcome` is "failed" if the broker is at fault, and "error" for any other error and for an answer that
+    was not stored. Do not change an event: all observers get the same object.
     """
 
     topic: str
@@ -92,18 +95,18 @@ class AttemptEnded:
     """The id of the last change that the client had taken in when the attempt began; empty = none."""
 
     isolated: bool = False
-    """Whether the broker was to be left alone when the attempt began, and no better one was there."""
+    """Whether the broker was left alone when the attempt began, and used for want of a better one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockRead:
-    """The store's clock was read, because an observer wants to know it (ClockObserver)."""
+    """The client read the store's clock for an observer (ClockObserver)."""
 
     store_s: float
-    """What it said, in seconds since 1970."""
+    """The store's time, in seconds since 1970."""
 
     at_s: float
-    """When it said so, by this process's monotonic clock."""
+    """The same moment by this process's monotonic clock."""
 
     error_s: float
     """How far `at_s` can be off: half of the round trip."""
@@ -111,7 +114,7 @@ class ClockRead:
 
 @dataclass(frozen=True, slots=True)
 class LookupDone:
-    """The table was asked for so many topics, of which nobody holds so many."""
+    """The client looked up `topics` topics, of which no broker holds `missing`."""
 
     topics: int
     missing: int
@@ -127,7 +130,7 @@ class SnapshotSaved:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotUnusable:
-    """The snapshot file could not be used; nothing else suffers."""
+    """The snapshot file could not be read or written; everything else goes on."""
 
     path: str
     reason: str
@@ -154,19 +157,99 @@ Tell: TypeAlias = Callable[[Event], None]
 
 
 class Observer(Protocol):
-    """Takes in the events of a route client: on whatever thread or task they happen, so be quick.
+    """Takes the events of a route client.
 
-    What it raises is logged and goes no further.
+    The client calls it on the thread or task where the event happens, so it has to be quick. An error that it
+    raises is logged, and reaches nobody else.
     """
 
     def on_event(self, event: Event) -> None:
-        """Take in one event."""
+        """Take one event."""
 
 
 @runtime_checkable
 class ClockObserver(Observer, Protocol):
-    """An observer that has to know the store's clock: ClockRead tells it, about every `clock_every_s`."""
+    """An observer that needs the store's clock: it gets a ClockRead about every `clock_every_s`."""
 
     @property
     def clock_every_s(self) -> float:
         """Seconds from one reading to the next."""
+
+
+def tell_nobody(event: Event) -> None:
+    """Do nothing: callers compare with this to save making an event that nobody takes."""
+
+
+def tell_all(observers: Iterable[Observer]) -> Tell:
+    """Return a function that hands an event to each observer in turn; tell_nobody if there is none.
+
+    An error of an observer reaches neither the caller nor the other observers. Each kind of error of each
+    observer is logged once, because events can be as frequent as messages.
+    """
+    found = tuple(observers)
+    listeners = tuple(observer.on_event for observer in found)
+    if not listeners:
+        return tell_nobody
+    logged: set[tuple[int, type[Exception]]] = set()
+
+    def complain(place: int, error: Exception, event: Event) -> None:
+        if (place, type(error)) not in logged:
+            logged.add((place, type(error)))
+            name = type(found[place]).__qualname__
+            _log.exception("observer %s failed at %s, said once", name, type(event).__name__)
+
+    def tell(event: Event) -> None:
+        for place, on_event in enumerate(listeners):
+            try:
+                on_event(event)
+            except Exception as error:  # noqa: BLE001 - an observer must not harm who sends
+                complain(place, error, event)
+
+    return _tell_one(listeners[0], complain) if len(listeners) == 1 else tell
+
+
+def _tell_one(on_event: Tell, complain: Callable[[int, Exception, Event], None]) -> Tell:
+    """Return the same for a single observer: at each message, a loop would cost more than the call itself."""
+
+    def tell(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception as error:  # noqa: BLE001 - as above
+            complain(0, error, event)
+
+    return tell
+
+
+class _Refusal(Protocol):
+    """Stands in an answer for a value that the store does not tell."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+class ClockReading:
+    """When to read the store's clock for the observers that need it; for one thread or task.
+
+    Every `now` is in seconds of the monotonic clock.
+    """
+
+    def __init__(self, observers: Iterable[Observer], tell: Tell) -> None:
+        wanted = (each.clock_every_s for each in observers if isinstance(each, ClockObserver))
+        self._every_s = min(wanted, default=inf)
+        self._tell = tell
+        self._due_at = inf if self._every_s == inf else -inf
+        self._is_refused = False
+
+    def due(self, now: float) -> bool:
+        """Whether to read it now."""
+        return now >= self._due_at
+
+    def was_read(self, store_us: int | _Refusal, begin: float, now: float) -> None:
+        """Take the answer that came between `begin` and `now`, in microseconds since 1970."""
+        self._due_at = now + self._every_s
+        if isinstance(store_us, int):
+            half_s = (now - begin) / 2
+            self._tell(ClockRead(store_us / 1e6, begin + half_s, half_s))
+        elif not self._is_refused:
+            self._is_refused = True
+            _log.warning("the store does not tell its clock to observers: %s", store_us.reason)

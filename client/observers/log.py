@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import singledispatch
-from typing import Final, TypeAlias
+from logging import INFO, WARNING
+from typing import Any, Final, TypeAlias
 
 from .events import (
     BrokerIsolated,
@@ -23,6 +24,7 @@ _NAMED: Final = 5
 """So many names are written out in a message; the fields of the record have them all."""
 
 _Line: TypeAlias = tuple[int, str, tuple[object, ...]]
+"""Level, message, and the values in it."""
 
 
 class LogObserver:
@@ -37,7 +39,8 @@ class LogObserver:
 
     def on_event(self, event: Event) -> None:
         """Log one event, if it is a change of state."""
-        line = _line(event)
+        line_of = _LINES.get(type(event))
+        line = None if line_of is None else line_of(event)
         if line is None:
             return
         level, message, values = line
@@ -46,65 +49,59 @@ class LogObserver:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    told = ", ".join(names[:_NAMED])
-    return f"{told} and {len(names) - _NAMED} more" if len(names) > _NAMED else told or "none"
+    named = ", ".join(names[:_NAMED])
+    return f"{named} and {len(names) - _NAMED} more" if len(names) > _NAMED else named or "none"
 
 
-@singledispatch
-def _line(_event: object) -> _Line | None:
-    return None
-
-
-@_line.register
-def _(event: SourceChanged) -> _Line | None:
+def _source_changed(event: SourceChanged) -> _Line | None:
     if event.new != "live":
         if event.reason:
             message = "the store does not answer, serving the last known routes: %s"
-            return logging.WARNING, message, (event.reason,)
-        return logging.INFO, "routes come from %s until the store answers", (event.new,)
+            return WARNING, message, (event.reason,)
+        return INFO, "routes come from %s until the store answers", (event.new,)
     if event.reason or event.old == "memory":
-        return logging.INFO, "the store answers again", ()
+        return INFO, "the store answers again", ()
     return None  # the first contact, as it should be
 
 
-@_line.register
-def _(event: FeedLost) -> _Line:
-    return logging.WARNING, "the store lost changes after %s: all is read again", (event.position,)
+def _feed_lost(event: FeedLost) -> _Line:
+    return WARNING, "the store lost changes after %s: all is read again", (event.position,)
 
 
-@_line.register
-def _(event: LossHeld) -> _Line:
+def _loss_held(event: LossHeld) -> _Line:
     message = "the store lacks what is known, which stays in use until that is sure: brokers %s; topics %s"
-    return logging.WARNING, message, (_some(event.brokers), _some(event.topics))
+    return WARNING, message, (_some(event.brokers), _some(event.topics))
 
 
-@_line.register
-def _(event: LossReleased) -> _Line:
+def _loss_released(event: LossReleased) -> _Line:
     if event.how == "returned":
-        return logging.INFO, "all that was held back has come back", ()
-    return logging.WARNING, "what was lacking is believed to be lost now (%s)", (event.how,)
+        return INFO, "all that was held back has come back", ()
+    return WARNING, "what was lacking is believed to be lost now (%s)", (event.how,)
 
 
-@_line.register
-def _(event: BrokerIsolated) -> _Line:
+def _isolated(event: BrokerIsolated) -> _Line:
     message = "broker %s is left alone for %.1f s (%s)"
-    return logging.WARNING, message, (event.broker_name, event.for_s, event.reason)
+    return WARNING, message, (event.broker_name, event.for_s, event.reason)
 
 
-@_line.register
-def _(event: BrokerReturned) -> _Line:
-    return logging.INFO, "broker %s is used again", (event.broker_name,)
-
-
-@_line.register
-def _(event: BrokersSuspected) -> _Line:
+def _suspected(event: BrokersSuspected) -> _Line:
     if not event.broker_names:
-        return logging.INFO, "no broker is suspected by other clients any more", ()
-    return logging.WARNING, "other clients cannot reach brokers %s", (_some(event.broker_names),)
+        return INFO, "no broker is suspected by other clients any more", ()
+    return WARNING, "other clients cannot reach brokers %s", (_some(event.broker_names),)
 
 
-@_line.register
-def _(event: SnapshotUnusable) -> _Line:
-    read = event.use == "read"
-    message = "the snapshot %s is not used: %s" if read else "the snapshot %s cannot be written: %s"
-    return logging.WARNING, message, (event.path, event.reason)
+def _unusable(event: SnapshotUnusable) -> _Line:
+    how = "is not used" if event.use == "read" else "cannot be written"
+    return WARNING, f"the snapshot %s {how}: %s", (event.path, event.reason)
+
+
+_LINES: Final[Mapping[type[object], Callable[[Any], _Line | None]]] = {
+    SourceChanged: _source_changed,
+    FeedLost: _feed_lost,
+    LossHeld: _loss_held,
+    LossReleased: _loss_released,
+    BrokerIsolated: _isolated,
+    BrokerReturned: lambda event: (INFO, "broker %s is used again", (event.broker_name,)),
+    BrokersSuspected: _suspected,
+    SnapshotUnusable: _unusable,
+}

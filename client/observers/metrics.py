@@ -1,15 +1,16 @@
-"""What route clients count and time, whatever the system of metrics; pure."""
+"""The metrics of route clients, whatever system they are for: their names, what counts, what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, get_args
 
 from .events import (
     AttemptEnded,
     BrokerIsolated,
+    Event,
     FeedLost,
     LookupDone,
     LossHeld,
@@ -17,6 +18,7 @@ from .events import (
     RoutesChanged,
     SnapshotSaved,
     SnapshotUnusable,
+    Source,
     SourceChanged,
 )
 
@@ -26,11 +28,11 @@ class Metric:
     """One metric of a route client."""
 
     name: str
-    """Its parts are set apart by dots, as in OpenTelemetry; other systems join them in their own way."""
+    """In parts with dots between them, as in OpenTelemetry; other systems join them in their own way."""
 
     help: str
     labels: tuple[str, ...] = ()
-    """Its labels but for the client's name: never a topic, there can be too many of them."""
+    """Without the client's name. Never a topic: there can be too many of them."""
 
     unit: str = ""
     """As in UCUM: "s", or what is counted in braces."""
@@ -46,98 +48,160 @@ _ATTEMPTS: Final = Metric("attempts", "Attempts at an operation.", ("broker", "o
 _ISOLATIONS: Final = Metric(
     "isolations", "Times a broker began to be left alone.", ("broker", "reason"), "{isolation}"
 )
-_LOOKUP_TOPICS: Final = Metric("lookup.topics", "Topics that the table was asked for.", unit="{topic}")
+_LOOKUP_TOPICS: Final = Metric("lookup.topics", "Topics that were looked up.", unit="{topic}")
 _LOOKUP_MISSING: Final = Metric(
-    "lookup.missing", "Topics that the table was asked for and nobody holds.", unit="{topic}"
+    "lookup.missing", "Topics that were looked up and that no broker holds.", unit="{topic}"
 )
-_ROUTE_CHANGES: Final = Metric("route.changes", "Topics whose route became another one.", unit="{topic}")
+_ROUTE_CHANGES: Final = Metric("route.changes", "Topics that got another route.", unit="{topic}")
 _SOURCE_CHANGES: Final = Metric(
     "source.changes", "Times routes began to come from this source.", ("source",), "{change}"
 )
 _FEED_LOSSES: Final = Metric(
-    "feed.losses", "Times the store lost changes and all was read again.", unit="{loss}"
+    "feed.losses", "Times the store lost changes and everything was read again.", unit="{loss}"
 )
 _LOSSES_HELD: Final = Metric("losses.held", "Answers that were held back as a mass loss.", unit="{loss}")
 _LOSSES_RELEASED: Final = Metric("losses.released", "Ends of holding losses back.", ("how",), "{loss}")
 _SNAPSHOTS: Final = Metric("snapshots", "Snapshot files saved or found unusable.", ("result",), "{file}")
 
 COUNTERS: Final = (
-    _ATTEMPTS,
-    _ISOLATIONS,
-    _LOOKUP_TOPICS,
-    _LOOKUP_MISSING,
-    _ROUTE_CHANGES,
-    _SOURCE_CHANGES,
-    _FEED_LOSSES,
-    _LOSSES_HELD,
-    _LOSSES_RELEASED,
-    _SNAPSHOTS,
+    *(_ATTEMPTS, _ISOLATIONS, _LOOKUP_TOPICS, _LOOKUP_MISSING, _ROUTE_CHANGES, _SOURCE_CHANGES),
+    *(_FEED_LOSSES, _LOSSES_HELD, _LOSSES_RELEASED, _SNAPSHOTS),
 )
 
 _ATTEMPT_DURATION: Final = Metric("attempt.duration", "How long attempts took.", ("broker",), "s")
-_LOOKUP_DURATION: Final = Metric("lookup.duration", "How long lookups in the table took.", unit="s")
+_LOOKUP_DURATION: Final = Metric("lookup.duration", "How long lookups took.", unit="s")
 
 HISTOGRAMS: Final = (_ATTEMPT_DURATION, _LOOKUP_DURATION)
 
+_SOURCE: Final = Metric("source", "1 for where routes come from now, 0 for the other sources.", ("source",))
+_ANSWER_AGE: Final = Metric("answer.age", "Time since the store last answered.", unit="s")
+_TOPICS: Final = Metric("topics", "Topics in the cache.", unit="{topic}")
+_HELD: Final = Metric("held", "Brokers and topics served although the store's last answer lacked them.")
+_ISOLATION: Final = Metric(
+    "broker.isolation.remaining", "For how long a broker is still left alone.", ("broker",), "s"
+)
+_REACHABLE: Final = Metric("broker.reachable", "1 for a broker that counts as reachable.", ("broker",))
+_SUSPECTED: Final = Metric("broker.suspected", "1 for a broker that other clients cannot reach.", ("broker",))
 
-@singledispatch
-def measured(_event: object) -> Iterable[Value]:
-    """Return what an event adds to counters and histograms: nothing if it only changes a state."""
-    return ()
+GAUGES: Final = (_SOURCE, _ANSWER_AGE, _TOPICS, _HELD, _ISOLATION, _REACHABLE, _SUSPECTED)
 
-
-@measured.register
-def _(event: AttemptEnded) -> Iterable[Value]:
-    return (
+_MEASURES: Final[Mapping[type[object], Callable[[Any], Iterable[Value]]]] = {
+    AttemptEnded: lambda event: (
         (_ATTEMPTS, (event.broker_name, event.outcome), 1),
         (_ATTEMPT_DURATION, (event.broker_name,), event.latency_s),
-    )
-
-
-@measured.register
-def _(event: BrokerIsolated) -> Iterable[Value]:
-    return ((_ISOLATIONS, (event.broker_name, event.reason), 1),)
-
-
-@measured.register
-def _(event: LookupDone) -> Iterable[Value]:
-    return (
+    ),
+    BrokerIsolated: lambda event: ((_ISOLATIONS, (event.broker_name, event.reason), 1),),
+    LookupDone: lambda event: (
         (_LOOKUP_TOPICS, (), event.topics),
         (_LOOKUP_MISSING, (), event.missing),
         (_LOOKUP_DURATION, (), event.took_s),
-    )
+    ),
+    RoutesChanged: lambda event: ((_ROUTE_CHANGES, (), len(event.topics)),),
+    SourceChanged: lambda event: ((_SOURCE_CHANGES, (event.new,), 1),) if event.old != event.new else (),
+    FeedLost: lambda _event: ((_FEED_LOSSES, (), 1),),
+    LossHeld: lambda _event: ((_LOSSES_HELD, (), 1),),
+    LossReleased: lambda event: ((_LOSSES_RELEASED, (event.how,), 1),),
+    SnapshotSaved: lambda _event: ((_SNAPSHOTS, ("saved",), 1),),
+    SnapshotUnusable: lambda _event: ((_SNAPSHOTS, ("unusable",), 1),),
+}
+"""What an event adds to counters and histograms; the other events only change a state."""
 
 
-@measured.register
-def _(event: RoutesChanged) -> Iterable[Value]:
-    return ((_ROUTE_CHANGES, (), len(event.topics)),)
+class WatchedHealth(Protocol):
+    """What is shown of a client's health."""
+
+    @property
+    def source(self) -> Source: ...  # noqa: D102
+    @property
+    def age_s(self) -> float | None: ...  # noqa: D102
+    @property
+    def held(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def topics(self) -> int: ...  # noqa: D102
 
 
-@measured.register
-def _(event: SourceChanged) -> Iterable[Value]:
-    return () if event.old == event.new else ((_SOURCE_CHANGES, (event.new,), 1),)
+class WatchedFault(Protocol):
+    """What is shown of a broker in a client's memory of faults."""
+
+    @property
+    def isolated_for_s(self) -> float: ...  # noqa: D102
+    @property
+    def reachable(self) -> bool: ...  # noqa: D102
+    @property
+    def suspected(self) -> bool: ...  # noqa: D102
 
 
-@measured.register
-def _(_event: FeedLost) -> Iterable[Value]:
-    return ((_FEED_LOSSES, (), 1),)
+class Watched(Protocol):
+    """A route client of either kind."""
+
+    def health(self) -> WatchedHealth: ...  # noqa: D102
+    def faults(self) -> Mapping[str, WatchedFault]: ...  # noqa: D102
 
 
-@measured.register
-def _(_event: LossHeld) -> Iterable[Value]:
-    return ((_LOSSES_HELD, (), 1),)
+class WatchedClients:
+    """Clients by name, without keeping them alive."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, weakref.ref[Watched]] = {}
+
+    def watch(self, name: str, client: Watched) -> None:
+        """Watch a client by this name, in place of the one that had it."""
+        self._clients[name] = weakref.ref(client)
+
+    def values(self) -> Iterator[tuple[str, Value]]:
+        """Yield the gauges of each client that still exists, with its name."""
+        for name, reference in tuple(self._clients.items()):
+            client = reference()
+            if client is not None:
+                yield from ((name, value) for value in _state(client))
 
 
-@measured.register
-def _(event: LossReleased) -> Iterable[Value]:
-    return ((_LOSSES_RELEASED, (event.how,), 1),)
+def _state(client: Watched) -> Iterable[Value]:
+    health = client.health()
+    yield from ((_SOURCE, (source,), float(source == health.source)) for source in get_args(Source))
+    if health.age_s is not None:
+        yield _ANSWER_AGE, (), health.age_s
+    yield _TOPICS, (), health.topics
+    yield _HELD, (), len(health.held)
+    for broker_name, fault in client.faults().items():
+        yield _ISOLATION, (broker_name,), fault.isolated_for_s
+        yield _REACHABLE, (broker_name,), float(fault.reachable)
+        yield _SUSPECTED, (broker_name,), float(fault.suspected)
 
 
-@measured.register
-def _(_event: SnapshotSaved) -> Iterable[Value]:
-    return ((_SNAPSHOTS, ("saved",), 1),)
+class Sink(Protocol):
+    """Where numbers go: the metrics of all clients in one system of metrics."""
+
+    @property
+    def clients(self) -> WatchedClients: ...  # noqa: D102
+    def add(self, metric: Metric, client: str, labels: tuple[str, ...], value: float) -> None:
+        """Add a number for the client of this name."""
 
 
-@measured.register
-def _(_event: SnapshotUnusable) -> Iterable[Value]:
-    return ((_SNAPSHOTS, ("unusable",), 1),)
+class MetricsObserver:
+    """Counts the events of the client of this name, and shows its state."""
+
+    def __init__(self, sink: Sink, name: str) -> None:
+        self._sink = sink
+        self._name = name
+        for metric in COUNTERS:
+            if not metric.labels:  # begun with 0, a counter's first step is seen as an increase
+                sink.add(metric, name, (), 0)
+
+    def named(self, name: str) -> MetricsObserver:
+        """Return an observer for the client of another name, which adds to the same metrics."""
+        return MetricsObserver(self._sink, name)
+
+    def on_event(self, event: Event) -> None:
+        """Count one event."""
+        measure = _MEASURES.get(type(event))
+        if measure is not None:
+            for metric, labels, value in measure(event):
+                self._sink.add(metric, self._name, labels, value)
+
+    def watch(self, client: Watched) -> None:
+        """Show the state of a client under this observer's name, for as long as the client is in use.
+
+        It takes the place of the client that had the name before.
+        """
+        self._sink.clients.watch(self._name, client)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from .counting import MetricsObserver
-from .metrics import BUCKETS_S, COUNTERS, HISTOGRAMS, Metric
-from .watched import GAUGES, WatchedClients
+from .metrics import BUCKETS_S, COUNTERS, GAUGES, HISTOGRAMS, Metric, MetricsObserver, WatchedClients
 
 try:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation, get_meter

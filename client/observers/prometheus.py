@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...registry.errors import InvalidInput
-from .counting import MetricsObserver
-from .metrics import BUCKETS_S, COUNTERS, HISTOGRAMS, Metric
-from .watched import GAUGES, WatchedClients
+from .metrics import BUCKETS_S, COUNTERS, GAUGES, HISTOGRAMS, Metric, MetricsObserver, WatchedClients
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram

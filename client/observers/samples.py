@@ -1,4 +1,4 @@
-"""Records how attempts ended, for the data pipeline: some of them, in rotating files of JSON lines."""
+"""Samples of attempts for the data pipeline, in rotating files of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 from time import monotonic
@@ -19,12 +20,23 @@ from typing import Final, NamedTuple, Self
 
 import orjson
 
-from ...registry.checks import check_int, check_method, check_seconds, check_share, check_text, check_type
+from ...registry.checks import check_int, check_method, check_share, check_text, check_type
 from ..forks import survives_forks
 from .events import AttemptEnded, ClockRead, Event
-from .samplefiles import SampleFiles
+
+PREFIX: Final = "samples-"
+SUFFIX: Final = ".jsonl"
 
 _log: Final = logging.getLogger("sharedroutes.client")
+
+_CLOCK_EVERY_S: Final = 10.0
+"""Keeps the error by drift at 5 ms, for one `TIME` of the store."""
+
+_FLUSH_S: Final = 1.0
+"""A killed process loses the samples of so long."""
+
+_BUFFER: Final = 100_000
+"""So many samples can wait: 1 s of more messages than a Python process sends, in some 30 MB."""
 
 _DRIFT: Final = 0.0005
 """How far two clocks part at most, in seconds a second: as fast as Linux lets one be slewed (adjtime)."""
@@ -33,7 +45,6 @@ _ROUNDING_MS: Final = 0.5
 _CLOSE_S: Final = 5.0
 _MOST_BYTES: Final = 2**40
 _MANY: Final = 10_000_000
-_LEAST_S: Final = 0.01
 _NAME_BYTES: Final = 100
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -49,9 +60,11 @@ class _Taken(NamedTuple):
 class SampleRecorder:
     """An observer that records a share of the attempts in files; thread-safe, and safe to fork.
 
-    Nothing is written by who makes the attempt: a thread does so every `flush_s`. What goes wrong there is
-    counted in `dropped`, said once in the log, and changes nothing for who sends. Raises InvalidInput.
+    A thread of its own writes once a second, so a disk that is slow or full does not delay whoever sends:
+    samples that cannot be written are counted in `dropped`, and logged once. Raises InvalidInput.
     """
+
+    clock_every_s = _CLOCK_EVERY_S
 
     def __init__(
         self,
@@ -62,9 +75,6 @@ class SampleRecorder:
         share: float = 0.01,
         failure_share: float = 1.0,
         wall_clock: Callable[[], float] | None = None,
-        clock_every_s: float = 10.0,
-        flush_s: float = 1.0,
-        buffer: int = 100_000,
         file_bytes: int = 16 * 2**20,
         files: int = 64,
         rng: random.Random | None = None,
@@ -76,26 +86,20 @@ class SampleRecorder:
         check_share("failure_share", failure_share, above_0=True)
         if wall_clock is not None:
             check_method("wall_clock", wall_clock, "__call__")
-        check_seconds("clock_every_s", clock_every_s, _LEAST_S)
-        check_seconds("flush_s", flush_s, _LEAST_S)
-        check_int("buffer", buffer, 1, _MANY)
         check_int("file_bytes", file_bytes, 1, _MOST_BYTES)
         check_int("files", files, 1, _MANY)
         self.client = client or uuid.uuid4().hex[:16]
-        """What the samples call this process."""
+        """The name of this process in the samples."""
 
         self.registry = registry
-        """What the samples call the registry; empty = they do not name it."""
+        """The name of the registry in the samples; empty = they do not name it."""
 
-        self.clock_every_s = clock_every_s
         self.dropped = 0
         """Samples that were lost: the buffer was full, the disk did not take them, or no clock was known."""
 
         self._share = share
         self._failure_share = failure_share
         self._wall_clock = wall_clock
-        self._flush_s = flush_s
-        self._buffer = buffer
         self._rng = rng or random.Random()
         self._random = self._rng.random
         self._taken: deque[_Taken] = deque()
@@ -119,7 +123,7 @@ class SampleRecorder:
         self.close()
 
     def on_event(self, event: Event) -> None:
-        """Take in the end of an attempt, or the store's clock; the rest is not recorded."""
+        """Take the end of an attempt, or the store's clock; other events are not recorded."""
         if type(event) is AttemptEnded:
             share = self._failure_share if event.outcome == "failed" else self._share
             if share >= 1.0 or self._random() < share:
@@ -128,12 +132,12 @@ class SampleRecorder:
             self._clock = event
 
     def flush(self) -> None:
-        """Write what was taken in; waits for the disk. What the disk does not take is dropped."""
+        """Write what is buffered; waits for the disk. What the disk does not take is dropped."""
         with self._writing:
             self._write()
 
     def close(self) -> None:
-        """Write what was taken in, and record no more."""
+        """Write what is buffered, and record no more."""
         with self._starting:
             self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -148,17 +152,17 @@ class SampleRecorder:
     # --- forks ----------------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Let nobody write while the process is copied."""
+        """Stop writing while the process is copied."""
         self._starting.acquire()
         self._writing.acquire()
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Write again."""
         self._writing.release()
         self._starting.release()
 
     def after_fork_in_child(self) -> None:
-        """Write to own files, under an own name: what was taken in before is the parent's to write."""
+        """Write to files of its own, under a name of its own: the parent writes what was buffered before."""
         self._files.close()
         self.client = f"{self.client}-{os.getpid()}"
         self._files = self._new_files()
@@ -180,7 +184,7 @@ class SampleRecorder:
     def _take(self, event: AttemptEnded, share: float) -> None:
         if self._stopping.is_set():
             return
-        if len(self._taken) >= self._buffer:
+        if len(self._taken) >= _BUFFER:
             self.dropped += 1
             return
         self._taken.append(_Taken(event, monotonic(), share))
@@ -195,11 +199,11 @@ class SampleRecorder:
                 atexit.register(self.close)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._flush_s):
+        while not self._stopping.wait(_FLUSH_S):
             self.flush()
 
     def _write(self) -> None:
-        """Write what was taken in, once there is a clock to tell its time by."""
+        """Write what is buffered, once there is a clock to tell its time by."""
         clock = self._clock or self._own_clock()
         if clock is None or not self._taken:
             return
@@ -207,14 +211,14 @@ class SampleRecorder:
         try:
             self._files.append(b"".join([self._line(sample, clock) for sample in taken]))
             self._failed_with = None
-        except Exception as error:  # noqa: BLE001 - whoever sends must not suffer from a full disk
+        except Exception as error:  # noqa: BLE001 - a full disk must not stop the thread
             self.dropped += len(taken)
             if self._failed_with is not type(error):
                 self._failed_with = type(error)
                 _log.exception("samples cannot be written and are dropped, said once")
 
     def _own_clock(self) -> ClockRead | None:
-        """Return what stands in for the store's clock, off by nobody knows how much."""
+        """Return what stands in for the store's clock, by an unknown error."""
         return None if self._wall_clock is None else ClockRead(self._wall_clock(), monotonic(), nan)
 
     def _line(self, sample: _Taken, clock: ClockRead) -> bytes:
@@ -239,5 +243,87 @@ class SampleRecorder:
 
 
 def _file_name(client: str) -> str:
-    """Return a name that no other process has, and that files can have."""
+    """Return a name for files that no other process uses."""
     return f"{_NOT_IN_NAMES.sub('_', client)}-{uuid.uuid4().hex[:8]}"
+
+
+class SampleFiles:
+    """Appends to `folder`/samples-`name`-000001.jsonl, and to the next one when it has `file_bytes`.
+
+    A file keeps its name for ever, so a reader that goes by names and lengths reads no line twice. When the
+    folder has more than `files` files, whoever wrote them, the oldest are removed. For one thread.
+    """
+
+    def __init__(self, folder: Path, name: str, file_bytes: int, files: int) -> None:
+        self._folder = folder
+        self._name = name
+        self._file_bytes = file_bytes
+        self._files = files
+        self._number = 0
+        self._size = 0
+        self._fd: int | None = None
+        self._torn = False
+        """Whether the file may end in the middle of a line."""
+
+        self._keeps_all = False
+        """Whether files were found that cannot be removed, which is said once."""
+
+    def append(self, lines: bytes) -> None:
+        """Append whole lines; after an OSError, a part of them may be in the file."""
+        if self._fd is not None and (self._size >= self._file_bytes or os.fstat(self._fd).st_nlink == 0):
+            self.close()  # it is full, or somebody removed it
+        if self._fd is None:
+            self._fd = self._open()
+        data = b"\n" + lines if self._torn else lines
+        self._torn = True
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError:  # what is wrong with the file may be over when it is opened again
+            os.close(self._fd)
+            self._fd = None
+            raise
+        self._torn = False
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close the file; the next lines go to the next one."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+        self._torn = False
+        self._size = self._file_bytes
+
+    def _open(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._torn:
+            with suppress(FileNotFoundError):
+                return self._opened(os.O_WRONLY | os.O_APPEND)
+            self._torn = False  # somebody removed it: a file is not begun twice
+        self._number += 1
+        fd = self._opened(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._prune()
+        return fd
+
+    def _opened(self, flags: int) -> int:
+        fd = os.open(self._folder / f"{PREFIX}{self._name}-{self._number:06d}{SUFFIX}", flags, 0o644)
+        self._size = os.fstat(fd).st_size
+        return fd
+
+    def _prune(self) -> None:
+        """Remove the oldest files, by the clock of their own file system.
+
+        A file that this user may not remove stays, and new samples are written all the same.
+        """
+        found: list[tuple[int, Path]] = []
+        for path in self._folder.glob(f"{PREFIX}*{SUFFIX}"):
+            with suppress(FileNotFoundError):  # another process was quicker
+                found.append((path.stat().st_mtime_ns, path))
+        for _, path in sorted(found)[: -self._files]:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                if not self._keeps_all:
+                    self._keeps_all = True
+                    _log.warning("samples: more files than allowed, said once: %s: %s", path, error)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sharedroutes.client.observers.clock import ClockReading
-from sharedroutes.client.observers.events import ClockRead, Event
+from sharedroutes.client.observers.events import ClockRead, ClockReading, Event
 from sharedroutes.registry.health.report import Unknown
 from tests.client.heard import Heard
 

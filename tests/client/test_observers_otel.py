@@ -12,9 +12,8 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 
 from sharedroutes.client import Health, HeldLoss
 from sharedroutes.client.observers.events import AttemptEnded, FeedLost, LookupDone
-from sharedroutes.client.observers.metrics import BUCKETS_S, COUNTERS, HISTOGRAMS
+from sharedroutes.client.observers.metrics import BUCKETS_S, COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.observers.otel import OpenTelemetryObserver
-from sharedroutes.client.observers.watched import GAUGES
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 
 HELD = (HeldLoss("broker", "a", 2.0, 28.0, "mass loss"), HeldLoss("topic", "t", 2.0, 28.0, "mass loss"))

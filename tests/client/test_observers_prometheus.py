@@ -23,9 +23,8 @@ from sharedroutes.client.observers.events import (
     SnapshotUnusable,
     SourceChanged,
 )
-from sharedroutes.client.observers.metrics import COUNTERS, HISTOGRAMS
+from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.observers.prometheus import PrometheusObserver
-from sharedroutes.client.observers.watched import GAUGES
 from sharedroutes.registry import InvalidInput
 from tests.client.observed import ALL_EVENTS, Fault, StandIn
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.client.observers.samplefiles import SampleFiles
+from sharedroutes.client.observers.samples import SampleFiles
 
 
 def _names(folder: Path) -> list[str]:

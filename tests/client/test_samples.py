@@ -43,6 +43,16 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def _written_by_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FLUSH_S", LONG_S)
+
+
+@pytest.fixture
+def written_at_once(monkeypatch: pytest.MonkeyPatch, _written_by_the_test: None) -> None:
+    monkeypatch.setattr(module, "_FLUSH_S", 0.01)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -53,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def recorder(tmp_path: Path, clock: Clock) -> Iterator[SampleRecorder]:
     """Return a recorder of everything that knows the store's clock, which is 1000 s ahead, to 2 ms."""
-    with SampleRecorder(tmp_path, client="c", share=1.0, flush_s=LONG_S) as found:
+    with SampleRecorder(tmp_path, client="c", share=1.0) as found:
         found.on_event(ClockRead(clock.now + 1_000, clock.now, 0.002))
         yield found
 
@@ -84,9 +94,7 @@ def test_a_sample_says_all_that_is_known(tmp_path: Path, recorder: SampleRecorde
 
 
 def test_a_sample_names_its_registry_if_the_recorder_was_told(tmp_path: Path, clock: Clock) -> None:
-    with SampleRecorder(
-        tmp_path, registry="eu", share=1.0, flush_s=LONG_S, wall_clock=lambda: 0.0
-    ) as recorder:
+    with SampleRecorder(tmp_path, registry="eu", share=1.0, wall_clock=lambda: 0.0) as recorder:
         recorder.on_event(OK)
     (row,) = _written(tmp_path)
     assert (row["registry"], recorder.registry) == ("eu", "eu")
@@ -105,7 +113,7 @@ def test_its_time_is_when_the_attempt_ended_and_less_sure_the_older_the_clock(
 
 
 def test_without_the_stores_clock_the_one_that_was_handed_in_is_used(tmp_path: Path, clock: Clock) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S, wall_clock=lambda: 5_000.0) as recorder:
+    with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 5_000.0) as recorder:
         recorder.on_event(OK)
         clock.now += 2
         recorder.flush()
@@ -118,7 +126,7 @@ def test_without_the_stores_clock_the_one_that_was_handed_in_is_used(tmp_path: P
 
 
 def test_without_any_clock_samples_wait_for_one(tmp_path: Path, clock: Clock) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S) as recorder:
+    with SampleRecorder(tmp_path, share=1.0) as recorder:
         recorder.on_event(OK)
         recorder.flush()
         assert _written(tmp_path) == []
@@ -128,7 +136,7 @@ def test_without_any_clock_samples_wait_for_one(tmp_path: Path, clock: Clock) ->
 
 
 def test_what_waited_in_vain_is_counted_at_the_end(tmp_path: Path) -> None:
-    recorder = SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S)
+    recorder = SampleRecorder(tmp_path, share=1.0)
     recorder.on_event(OK)
     recorder.close()
     assert recorder.dropped == 1
@@ -153,7 +161,7 @@ def test_nothing_is_recorded_after_the_end(tmp_path: Path, recorder: SampleRecor
 
 def test_a_share_of_the_attempts_is_recorded_and_each_says_which(tmp_path: Path, clock: Clock) -> None:
     with SampleRecorder(
-        tmp_path, share=0.1, failure_share=0.5, flush_s=LONG_S, rng=random.Random(7), wall_clock=lambda: 0.0
+        tmp_path, share=0.1, failure_share=0.5, rng=random.Random(7), wall_clock=lambda: 0.0
     ) as recorder:
         for _ in range(10_000):
             recorder.on_event(OK)
@@ -172,7 +180,7 @@ def test_the_same_seed_records_the_same_attempts(tmp_path: Path, clock: Clock) -
     chosen = []
     for name in ("one", "two"):
         with SampleRecorder(
-            tmp_path / name, share=0.3, flush_s=LONG_S, rng=random.Random(3), wall_clock=lambda: 0.0
+            tmp_path / name, share=0.3, rng=random.Random(3), wall_clock=lambda: 0.0
         ) as recorder:
             for number in range(100):
                 recorder.on_event(AttemptEnded("t", "a", 0.1, "ok", number))
@@ -181,8 +189,11 @@ def test_the_same_seed_records_the_same_attempts(tmp_path: Path, clock: Clock) -
     assert 10 < len(chosen[0]) < 60
 
 
-def test_what_the_buffer_does_not_hold_is_dropped_and_counted(tmp_path: Path) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S, buffer=2, wall_clock=lambda: 0.0) as recorder:
+def test_what_the_buffer_does_not_hold_is_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BUFFER", 2)
+    with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 0.0) as recorder:
         for _ in range(5):
             recorder.on_event(OK)
     assert (len(_written(tmp_path)), recorder.dropped) == (2, 3)
@@ -194,11 +205,8 @@ def test_what_the_buffer_does_not_hold_is_dropped_and_counted(tmp_path: Path) ->
         {"share": 0.0},
         {"share": 1.1},
         {"failure_share": 0.0},
-        {"flush_s": 0.0},
-        {"buffer": 0},
         {"files": 0},
         {"file_bytes": 0},
-        {"clock_every_s": 0.0},
         {"client": "x" * 101},
         {"registry": "x" * 101},
         {"registry": None},
@@ -218,7 +226,7 @@ def test_a_disk_that_fails_is_said_once_counted_and_forgiven(
 ) -> None:
     folder = tmp_path / "in the way"
     folder.write_text("no folder")
-    with SampleRecorder(folder, share=1.0, flush_s=LONG_S, wall_clock=lambda: 0.0) as blocked:
+    with SampleRecorder(folder, share=1.0, wall_clock=lambda: 0.0) as blocked:
         with caplog.at_level(logging.ERROR, "sharedroutes.client"):
             for _ in range(3):
                 blocked.on_event(OK)
@@ -231,14 +239,16 @@ def test_a_disk_that_fails_is_said_once_counted_and_forgiven(
         assert len(_written(folder)) == 1
 
 
+@pytest.mark.usefixtures("written_at_once")
 async def test_the_thread_writes_by_itself(tmp_path: Path) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=0.01, wall_clock=lambda: 0.0) as recorder:
+    with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 0.0) as recorder:
         recorder.on_event(OK)
         await await_until(lambda: len(_written(tmp_path)) == 1, description="the sample is written")
 
 
+@pytest.mark.usefixtures("written_at_once")
 def test_many_threads_lose_nothing(tmp_path: Path) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=0.01, wall_clock=lambda: 0.0) as recorder:
+    with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 0.0) as recorder:
 
         def send() -> None:
             for _ in range(500):
@@ -296,7 +306,7 @@ def _recording(core: ClientCore) -> Record:
 def test_an_attempt_tells_its_number_the_position_and_whether_its_broker_was_isolated(
     tmp_path: Path, clock: Clock
 ) -> None:
-    with SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S, wall_clock=lambda: 0.0) as recorder:
+    with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 0.0) as recorder:
         core, bench = begun(recorder), Bench()
         bench.queues = QUEUES[:1]
         log = AttemptLog(
@@ -334,7 +344,7 @@ async def test_a_client_tells_the_stores_clock_and_its_attempts(
     tmp_path: Path, redis_url: str, make_client: ClientMaker, agent: RouteStore
 ) -> None:
     agent.register(broker(), topics(1))
-    with SampleRecorder(tmp_path, share=1.0, flush_s=LONG_S) as recorder:
+    with SampleRecorder(tmp_path, share=1.0) as recorder:
         async with make_client(redis_url, observers=(recorder,)) as client:
             await await_until(lambda: recorder._clock is not None, description="the clock is known")
             before_ms = _store_ms(agent)

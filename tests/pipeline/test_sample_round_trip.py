@@ -20,7 +20,6 @@ from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline.schemas import SAMPLES
 from sharedroutes.pipeline.sources.samples import SamplesReader, SamplesSource, SamplesStreamReader
 
-LONG_S: Final = 3_600.0
 STORE_S: Final = 1_700_000_000.0
 
 Row = dict[str, Any]
@@ -44,7 +43,7 @@ def _record(
     folder: Path, flushes: Sequence[Sequence[AttemptEnded]], file_bytes: int, **settings: Any
 ) -> None:
     with SampleRecorder(
-        folder, client="c", share=1.0, flush_s=LONG_S, file_bytes=file_bytes, files=100, **settings
+        folder, client="c", share=1.0, file_bytes=file_bytes, files=100, **settings
     ) as recorder:
         recorder.on_event(ClockRead(STORE_S, 0.0, 0.001))
         for events in flushes:
