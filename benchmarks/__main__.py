@@ -22,8 +22,8 @@ from . import (
     select,
     storm,
 )
-from .command import command
-from .harness import Benchmark
+from .kit.command import command
+from .kit.figures import Benchmark
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "lookup": lookup.BENCHMARK,

@@ -32,8 +32,8 @@ from sharedroutes.registry import (
 from sharedroutes.registry.plans import last_change_id
 
 from . import chooser
-from .harness import Benchmark, Figure, Outcome, Target, at_most, percentile
-from .hosts import Agent, AgentSettings, Host, choosing
+from .kit.figures import Benchmark, Figure, Outcome, Target, at_most, percentile
+from .kit.hosts import Agent, AgentSettings, Host, choosing
 
 _TOPIC: Final = "orders"
 _STEADY_PER_HOST: Final = 2

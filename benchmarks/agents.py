@@ -16,7 +16,7 @@ from typing import Final
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent
 from sharedroutes.registry import Broker, RegistryConfig
 
-from .workload import broker
+from .kit.workload import broker
 
 _LOOPBACK: Final = "127.0.0.1"
 _CALL_DEADLINE_S: Final = RegistryConfig().call_deadline_s

@@ -25,8 +25,8 @@ from sharedroutes.client import ClientConfig, NoRoute, RouteClient
 from sharedroutes.client.observers.events import Event, LookupDone
 from sharedroutes.registry.keys import Keys
 
-from .harness import interleave
-from .workload import hash_key, topic_names
+from .kit.figures import interleave
+from .kit.workload import hash_key, topic_names
 
 CPU: Final = "cpu"
 TRACED: Final = "traced"

@@ -18,7 +18,7 @@ import redis.asyncio
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig
 
-from .workload import hash_key
+from .kit.workload import hash_key
 
 ROUTES: Final = "routes"
 POLLING: Final = "polling"

@@ -20,8 +20,8 @@ import redis
 from sharedroutes.registry import EXPIRED, EmbeddedServer, RegistryConfig, RouteStore, Sweeper
 from sharedroutes.registry.plans import last_change_id
 
-from .harness import Benchmark, Figure, Outcome, at_most, percentile, ratio
-from .workload import broker
+from .kit.figures import Benchmark, Figure, Outcome, at_most, percentile, ratio
+from .kit.workload import broker
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600.0)
 """The leases that nobody is to hear of end after the run."""

@@ -19,10 +19,10 @@ import redis
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 from sharedroutes.registry.plans import ORIGIN
 
-from .child import Child, running
-from .harness import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.processes import Child, running
+from .kit.workload import broker, tables, topic_names
 from .receivers import SUBSCRIBE, XREAD
-from .workload import broker, tables, topic_names
 
 _DOORBELL: Final = "doorbell"
 _PUBLISH: Final = "bare PUBLISH of the same bytes"

@@ -11,8 +11,8 @@ import redis
 
 from sharedroutes.registry import EmbeddedServer, LeaseStatus, Registration, RouteStore
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
-from .workload import broker, tables, topic_names
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .kit.workload import broker, tables, topic_names
 
 _BARE: Final = "bare PEXPIRE"
 _TTL_MS: Final = 15_000

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.scripts import HEARTBEAT
 
-from .harness import Benchmark, Figure, Outcome, at_most
-from .hosts import Agent, AgentSettings, Host
-from .installed import HERE, Interpreter, install_agent
+from .kit.figures import Benchmark, Figure, Outcome, at_most
+from .kit.hosts import Agent, AgentSettings, Host
+from .kit.installed import HERE, Interpreter, install_agent
+from .kit.workload import long_topic_names
 from .wire import Tap
-from .workload import long_topic_names
 
 _BEAT: Final = "heartbeat"
 _REST: Final = "all else"

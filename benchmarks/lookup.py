@@ -15,8 +15,8 @@ import redis
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import Plan, Reads, Reply
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
-from .workload import fill, fill_hashes, hash_key, tables, topic_names
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
+from .kit.workload import fill, fill_hashes, hash_key, tables, topic_names
 
 T = TypeVar("T")
 

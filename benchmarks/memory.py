@@ -21,8 +21,8 @@ from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, To
 from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.keys import Keys
 
-from .harness import Benchmark, Figure, Outcome, at_most, ratio
-from .workload import Table, broker, fill, long_topic_names, spread
+from .kit.figures import Benchmark, Figure, Outcome, at_most, ratio
+from .kit.workload import Table, broker, fill, long_topic_names, spread
 
 _INDEX: Final = "route index"
 _TABLES: Final = "broker tables"

@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
 
-from .harness import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
-from .workload import Table, fill
+from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.workload import Table, fill
 
 _TOPIC: Final = "orders"
 _CLIENT: Final = ClientConfig(reconnect_s=0.2)

@@ -13,10 +13,10 @@ import redis
 
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 
-from .child import Child, running
-from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.processes import Child, running
+from .kit.workload import broker, tables, topic_names
 from .watcher import PING, POLL_S
-from .workload import broker, tables, topic_names
 
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"

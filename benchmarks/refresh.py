@@ -19,8 +19,8 @@ import redis
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 
 from .cached import BY_HAND, CPU, LOOKED_UP, MGET, RESIDENT, ROUTES, TO_SEND, TRACED, TRIPS
-from .harness import Benchmark, Figure, Outcome, at_most, ratio
-from .workload import fill, fill_hashes, spread, topic_names
+from .kit.figures import Benchmark, Figure, Outcome, at_most, ratio
+from .kit.workload import fill, fill_hashes, spread, topic_names
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 

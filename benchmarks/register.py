@@ -12,8 +12,8 @@ import redis
 from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_config
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
-from .workload import Table, broker, fill, tables, topic_names
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .kit.workload import Table, broker, fill, tables, topic_names
 
 _FIRST: Final = "first time"
 _SAME_AGAIN: Final = "1 changed topic"

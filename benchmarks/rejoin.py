@@ -23,10 +23,10 @@ from typing import IO, Final, cast
 from sharedroutes.registry import ChangeKind, EmbeddedServer, RegistryConfig, RouteStore
 
 from .agents import topics_path
-from .harness import Benchmark, Figure, Outcome, at_most, percentile
-from .hosts import topics_json, write_topics
-from .load import Sample, Sampler, commands_of, mean_rate, worst_second
-from .workload import spread, topic_names
+from .kit.figures import Benchmark, Figure, Outcome, at_most, percentile
+from .kit.hosts import topics_json, write_topics
+from .kit.load import Sample, Sampler, commands_of, mean_rate, worst_second
+from .kit.workload import spread, topic_names
 
 _ALL_CHANGES: Final = 100_000
 _POLL_S: Final = 0.1

@@ -16,8 +16,8 @@ from sharedroutes.client.observers import Event, Observer
 from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 
-from .harness import Benchmark, Figure, Outcome, at_most, interleave
-from .workload import fill
+from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave
+from .kit.workload import fill
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"

@@ -26,8 +26,8 @@ import redis
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from sharedroutes.registry.plans import Plan, Reads, Reply
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
-from .workload import fill, long_topic_names, spread
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .kit.workload import fill, long_topic_names, spread
 
 _BALLAST: Final = "ballast"
 _SETTLE: Final = 5

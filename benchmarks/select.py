@@ -13,10 +13,10 @@ from typing import Any, Final, TypeAlias
 from sharedroutes.client import RouteClient
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_least, at_most, interleave, ratio, seconds
-from .rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
+from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_least, at_most, interleave, ratio, seconds
+from .kit.rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
+from .kit.workload import broker, fill
 from .together import Together
-from .workload import broker, fill
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"

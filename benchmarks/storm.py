@@ -31,9 +31,9 @@ from sharedroutes.client import ClientConfig
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 
 from .crowd import POLLING, ROUTES
-from .harness import Benchmark, Figure, Outcome, Target, at_most, ratio
-from .load import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
-from .workload import fill, fill_hashes, tables, topic_names
+from .kit.figures import Benchmark, Figure, Outcome, Target, at_most, ratio
+from .kit.load import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
+from .kit.workload import fill, fill_hashes, tables, topic_names
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 EMPTY: Final = "back empty"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
-from .harness import Figure
+from .kit.figures import Figure
 
 Work: TypeAlias = Callable[[int], object]
 """Does something so many times."""

@@ -28,7 +28,7 @@ from benchmarks import (
     storm,
 )
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.harness import Outcome
+from benchmarks.kit.figures import Outcome
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.__main__ import BENCHMARKS, main
-from benchmarks.harness import Benchmark, Figure, Outcome, at_most
+from benchmarks.kit.figures import Benchmark, Figure, Outcome, at_most
 from sharedroutes.registry import EmbeddedServerError
 
 

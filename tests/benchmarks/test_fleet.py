@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import fleet, nameserver
-from benchmarks.fleet import SUBJECTS, Size
-from benchmarks.harness import Outcome
-from benchmarks.nameserver import GROUPS
-from benchmarks.scenes import Fleet
+from benchmarks.kit.figures import Outcome
+from benchmarks.spark import fleet, nameserver
+from benchmarks.spark.fleet import SUBJECTS, Size
+from benchmarks.spark.nameserver import GROUPS
+from benchmarks.spark.real_fleet import Fleet
 from sharedroutes.pipeline.simulate import NameServers
 
 SMALL = Fleet(brokers=3, clients=2, heartbeat_s=0.5, lease_ttl_s=1.5, reconnect_s=0.5, guard_hold_s=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.harness import (
+from benchmarks.kit.figures import (
     Figure,
     Outcome,
     Target,

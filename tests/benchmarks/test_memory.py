@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from benchmarks import memory
-from benchmarks.workload import Table, fill, long_topic_names, spread
+from benchmarks.kit.workload import Table, fill, long_topic_names, spread
 from sharedroutes.registry import EmbeddedServer, RouteStore
 
 TOPICS = 3_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import select
-from benchmarks.rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
+from benchmarks.kit.rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
 
 MAVEN = """#!/bin/sh
 for word; do case $word in -Dmdep.outputFile=*) printf /the/jars >"${word#*=}";; esac; done

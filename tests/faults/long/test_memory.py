@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from benchmarks.hosts import Agent, AgentSettings, Host, topics_json, write_topics
 from benchmarks.idle import MOST_MB, await_registered, processes_are_seen, resident_mb
-from benchmarks.installed import install_agent
-from benchmarks.workload import long_topic_names
+from benchmarks.kit.hosts import Agent, AgentSettings, Host, topics_json, write_topics
+from benchmarks.kit.installed import install_agent
+from benchmarks.kit.workload import long_topic_names
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.faults.auditor import plain_client
 from tests.support import wait_until

@@ -20,8 +20,8 @@ from sharedroutes.registry import EmbeddedServer, RegistryConfig
 from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.keys import Keys
 
-from .harness import Benchmark, Figure, Outcome, at_most, interleave, ratio, seconds
-from .workload import Table, broker, spread, topic_names
+from ..kit.figures import Benchmark, Figure, Outcome, at_most, interleave, ratio, seconds
+from ..kit.workload import Table, broker, spread, topic_names
 
 _READ: Final = "snapshot through Spark"
 _HGETALL: Final = "one thread, redis-py HGETALL"

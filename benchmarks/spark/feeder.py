@@ -1,4 +1,4 @@
-"""Somebody who writes changes: `python -m benchmarks.feeder URL KEY`.
+"""Somebody who writes changes: `python -m benchmarks.spark.feeder URL KEY`.
 
 Each line on standard input is a rate, in changes a second, and for how many seconds. The answers are `ready`
 when the writing begins, and the number of changes when it ends.

@@ -7,9 +7,9 @@ from typing import Final
 from sharedroutes.pipeline import PipelineError
 from sharedroutes.registry import RegistryError
 
+from ..kit.command import command
+from ..kit.figures import Benchmark
 from . import answers, fleet, history, ingest, nameserver, simulate, snapshot
-from .command import command
-from .harness import Benchmark
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "history": history.BENCHMARK,

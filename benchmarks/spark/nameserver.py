@@ -20,10 +20,10 @@ from sharedroutes.pipeline.simulate import NameServers
 from sharedroutes.pipeline.simulate.config import Kind
 from sharedroutes.remoting import ResponseCode
 
-from .harness import Benchmark, Figure, Outcome, at_least, at_most, percentile
+from ..kit.figures import Benchmark, Figure, Outcome, at_least, at_most, percentile
+from ..kit.rocketmq import JavaAbsent, NameServer, name_server
 from .nsbrokers import Broker, End, Poller, connected, every, route_of
-from .rocketmq import JavaAbsent, NameServer, name_server
-from .simulated import avoided_s, distance
+from .simulator import avoided_s, distance
 
 _TOPIC: Final = "orders"
 _OTHER: Final = "payments"

@@ -1,4 +1,4 @@
-"""Clients that send at random: `python -m benchmarks.senders '{"url": ..., ...}'` (see Setting).
+"""Clients that send at random: `python -m benchmarks.spark.senders '{"url": ..., ...}'` (see Setting).
 
 Route clients in one process, each with its own connections, cache and fault memory. They choose queues of a
 topic at random moments and record how it went: well, or, for sends to the broker that is dead at the time,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from .harness import Figure, Outcome
+from .figures import Figure, Outcome
 from .machine import Machine
 
 _HEAD: Final = ("measured", "median", "min - max", "unit", "target", "")

@@ -26,9 +26,9 @@ from sharedroutes.pipeline.session import SessionConfig, session
 from sharedroutes.registry import EmbeddedServer, RegistryConfig
 from sharedroutes.registry.keys import Keys
 
-from .child import Child, running
+from ..kit.figures import Benchmark, Figure, Outcome, at_least, at_most, percentile, seconds
+from ..kit.processes import Child, running
 from .feeder import add
-from .harness import Benchmark, Figure, Outcome, at_least, at_most, percentile, seconds
 
 _SESSION: Final = SessionConfig(
     master="local[2]",
@@ -69,7 +69,7 @@ def run(size: Size) -> Outcome:
             tempfile.TemporaryDirectory(prefix="sharedroutes-ingest-") as folder,
             EmbeddedServer() as server,
             redis.Redis.from_url(server.url) as client,
-            running("feeder", server.url, _KEY) as feeder,
+            running("spark.feeder", server.url, _KEY) as feeder,
         ):
             runs = _Runs(spark, server.url, Path(folder), client, feeder)
             runs.drain(size.warm_up)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_ROOT: Final = Path(__file__).resolve().parents[1]
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _UNIT: Final = _ROOT / "deploy" / "sharedroutes-agent.service"
 _PLACE: Final = "/opt/sharedroutes"
 """Where the operator installs it."""

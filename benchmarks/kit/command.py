@@ -10,7 +10,7 @@ import click
 
 from sharedroutes.registry import RegistryError
 
-from .harness import Benchmark, Outcome
+from .figures import Benchmark, Outcome
 from .machine import this_machine
 from .report import render, to_json
 

@@ -15,7 +15,7 @@ from sharedroutes.pipeline.session import SessionConfig, session
 from sharedroutes.registry import Change, ChangeKind, EmbeddedServer, RouteStore
 from sharedroutes.registry.codec import encode_change
 
-from .harness import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
+from ..kit.figures import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
 
 _SPARK: Final = "Spark, 2 tasks"
 _REDIS_PY: Final = "redis-py, decoded"

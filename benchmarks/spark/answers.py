@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sharedroutes.pipeline import SessionConfig, session
 from sharedroutes.pipeline.report.gathering import History, answers
 
-from .harness import Benchmark, Figure, Outcome, at_most
+from ..kit.figures import Benchmark, Figure, Outcome, at_most
 from .made import Size, changes, routes, samples
 
 _SAMPLE_S: Final = 0.5

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from sharedroutes.pipeline import SessionConfig, session
 from sharedroutes.pipeline.simulate import FaultModel, FleetConfig, Happening, Simulation, simulate
 
-from .harness import Benchmark, Figure, Outcome, at_most, seconds
+from ..kit.figures import Benchmark, Figure, Outcome, at_most, seconds
 
 _SESSION: Final = SessionConfig(
     master="local[2]",

@@ -17,9 +17,9 @@ from typing import Final
 
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 
+from ..kit.hosts import AgentSettings, Host
+from ..kit.processes import Child, running
 from . import senders
-from .child import Child, running
-from .hosts import AgentSettings, Host
 
 _TOPIC: Final = "orders"
 _SEED: Final = 20_260
@@ -101,7 +101,8 @@ def measured(fleet: Fleet, scene: Scene, rounds: int) -> Sample:
         config = RegistryConfig(lease_ttl_s=fleet.lease_ttl_s, call_deadline_s=fleet.heartbeat_s)
         store = stack.enter_context(RouteStore.from_url(server.url, config))
         _await(store, hosts)
-        child = stack.enter_context(running("senders", json.dumps(asdict(_setting(server, fleet, scene)))))
+        setting = json.dumps(asdict(_setting(server, fleet, scene)))
+        child = stack.enter_context(running("spark.senders", setting))
         child.answer()
         for number in range(rounds):
             host = hosts[number % len(hosts)]

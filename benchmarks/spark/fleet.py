@@ -20,11 +20,11 @@ import numpy as np
 from sharedroutes.pipeline.simulate import ClientFaults, FleetConfig, SharedRoutes, Traffic
 from sharedroutes.pipeline.simulate.config import Kind
 
+from ..kit.figures import Benchmark, Figure, Outcome, Target, at_most, percentile
+from ..kit.hosts import Host
 from . import senders
-from .harness import Benchmark, Figure, Outcome, Target, at_most, percentile
-from .hosts import Host
-from .scenes import Fleet, Outage, Sample, Scene, measured
-from .simulated import distance, only, played
+from .real_fleet import Fleet, Outage, Sample, Scene, measured
+from .simulator import distance, only, played
 
 _SEED: Final = 20_260
 _AWAY_S: Final = 60.0

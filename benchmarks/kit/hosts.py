@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self, cast
 
-from . import chooser
-from .child import Child, running
+from .. import chooser
 from .installed import HERE, Interpreter
+from .processes import Child, running
 
 _LOOPBACK: Final = "127.0.0.1"
 _END_S: Final = 10.0
