@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .config import RegistryConfig
-from .differences import Difference, DifferenceKind, Mended, Progress
+from .differences import Difference, DifferenceKind, Mended
 from .errors import (
     BrokerOwned,
     BrokerWithdrawn,
@@ -42,7 +42,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup
+from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup, Progress
 
 if TYPE_CHECKING:
     from .acl import Role, acl_rules

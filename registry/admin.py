@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from . import plans
 from .config import RegistryConfig
-from .differences import Difference, Mended, Progress
+from .differences import Difference, Mended
 from .keys import Keys
 from .model import Broker
+from .plans import Progress
 from .running import AsyncRun, Run
 from .streaming import OnProgress, aiterate, iterate
 

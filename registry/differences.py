@@ -118,11 +118,3 @@ class Mended:
     mended: bool
     text: str = ""
     """Why it was not mended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an operation on a whole registry has come, in keys and entries; `total` is an estimate."""
-
-    done: int
-    total: int

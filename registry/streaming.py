@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
-from .differences import Progress
-from .plans.stream import Stream, advance
+from .plans import Progress, Stream, advance
 from .running import AsyncRun, Run
 
 T = TypeVar("T")

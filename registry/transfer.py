@@ -15,7 +15,7 @@ from .config import RegistryConfig
 from .errors import CorruptData, InvalidInput, RegistryError
 from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
 from .plans import Plan
-from .plans.forgetting import NOBODY
+from .plans.load import NOBODY
 from .plans.records import (
     BrokerRecord,
     KvRecord,

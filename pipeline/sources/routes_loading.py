@@ -17,8 +17,8 @@ import pyarrow as pa
 from ...registry import BrokerOwned, CorruptData, InvalidInput, RegistryError, RouteStore
 from ...registry.checks import check_name
 from ...registry.codec import decode_config
-from ...registry.differences import Progress
 from ...registry.model import TOPIC_FIELDS
+from ...registry.plans import Progress
 from ...registry.plans.load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.streaming import iterate
 from ..errors import BadOption, BadRows, TargetRefused

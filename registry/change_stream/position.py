@@ -8,7 +8,7 @@ from typing import Final
 from ..codec import decode_change
 from ..errors import CorruptData
 from ..model import Change
-from ..plans.routes import ORIGIN
+from ..plans import ORIGIN
 
 _NO_STREAM: Final = b"- - "
 """What such a doorbell begins with, in the place of two ids (`announce` in _common.lua)."""

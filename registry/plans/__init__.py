@@ -3,37 +3,67 @@
 from typing import TYPE_CHECKING
 
 from ..lazily import lazily
-from .base import Batch, Call, Command, ErrorReply, Plan, Reads, Reply
-from .changes import NEWEST, HistoryBounds, HistoryPage, HistoryRange, history, history_bounds
+from .base import (
+    Batch,
+    Call,
+    Command,
+    ErrorReply,
+    Page,
+    Plan,
+    Progress,
+    Reads,
+    Reply,
+    Stream,
+    advance,
+)
+from .changes import (
+    NEWEST,
+    ORIGIN,
+    ChangePage,
+    HistoryBounds,
+    HistoryPage,
+    HistoryRange,
+    changes_since,
+    history,
+    history_bounds,
+    last_change_id,
+)
 from .client_hints import hint, hints
 from .expiry import expire, sweep
-from .kv import (
+from .leases import heartbeat, unregister, unregister_many
+from .listings import (
+    cluster_info,
+    member_group,
+    owner,
+    query_data_version,
+    system_topics,
+    topics,
+    whole_table,
+)
+from .operators import (
     ORDER_TOPIC_CONFIG,
+    check_schema,
+    delete_topic,
     kv_delete,
     kv_get,
     kv_list,
     kv_namespaces,
     kv_put,
     order_configs,
+    set_write_perm,
+    withdraw,
 )
-from .leases import heartbeat, unregister, unregister_many
-from .listings import cluster_info, member_group, owner, query_data_version, system_topics, topics
-from .operators import check_schema, delete_topic, set_write_perm
 from .registration import register, register_topic
-from .routes import ORIGIN, ChangePage, Listing, brokers, changes_since, last_change_id, lookup
-from .stream import Page, Stream, advance
-from .view import Lookup, route_of
-from .withdraw import withdraw
+from .routes import Listing, Lookup, brokers, lookup, route_of
 
 if TYPE_CHECKING:
     from .examination import CLOCK_PAUSE_S, health, server_time
-    from .forgetting import forget
+    from .load import forget
     from .records import export, import_broker, import_kv
     from .repair.mend import rebuild
     from .repair.walk import verify
     from .replicas import ReplicaState, Roster, RosterEntry, roster
     from .rights import may_register
-    from .whole import whole_table
 
 __all__ = [
     "CLOCK_PAUSE_S",
@@ -52,6 +82,7 @@ __all__ = [
     "Lookup",
     "Page",
     "Plan",
+    "Progress",
     "Reads",
     "ReplicaState",
     "Reply",
@@ -108,7 +139,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
     _LATER = {
         "CLOCK_PAUSE_S": "examination",
         "export": "records",
-        "forget": "forgetting",
+        "forget": "load",
         "health": "examination",
         "import_broker": "records",
         "import_kv": "records",
@@ -120,6 +151,5 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "roster": "replicas",
         "server_time": "examination",
         "verify": "repair.walk",
-        "whole_table": "whole",
     }
     __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

@@ -1,4 +1,4 @@
-"""What an operation is: a generator that yields batches of commands and receives their replies.
+"""A plan: a generator that yields batches of commands and receives their replies.
 
 A plan does no I/O and reads no clock, so the sync and the async store run the same one. A batch is *either*
 plain reads *or* exactly one script: then a script that the server does not know can be sent again in full
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..errors import CorruptData, NewerSchema, StoreRefused
 from ..scripts import SCHEMA, Script
@@ -17,16 +17,16 @@ from ..scripts import SCHEMA, Script
 T = TypeVar("T")
 
 Command: TypeAlias = tuple[str | int | bytes, ...]
-"""A command that only reads, as Redis takes it."""
+"""A read-only command, as Redis takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Commands that only read, sent in one round trip."""
+    """Read-only commands, sent in one round trip."""
 
     commands: Sequence[Command]
     tolerant: bool = False
-    """Whether an error that means the whole store (no permission, busy, ...) is an ErrorReply too."""
+    """Whether errors of the whole store (no permission, busy, ...) are given as ErrorReply, not raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,43 @@ Reply: TypeAlias = Any
 
 Plan: TypeAlias = Generator[Batch, list[Reply], T]
 
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an operation has come, in keys and entries; `total` is an estimate."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of the result of a stream."""
+
+    found: tuple[T, ...]
+    progress: Progress
+
+
+Stream: TypeAlias = Generator[Batch | Page[T], list[Reply], None]
+"""A plan that yields its result in pages between its batches, so that one of any size fits in memory."""
+
 _WRONG_TYPE: Final = "WRONGTYPE"
 
 
+def advance(stream: Stream[T]) -> Plan[Page[T] | None]:
+    """Run a stream up to its next page; None at its end. The caller closes the stream."""
+    given = next(stream, None)
+    while given is not None and not isinstance(given, Page):
+        replies = yield given
+        try:
+            given = stream.send(replies)
+        except StopIteration:
+            return None
+    return given
+
+
 def checked(key: str, reply: Reply) -> Reply:
-    """Return the reply of a command on `key`; raise CorruptData or StoreRefused when it is an error."""
+    """Return the reply of a command on `key`; raise CorruptData or StoreRefused for an error."""
     if not isinstance(reply, ErrorReply):
         return reply
     if reply.code == _WRONG_TYPE:
@@ -67,7 +99,7 @@ def checked(key: str, reply: Reply) -> Reply:
 
 
 def unless_foreign(key: str, reply: Reply) -> Reply:
-    """Return the reply, None when the key holds another type; raise StoreRefused for another error."""
+    """Return the reply, None for a key of another type; raise StoreRefused for any other error."""
     try:
         return checked(key, reply)
     except CorruptData:
@@ -85,7 +117,7 @@ def without(reply: Reply) -> tuple[Reply, tuple[str, ...]]:
 def script_reply(call: Call, left_out: set[str] | None = None) -> Plan[list[Any]]:
     """Run one script and return its reply as [status, ...]; raise CorruptData, NewerSchema, StoreRefused.
 
-    The foreign keys that it did without are added to `left_out`; who runs the plan logs them.
+    Foreign keys that it did without are added to `left_out`; the store that runs the plan logs them.
     """
     (told,) = yield call
     if isinstance(told, ErrorReply):

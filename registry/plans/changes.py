@@ -1,4 +1,4 @@
-"""The change stream read in bulk: ids and records as they stand, for who decodes them by the thousand."""
+"""The change stream: read as changes, or in bulk as it stands, for those who decode it by the thousand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .. import codec
 from ..checks import check_int
-from ..errors import InvalidInput
+from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
+from ..model import Change
 from .base import Command, ErrorReply, Plan, Reads, Reply, checked
-from .routes import ORIGIN
+
+ORIGIN: Final = "0-0"
+"""The id before the first entry of a stream."""
 
 NEWEST: Final = "+"
 """The end of a stream, whatever its id."""
@@ -24,6 +28,56 @@ _RECORD: Final = b"c"
 # no such treatment: what the server sent is the answer.
 _XRANGE: Final = b"XRANGE"
 _XINFO: Final = b"XINFO"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A part of the change stream."""
+
+    changes: tuple[Change, ...]
+    """In order, without the one at the position that was asked for."""
+
+    position: str
+    """The id to ask for next."""
+
+    lost: bool
+    """The position is gone (trimmed, flushed, rolled back): changes may be missing, read everything again."""
+
+    complete: bool
+    """Nothing was left when the page was read."""
+
+    corrupt: tuple[CorruptData, ...] = ()
+    """Entries that are no changes."""
+
+
+def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
+    """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
+
+    The entry at the position is read too: if it is gone, so may be others.
+    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
+    """
+    check_int("limit", limit, 1, _MOST)
+    _check_id("position", position)
+    (reply,) = yield Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
+    entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
+    complete = len(entries) <= limit
+    lost = position != ORIGIN and (not entries or entries[0][0] != position)
+    after = [entry for entry in entries if entry[0] != position][:limit]
+    changes, corrupt = [], []
+    for change_id, fields in after:
+        try:
+            changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
+        except CorruptData as error:
+            corrupt.append(error)
+    unmoved = ORIGIN if lost else position
+    return ChangePage(tuple(changes), after[-1][0] if after else unmoved, lost, complete, tuple(corrupt))
+
+
+def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
+    """Return the id of the newest change, of those up to an id; "0-0" = none. Raises as changes_since."""
+    (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
+    entries = checked(keys.changes, reply)
+    return entries[0][0].decode() if entries else ORIGIN
 
 
 @dataclass(frozen=True, slots=True)

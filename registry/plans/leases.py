@@ -1,15 +1,190 @@
-"""The small operations on a lease: heartbeat, unregister."""
+"""A replica's lease: claimed by an epoch, given last, renewed by heartbeats, ended by its owner."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import StaleEpoch
+from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease, StaleEpoch
 from ..keys import Keys
-from ..model import Broker, Change, ChangeKind, LeaseStatus, Registration
+from ..model import MASTER_ID, Broker, Change, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, script_reply
+from .table import NO_VERSION, Write, fenced
+
+SUCCESSOR: Final = "0"
+"""Of a live lease: only a higher state version, from another address, may take it over."""
+
+RESTARTED: Final = "1"
+"""Of a live lease: a process of the same address may take it over too."""
+
+ANYBODY: Final = "2"
+"""Of a live lease: an operator insists."""
+
+_TO_A_BROKER: Final = (
+    "give this broker another name or id, wait until the lease ends, or register with a higher state version"
+)
+
+
+def claim(
+    write: Write,
+    take_over: str,
+    advice: str = _TO_A_BROKER,
+    *,
+    admit: bool = True,
+    instead_of: SeenLease | None = None,
+) -> Plan[int]:
+    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
+
+    The lease `instead_of` which this one comes is no obstacle, unless it was renewed since it was seen.
+    With `admit` it is no obstacle that an operator keeps the broker out, which ends with the lease that comes
+    of it; else it raises BrokerWithdrawn.
+    """
+    broker, keys = write.broker, write.keys
+    call = Call(
+        scripts.CLAIM,
+        (
+            write.broker_key,
+            write.lease_key(broker.broker_id),
+            keys.brokers,
+            keys.schema,
+            keys.broker_topics(broker.broker_name),
+        ),
+        (
+            broker.broker_id,
+            broker.broker_name,
+            broker.cluster,
+            broker.address,
+            take_over,
+            write.version.state_version,
+            "1" if admit else "0",
+            codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
+            instead_of.ends_ms if instead_of else 0,
+        ),
+    )
+    status, *rest = yield from script_reply(call)
+    if status == "out":
+        raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
+    if status == "owned":
+        address, remaining_ms, state_version, *_ = rest
+        raise BrokerOwned(
+            broker.broker_name,
+            broker.broker_id,
+            address,
+            int(remaining_ms),
+            int(state_version),
+            advice=advice,
+            lease=_seen_lease(*rest),
+        )
+    return int(rest[0])
+
+
+def _seen_lease(
+    address: str, _remaining_ms: str, _state_version: str, epoch: str, ends_ms: str, version: str
+) -> SeenLease:
+    try:
+        known = codec.decode_data_version("", version.encode())
+    except CorruptData:  # none, or nobody's
+        return SeenLease(int(epoch), address, int(ends_ms))
+    order = (known.state_version, known.counter, known.timestamp)
+    return SeenLease(int(epoch), address, int(ends_ms), order)
+
+
+def activate(
+    write: Write, registration: Registration, former_ids: Sequence[int], *, is_new: bool
+) -> Plan[Registration | None]:
+    """Give the replica its lease; None when the group is not as it was when the registration looked at it.
+
+    What the same address was under `former_ids` ends in the same step. Raises StaleEpoch, also for a replica
+    that is not new, had lost its lease, and whose address has been registered under another id meanwhile.
+    """
+    broker = write.broker
+    former = [write.lease_key(broker_id) for broker_id in former_ids]
+    call = Call(
+        scripts.ACTIVATE,
+        (
+            write.broker_key,
+            write.lease_key(broker.broker_id),
+            write.keys.deadlines,
+            write.keys.changes,
+            write.lease_key(MASTER_ID),
+            write.keys.brokers,
+            write.keys.topics,
+            write.keys.schema,
+            *former,
+        ),
+        _activate_arguments(write, registration, former_ids),
+    )
+    corrupt = {*registration.corrupt_keys}
+    status, *rest = yield from script_reply(call, corrupt)
+    if status == "fenced":
+        raise fenced(broker, registration.epoch, rest[0])
+    if status == "elsewhere" and not is_new:
+        raise fenced(broker, registration.epoch, rest[1])
+    if status in ("moved", "elsewhere"):
+        return None
+    registration = replace(registration, corrupt_keys=tuple(sorted(corrupt)))
+    return registration if broker.broker_id == MASTER_ID else _with_master(write, registration, *rest)
+
+
+def _activate_arguments(
+    write: Write, registration: Registration, former_ids: Sequence[int]
+) -> tuple[str | int | bytes, ...]:
+    broker, keys, config = write.broker, write.keys, write.config
+    name, epoch = broker.broker_name, registration.epoch
+    record = Change(
+        kind=ChangeKind.UP,
+        broker_name=name,
+        broker_id=broker.broker_id,
+        epoch=epoch,
+        cluster=broker.cluster,
+        address=broker.address,
+        lease_ttl_ms=lease_ttl_ms(config, broker),
+    )
+    ends: list[str | int | bytes] = []
+    for former_id in former_ids:
+        reason = f"has id {broker.broker_id} now"
+        end = replace(
+            record,
+            kind=ChangeKind.DOWN,
+            broker_id=former_id,
+            address="",
+            reason=reason,
+            lease_ttl_ms=None,
+        )
+        ends += (former_id, keys.lease_member(name, former_id), codec.encode_change(end))
+    return (
+        broker.broker_id,
+        epoch,
+        registration.table_token,
+        codec.encode_lease(epoch, broker.address),
+        lease_ttl_ms(config, broker),
+        keys.lease_member(name, broker.broker_id),
+        codec.encode_member(broker),
+        broker.cluster,
+        codec.encode_data_version(write.version) if write.version != NO_VERSION else "",
+        codec.encode_change(record),
+        config.feed_bounds,
+        broker.address,
+        name,
+        *ends,
+    )
+
+
+def _with_master(write: Write, registration: Registration, lease: str, member: str) -> Registration:
+    """Add what a slave is told of its master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
+    found = codec.decode_lease(lease.encode())
+    if found is None:
+        return registration
+    _, address = found
+    name, cluster = write.broker.broker_name, write.broker.cluster
+    try:
+        master = codec.decode_broker(write.broker_key, name, MASTER_ID, cluster, member.encode())
+    except CorruptData:  # somebody wrote into the group: the address stands in the lease
+        return replace(registration, master_address=address)
+    return replace(registration, master_address=address, master_ha_address=master.ha_address)
 
 
 def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = False) -> Plan[LeaseStatus]:
@@ -106,9 +281,3 @@ def unregister_many(
 def lease_ttl_ms(config: RegistryConfig, broker: Broker) -> int:
     """Return how long a lease of the broker lives: its own heartbeat timeout, or the registry's."""
     return config.lease_ttl_ms if broker.heartbeat_timeout_ms is None else broker.heartbeat_timeout_ms
-
-
-def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
-    """Return the error of an owner whose epoch is not the current one."""
-    known = codec.number(current) or 0  # garbage: whoever claims the broker is told
-    return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)

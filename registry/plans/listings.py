@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from .. import codec
 from ..errors import CorruptData
 from ..keys import Keys
-from ..model import BrokerData, ClusterInfo, DataVersion, QueueData, Registration, TopicKind
+from ..model import BrokerData, ClusterInfo, DataVersion, Group, QueueData, Registration, TopicKind
 from .base import Plan, Reads, checked
-from .routes import Listing, brokers, groups, mget
-from .view import Lookup
+from .routes import Listing, Lookup, brokers, distinct, groups, lookup, mget
 
 _SCAN_COUNT: Final = 1_000
 _UNIT: Final = 1
@@ -66,6 +65,61 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
                     found.add(name)
         if cursor == 0:
             return Listing(sorted(found), tuple(corrupt))
+
+
+def whole_table(keys: Keys) -> Plan[Lookup]:
+    """Read all topics and all brokers, page by page; `missing` stays empty.
+
+    It is no snapshot of one instant: who needs one takes a position of the change stream before, and applies
+    the changes after it. Raises CorruptData when the index of topics or of brokers is foreign,
+    StoreUnavailable, StoreRefused.
+    """
+    rows: dict[str, tuple[QueueData, ...]] = {}
+    corrupt: list[CorruptData] = []
+    cursor = 0
+    while True:
+        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
+        cursor, members = checked(keys.topics, page)
+        names = {member.decode() for member in members if codec.is_text(member)}  # else none of ours
+        yield from _read_rows(keys, sorted(names - rows.keys()), rows, corrupt)
+        if cursor == 0:
+            break
+    (reply,) = yield Reads((("HKEYS", keys.brokers),))
+    listed = {name.decode() for name in checked(keys.brokers, reply) if codec.is_text(name)}
+    named = {row.broker_name for same in distinct(rows) for row in same}
+    found, alive = yield from _read_brokers(keys, sorted(listed | named), corrupt)
+    return Lookup(rows=rows, groups=found, alive=alive, corrupt=tuple(corrupt))
+
+
+def _read_rows(
+    keys: Keys,
+    names: Sequence[str],
+    rows: dict[str, tuple[QueueData, ...]],
+    corrupt: list[CorruptData],
+) -> Plan[None]:
+    values = yield from mget([keys.topic(name) for name in names])
+    absent = []
+    for name, value in zip(names, values, strict=True):
+        if value is None:
+            absent.append(name)
+            continue
+        rows[name], bad = codec.decode_index(keys.topic(name), value)
+        corrupt += [bad] if bad else []
+    if absent:  # removed since the scan, or of another type
+        corrupt += (yield from lookup(keys, absent)).corrupt
+
+
+def _read_brokers(
+    keys: Keys, names: Sequence[str], corrupt: list[CorruptData]
+) -> Plan[tuple[dict[str, Group], dict[str, BrokerData]]]:
+    found: dict[str, Group] = {}
+    alive: dict[str, BrokerData] = {}
+    for i in range(0, len(names), _SCAN_COUNT):
+        some = yield from groups(keys, names[i : i + _SCAN_COUNT])
+        found |= some.groups
+        alive |= some.alive
+        corrupt += some.corrupt
+    return found, alive
 
 
 def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]]:

@@ -1,30 +1,30 @@
-"""Bulk load: making the tables of many brokers what somebody wants them to be, in nobody's name."""
+"""Writing a broker's table in nobody's name: for a bulk load, for an import, and to forget the broker."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from .. import codec, scripts
+from ..checks import check_broker_name
 from ..config import RegistryConfig
-from ..differences import Progress
-from ..errors import BrokerOwned, StaleEpoch, StoreUnavailable
+from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
-from ..model import MASTER_ID, Broker
-from .base import Batch, Call, Plan, Reads, Reply, checked, script_reply
-from .forgetting import NOBODY, live_replicas, replica_ids
-from .leases import fenced
+from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion
+from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, script_reply
+from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
+from .operators import check_schema, set_write_perm
 from .repair.checks import field_problem
 from .routes import mget
-from .stream import Page, Stream
-from .table import SUCCESSOR, Names, Write, claim, following_token, put_call, read_table, routed
+from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunk, read_table, routed
+
+NOBODY: Final = "nobody.invalid:1"
+"""The address of who writes a table without being its broker (RFC 2606: no host is called so)."""
 
 _TRIES: Final = 10
 _AT_ONCE: Final = 500
-_MAX_PART_BYTES: Final = 262_144
-_LONG_CONFIG: Final = 64
 _ADVICE: Final = "wait until it is unregistered or its lease ends"
 
 T = TypeVar("T")
@@ -35,70 +35,43 @@ Live: TypeAlias = tuple[int, str, int]
 """A replica with a lease: its id, its address, and milliseconds until the lease ends."""
 
 
+class Unsettled(StoreUnavailable):
+    """A broker changes faster than its table can be written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a broker's table is to be."""
 
     broker_name: str
     topics: Mapping[str, bytes] = field(repr=False)
-    """Topics to their encoded configurations, without queue mappings."""
+    """Topics to their encoded configurations."""
 
     cluster: str = ""
     """Empty = as it is."""
 
     new_cluster: str = "DefaultCluster"
-    """The cluster of a broker that has none yet, if `cluster` is empty."""
+    """The cluster of a broker that has none, if `cluster` is empty; empty = it stays without one."""
 
     only_these: bool = False
     """Whether topics that are not among `topics` are removed."""
 
+    with_mappings: bool = False
+    """Whether `topics` have their queue mappings; else those of the stored table stay."""
 
-@dataclass(frozen=True, slots=True)
-class TableDifference:
-    """What is to be written to a table."""
+    versions: Mapping[int, DataVersion] = field(default_factory=dict)
+    """The data versions of replicas; those of others stay."""
 
-    added: Mapping[str, bytes] = field(default_factory=dict)
-    changed: Mapping[str, bytes] = field(default_factory=dict)
-    """Those whose row is missing in the route index among them."""
-
-    removed: Collection[str] = ()
-
-    def __len__(self) -> int:
-        return len(self.added) + len(self.changed) + len(self.removed)
-
-    def chunks(self, size: int) -> Iterator[tuple[Names, dict[bytes, list[str]]]]:
-        """Cut into parts of at most `size` topics, and of not much more than 256 KiB besides names.
-
-        Each comes with the topics added and changed by configuration.
-        """
-        left = size
-        added: list[str] = []
-        changed: list[str] = []
-        shapes: dict[bytes, list[str]] = {}
-        weight = 0
-        for written, names in ((self.added, added), (self.changed, changed)):
-            for topic, config in written.items():
-                names.append(topic)
-                shapes.setdefault(config, []).append(topic)
-                left -= 1
-                weight += len(config) if len(config) > _LONG_CONFIG else 0
-                if not left or weight >= _MAX_PART_BYTES:
-                    yield Names(tuple(added), tuple(changed)), shapes
-                    left, weight, shapes = size, 0, {}
-                    added.clear()
-                    changed.clear()
-        removed = list(self.removed)
-        first = removed[:left]
-        if added or changed or first:
-            yield Names(tuple(added), tuple(changed), tuple(first)), shapes
-        for start in range(left, len(removed), size):
-            yield Names(removed=tuple(removed[start : start + size])), {}
+    wiped: bool | None = None
+    """Whether the write permission is wiped; None = as it is."""
 
 
-def difference_of(stored: Mapping[str, bytes], served: Collection[str], wanted: Wanted) -> TableDifference:
-    """Return what makes of the stored table the wanted one; `served` are the topics whose row is as stored.
+def difference_of(
+    stored: Mapping[str, bytes], served: Collection[str], wanted: Wanted
+) -> TableDifference[bytes]:
+    """Return the difference of the wanted table to the stored one; `served` are the topics with their row.
 
-    The queue mapping of a static topic stays: it is the broker's, and nobody else can know it.
+    Unless it is wanted otherwise, the queue mapping of a static topic stays: only the broker knows it.
     """
     removed = sorted(stored.keys() - wanted.topics.keys()) if wanted.only_these else ()
     if not stored:
@@ -110,8 +83,10 @@ def difference_of(stored: Mapping[str, bytes], served: Collection[str], wanted: 
         if old is None:
             added[topic] = config
             continue
-        _, tab, mapping = old.partition(b"\t")
-        new = config + tab + mapping
+        new = config
+        if not wanted.with_mappings:
+            _, tab, mapping = old.partition(b"\t")
+            new = config + tab + mapping
         if new != old or topic not in served:
             changed[topic] = new
     return TableDifference(added, changed, removed)
@@ -119,10 +94,10 @@ def difference_of(stored: Mapping[str, bytes], served: Collection[str], wanted: 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What stands in the store of a broker, and what is to be written."""
+    """What the store holds of a broker, and what is to be written."""
 
     wanted: Wanted
-    difference: TableDifference
+    difference: TableDifference[bytes]
     stored: Mapping[str, bytes] = field(repr=False)
     token: str
     ids: tuple[int, ...]
@@ -133,42 +108,65 @@ class Look:
     """As it is stored; empty = it is not."""
 
     wanted_cluster: str
+    fields: Mapping[str, tuple[bytes, bytes]]
+    """The fields of the group that are to be another: what they are, and are to be."""
 
     @property
     def changes(self) -> bool:
         """Whether there is anything to write."""
-        return len(self.difference) > 0 or self.cluster != self.wanted_cluster
+        return len(self.difference) > 0 or bool(self.fields) or not self.ids
 
-    def refusal(self, *, touch_live: bool) -> BrokerOwned | None:
+    def refusal(self, *, touch_live: bool = False, advice: str = _ADVICE) -> BrokerOwned | None:
         """Return why it must not be written; None = it may be, or there is nothing to write."""
         if not self.live or not self.changes:
             return None
-        advice = _ADVICE if not touch_live else ""
         if touch_live and self.cluster != self.wanted_cluster:
             advice = f"it says that its cluster is {self.cluster!r}: a load cannot say otherwise"
-        return BrokerOwned(self.wanted.broker_name, *self.live[0], advice=advice) if advice else None
+        elif touch_live:
+            return None
+        return BrokerOwned(self.wanted.broker_name, *self.live[0], advice=advice)
 
 
 def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
     """Compare a broker's table with what it is to be; raises CorruptData, StoreRefused, StoreUnavailable."""
     keys, name = Keys(config.namespace), wanted.broker_name
-    ids = (yield from replica_ids(keys, name)) or ()
-    live = yield from live_replicas(keys, name, ids)
+    ids = (yield from _replica_ids(keys, name)) or ()
+    live = yield from _live_replicas(keys, name, ids)
     cluster, listed = yield from _clusters(keys, name)
+    wanted_cluster = wanted.cluster or cluster or (wanted.new_cluster and (listed or wanted.new_cluster))
+    fields = yield from _fields_to_write(keys, wanted, cluster, wanted_cluster)
     write = Write(config, keys, Broker(name, NOBODY))
     token, stored = yield from read_table(write)
-    both = {topic: stored[topic] for topic in stored.keys() & wanted.topics.keys()}
-    served = yield from routed(write, both)
-    return Look(
-        wanted,
-        difference_of(stored, served.keys(), wanted),
-        stored,
-        token,
-        ids,
-        live,
-        cluster,
-        wanted.cluster or cluster or listed or wanted.new_cluster,
+    served = yield from routed(write, {t: stored[t] for t in stored.keys() & wanted.topics.keys()})
+    difference = difference_of(stored, served.keys(), wanted)
+    return Look(wanted, difference, stored, token, ids, live, cluster, wanted_cluster, fields)
+
+
+def _replica_ids(keys: Keys, broker_name: str) -> Plan[tuple[int, ...] | None]:
+    """Return the ids of all replicas that a broker ever had; None when nothing is known of the broker."""
+    group_key, table_key = keys.broker(broker_name), keys.broker_topics(broker_name)
+    group, table, listed = yield Reads(
+        (("HKEYS", group_key), ("EXISTS", table_key), ("HEXISTS", keys.brokers, broker_name))
     )
+    fields = checked(group_key, group)
+    if not fields and not checked(table_key, table) and not checked(keys.brokers, listed):
+        return None
+    return tuple(sorted({found[1] for found in map(codec.replica_field, fields) if found is not None}))
+
+
+def _live_replicas(keys: Keys, broker_name: str, ids: Sequence[int]) -> Plan[list[Live]]:
+    """Return those replicas that have a lease."""
+    if not ids:
+        return []
+    names = [keys.lease(broker_name, broker_id) for broker_id in ids]
+    replies = yield Reads([command for key in names for command in (("GET", key), ("PTTL", key))])
+    found = []
+    for broker_id, key, value, left_ms in zip(ids, names, replies[::2], replies[1::2], strict=True):
+        lease = checked(key, value)
+        if lease is not None:
+            held = codec.decode_lease(lease)
+            found.append((broker_id, held[1] if held else "somebody", max(int(left_ms), 0)))
+    return found
 
 
 def _clusters(keys: Keys, name: str) -> Plan[tuple[str, str]]:
@@ -178,6 +176,23 @@ def _clusters(keys: Keys, name: str) -> Plan[tuple[str, str]]:
     found = [checked(key, reply) or b"" for key, reply in both]
     group, listed = ("" if field_problem(name, b"cluster", raw) else raw.decode() for raw in found)
     return group, listed
+
+
+def _fields_to_write(
+    keys: Keys, wanted: Wanted, cluster: str, wanted_cluster: str
+) -> Plan[dict[str, tuple[bytes, bytes]]]:
+    fields = {"cluster": wanted_cluster} if wanted_cluster != cluster else {}
+    for broker_id, version in wanted.versions.items():
+        fields[f"version:{broker_id}"] = codec.encode_data_version(version)
+    if wanted.wiped is not None:
+        fields["wiped"] = "1" if wanted.wiped else ""
+    if not fields:
+        return {}
+    key = keys.broker(wanted.broker_name)
+    (reply,) = yield Reads((("HMGET", key, *fields),))
+    stored = [value or b"" for value in checked(key, reply)]
+    both = zip(fields.items(), stored, strict=True)
+    return {name: (old, value.encode()) for (name, value), old in both if old != value.encode()}
 
 
 def live_brokers(keys: Keys, names: Sequence[str]) -> Plan[tuple[str, ...]]:
@@ -206,24 +221,33 @@ class Loaded:
     """Route index keys that hold foreign data: their topics were not written."""
 
 
-def load_table(config: RegistryConfig, wanted: Wanted, *, touch_live: bool = False) -> Stream[Loaded]:
+def load_table(
+    config: RegistryConfig,
+    wanted: Wanted,
+    *,
+    touch_live: bool = False,
+    fence_live: bool = False,
+    advice: str = _ADVICE,
+) -> Stream[Loaded]:
     """Make a broker's table what it is to be; a page after each chunk, the last one with what was done.
 
-    Nobody sees a broker without a lease before its agent registers. A live one is refused unless `touch_live`
-    says otherwise; then it is written in its owner's name, who is not fenced and notices with the next
-    heartbeat: what the broker itself has otherwise, its agent brings back.
-    Raises BrokerOwned, CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    The broker gets no lease: nobody sees it before its agent registers, which then writes only the
+    difference. A live one is refused with the advice, unless one of these is said:
+    `touch_live`: it is written in its owner's name, who is not fenced and notices with the next heartbeat;
+    what the broker itself has otherwise, its agent brings back.
+    `fence_live`: all owners are fenced; they are seen until their leases end.
+    Raises BrokerOwned, CorruptData, NewerSchema, StoreRefused, StoreUnavailable, of which Unsettled is one.
     """
     for _ in range(_TRIES):
         found = yield from look(config, wanted)
         if not found.changes:
             yield Page((Loaded(found),), Progress(0, 0))
             return
-        refusal = found.refusal(touch_live=touch_live)
+        refusal = None if fence_live else found.refusal(touch_live=touch_live, advice=advice)
         if refusal is not None:
             raise refusal
         try:
-            done = yield from _write(config, found)
+            done = yield from _write(config, found, in_owners_name=bool(found.live) and not fence_live)
         except StaleEpoch:  # somebody registers at this moment
             continue
         if done is not None:
@@ -231,60 +255,124 @@ def load_table(config: RegistryConfig, wanted: Wanted, *, touch_live: bool = Fal
             yield Page((done,), Progress(total, total))
             return
     key = Keys(config.namespace).broker(wanted.broker_name)
-    raise StoreUnavailable(f"{key}: changes faster than it can be loaded; try again")
+    raise Unsettled(f"{key}: changes faster than it can be written; try again")
 
 
-def _write(config: RegistryConfig, found: Look) -> _Steps[Loaded | None]:
+def _write(config: RegistryConfig, found: Look, *, in_owners_name: bool) -> _Steps[Loaded | None]:
     """Write what differs, a page after each chunk; None when the broker is not as it was looked at."""
-    name = found.wanted.broker_name
-    keys = Keys(config.namespace)
-    if found.live:
-        held = yield from owner(keys, name, found.live[0][0])
-        if held is None:
-            return None
-        write, epoch = Write(config, keys, held.broker), held.epoch
-        others = {MASTER_ID, *found.ids} - {held.broker.broker_id}
-        seniors = [write.lease_key(of) for of in sorted(others) if of < held.broker.broker_id]
-    else:
-        write = Write(config, keys, Broker(name, NOBODY, cluster=found.wanted_cluster))
-        epoch = yield from claim(write, SUCCESSOR, _ADVICE)
-        seniors = [write.lease_key(of) for of in found.ids]
-    if found.cluster != found.wanted_cluster and not (yield from _name_cluster(write, found, epoch)):
+    prepared = yield from (_as_owner if in_owners_name else _as_nobody)(config, found)
+    if prepared is None:
         return None
-    token, done = found.token, 0
-    corrupt: list[str] = []
-    for named, shapes in found.difference.chunks(config.chunk_topics):
-        following = following_token(epoch, token)
-        call = put_call(write, epoch, (token, following), named, shapes, seniors)
-        status, *rest = yield from script_reply(call)
-        if status == "fenced":
-            raise fenced(write.broker, epoch, rest[0])
-        if status != "ok":
+    write, epoch, seniors = prepared
+    done, written = Put("ok", found.token), 0
+    for chunk in chunks_onto(found.token, found.difference, config.chunk_topics):
+        done = yield from put_chunk(write, epoch, done, chunk, seniors)
+        if done.status != "ok":  # junior: a replica has come since we looked
             return None
-        token = following
-        corrupt += rest
-        done += sum(map(len, named))
-        yield Page((), Progress(done, len(found.difference)))
-    return Loaded(found, tuple(corrupt))
+        written += len(chunk)
+        yield Page((), Progress(written, len(found.difference)))
+    for name, (old, new) in found.fields.items():
+        if name == "wiped":
+            yield from set_write_perm(config, write.broker.broker_name, writable=not new)
+        else:
+            yield from _write_field(write, name, old, new, epoch)
+    return Loaded(found, done.corrupt_keys)
 
 
-def _name_cluster(write: Write, found: Look, epoch: int) -> Plan[bool]:
-    """Write the cluster of a broker without an owner; False when somebody else has."""
+_Prepared: TypeAlias = tuple[Write, int, list[str]]
+"""What a table is written with: its epoch, and the leases of those who have more say."""
+
+
+def _as_owner(config: RegistryConfig, found: Look) -> Plan[_Prepared | None]:
+    """Take the owner's epoch; None when the owner has gone."""
+    keys = Keys(config.namespace)
+    held = yield from owner(keys, found.wanted.broker_name, found.live[0][0])
+    if held is None:
+        return None
+    write, own_id = Write(config, keys, held.broker), held.broker.broker_id
+    lower = {of for of in (MASTER_ID, *found.ids) if of < own_id}
+    return write, held.epoch, [write.lease_key(of) for of in sorted(lower)]
+
+
+def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
+    """Claim the broker, which fences all owners; whoever else is alive has more say."""
+    keys, name, live_ids = Keys(config.namespace), found.wanted.broker_name, [of for of, *_ in found.live]
+    cluster = found.wanted_cluster or "unknown"
+    take_over = ANYBODY if live_ids else SUCCESSOR
+    for broker_id in live_ids:
+        if broker_id != MASTER_ID:
+            yield from claim(Write(config, keys, Broker(name, NOBODY, broker_id, cluster)), take_over)
+    write = Write(config, keys, Broker(name, NOBODY, cluster=cluster))
+    epoch = yield from claim(write, take_over, _ADVICE)
+    ids = (yield from _replica_ids(keys, name)) or ()  # again: a slave may have come until the claim
+    return write, epoch, [write.lease_key(of) for of in ids if of not in live_ids]
+
+
+def _write_field(write: Write, name: str, old: bytes, new: bytes, epoch: int) -> Plan[None]:
+    """Write a field of the group; one that has changed meanwhile is its new owner's, and stays."""
     keys = write.keys
     call = Call(
         scripts.MEND_FIELD,
         (write.broker_key, keys.changes, keys.schema, write.lease_key(MASTER_ID), keys.brokers),
-        (
-            "cluster",
-            found.cluster,
-            found.wanted_cluster,
-            "",
-            write.config.feed_bounds,
-            "",
-            MASTER_ID,
-            epoch,
-            found.wanted.broker_name,
-        ),
+        (name, old, new, "", write.config.feed_bounds, "", MASTER_ID, epoch, write.broker.broker_name),
     )
-    status, *_ = yield from script_reply(call)
+    yield from script_reply(call)
+
+
+def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
+    """Remove a broker that will not come back, with its topics; return how many topics it had.
+
+    The routes go first, in chunks, the group last: after a crash between them, forget it again. An owner that
+    was thought dead is fenced. RocketMQ forgets a broker as soon as it is silent.
+    Rows of topics that the broker's own table does not have would be found only by a look at all topics:
+    they stay, and `rebuild` removes them.
+    Raises NotFound, BrokerOwned while a replica is alive, StaleEpoch when it registers meanwhile, CorruptData
+    (`rebuild` mends most of it), InvalidInput, NewerSchema, StoreRefused, StoreUnavailable.
+    """
+    check_broker_name(broker_name)
+    keys = Keys(config.namespace)
+    yield from check_schema(keys)
+    topics = 0
+    for _ in range(_TRIES):
+        ids = yield from _replica_ids(keys, broker_name)
+        if ids is None:
+            raise NotFound(f"{broker_name}: no broker of this name was ever registered")
+        live = yield from _live_replicas(keys, broker_name, ids)
+        if live:
+            raise BrokerOwned(broker_name, *live[0], advice=_ADVICE)
+        ids = tuple(sorted({*ids, MASTER_ID}))
+        cluster, listed = yield from _clusters(keys, broker_name)
+        write = Write(config, keys, Broker(broker_name, NOBODY, cluster=cluster or listed or "unknown"))
+        epoch = yield from claim(write, SUCCESSOR, _ADVICE)
+        token, stored = yield from read_table(write)
+        topics = max(topics, len(stored))
+        leases = [write.lease_key(broker_id) for broker_id in ids]
+        gone: TableDifference[bytes] = TableDifference(removed=sorted(stored))
+        done = yield from put(write, epoch, token, gone, seniors=leases)
+        if done.status == "ok" and (yield from _remove_group(write, epoch, done.token, ids)):
+            return topics
+    raise Unsettled(f"{keys.broker(broker_name)}: changes faster than it can be forgotten; try again")
+
+
+def _remove_group(write: Write, epoch: int, token: str, ids: tuple[int, ...]) -> Plan[bool]:
+    """Remove the group and what is left of the table; False when the group has changed."""
+    keys, name = write.keys, write.broker.broker_name
+    record = Change(kind=ChangeKind.DOWN, broker_name=name, epoch=epoch, reason="forgotten")
+    members = [word for broker_id in ids for word in (broker_id, keys.lease_member(name, broker_id))]
+    call = Call(
+        scripts.FORGET,
+        (
+            write.broker_key,
+            keys.broker_topics(name),
+            keys.brokers,
+            keys.deadlines,
+            keys.changes,
+            keys.schema,
+            *(write.lease_key(broker_id) for broker_id in ids),
+        ),
+        (name, epoch, token, codec.encode_change(record), write.config.feed_bounds, *members),
+    )
+    status, *rest = yield from script_reply(call)
+    if status == "fenced":
+        raise fenced(write.broker, epoch, rest[0])
     return bool(status == "ok")

@@ -1,18 +1,28 @@
-"""What an operator does to brokers and topics that are not his: no owner is fenced, each says what it did."""
+"""What operators change: brokers and topics that are not theirs, and the key-value store."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .. import codec, scripts
-from ..checks import check_broker_name, check_name
+from ..checks import check_broker_name, check_name, check_text
 from ..config import RegistryConfig
-from ..errors import NewerSchema, NotFound, StoreUnavailable
+from ..errors import NewerSchema, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
-from ..model import Change, ChangeKind
+from ..model import Broker, Change, ChangeKind, Registration
 from .base import Call, Command, ErrorReply, Plan, Reads, checked, script_reply
+from .leases import RESTARTED, claim, unregister
+from .table import Write
 
 _TRIES: Final = 10
+_ADVICE: Final = "take it out there: it is another broker of the same name and id"
+
+ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
+"""The namespace in which topics have their order configuration, `broker:queues;broker:queues`."""
+
+MAX_NAME_BYTES: Final = 1_024
+MAX_VALUE_BYTES: Final = 1_048_576
 
 
 def check_schema(keys: Keys) -> Plan[None]:
@@ -111,3 +121,104 @@ def _delete_call(
         (keys.topic(topic), keys.topics, keys.changes, keys.schema, *tables),
         (topic, index, left, codec.encode_change(record), config.feed_bounds),
     )
+
+
+def withdraw(config: RegistryConfig, broker: Broker, *, reason: str) -> Plan[bool]:
+    """End the lease of a broker, whoever holds it, and keep the broker out; return whether there was a lease.
+
+    Its owner is fenced. A registration with `admit=False` raises BrokerWithdrawn from then on, until one with
+    `admit` is granted: that of an agent that is started, or that is told to resume.
+    Raises BrokerOwned when the lease is that of another address, CorruptData, NewerSchema, StoreRefused,
+    StoreUnavailable.
+    """
+    write = Write(config, Keys(config.namespace), broker)
+    for _ in range(_TRIES):
+        epoch = yield from claim(write, RESTARTED, _ADVICE)
+        try:
+            nothing = Registration(broker, epoch, "", {}, complete=False)
+            return (yield from unregister(config, nothing, reason=reason, stays_out=True))
+        except StaleEpoch:  # somebody else claimed it in between: the last word is the operator's
+            continue
+    raise StoreUnavailable(f"{write.broker_key}: is claimed faster than it can be taken out; try again")
+
+
+def kv_put(config: RegistryConfig, namespace: str, key: str, value: str) -> Plan[bool]:
+    """Set a value; whether it was another one before (RocketMQ: PUT_KV_CONFIG).
+
+    Raises InvalidInput, CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    """
+    _check_names(namespace, key)
+    check_text("value", value, MAX_VALUE_BYTES, empty=True)
+    keys = Keys(config.namespace)
+    call = Call(
+        scripts.KV_PUT,
+        (keys.kv(namespace), keys.namespaces, keys.changes, keys.schema),
+        (namespace, key, value, _record(namespace, key, "put"), config.feed_bounds),
+    )
+    _, changed = yield from script_reply(call)
+    return bool(int(changed))
+
+
+def kv_delete(config: RegistryConfig, namespace: str, key: str) -> Plan[bool]:
+    """Remove a value; whether there was one (RocketMQ: DELETE_KV_CONFIG). Raises as kv_put."""
+    _check_names(namespace, key)
+    keys = Keys(config.namespace)
+    call = Call(
+        scripts.KV_DELETE,
+        (keys.kv(namespace), keys.changes, keys.schema),
+        (key, _record(namespace, key, "deleted"), config.feed_bounds),
+    )
+    _, removed = yield from script_reply(call)
+    return bool(int(removed))
+
+
+def kv_get(keys: Keys, namespace: str, key: str) -> Plan[str | None]:
+    """Return a value, or None (RocketMQ: GET_KV_CONFIG). Raises as kv_put."""
+    _check_names(namespace, key)
+    hash_key = keys.kv(namespace)
+    (reply,) = yield Reads((("HGET", hash_key, key),))
+    value = checked(hash_key, reply)
+    return None if value is None else str(value.decode(errors="replace"))
+
+
+def kv_list(keys: Keys, namespace: str) -> Plan[dict[str, str] | None]:
+    """Return all of a namespace, or None when nothing was ever put there (RocketMQ: GET_KVLIST_BY_NAMESPACE).
+
+    Raises as kv_put.
+    """
+    _check_names(namespace)
+    hash_key = keys.kv(namespace)
+    table, known = yield Reads((("HGETALL", hash_key), ("SISMEMBER", keys.namespaces, namespace)))
+    found = {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in checked(hash_key, table).items()
+    }
+    return found if found or checked(keys.namespaces, known) else None
+
+
+def kv_namespaces(keys: Keys) -> Plan[list[str]]:
+    """Return the names of all namespaces, sorted. Raises as kv_put."""
+    (reply,) = yield Reads((("SMEMBERS", keys.namespaces),))
+    return sorted(name.decode(errors="replace") for name in checked(keys.namespaces, reply))
+
+
+def order_configs(keys: Keys, topics: Sequence[str]) -> Plan[dict[str, str]]:
+    """Return the order configuration of those topics that have one (RocketMQ: orderTopicConf of a route).
+
+    Raises as kv_put.
+    """
+    if not topics:
+        return {}
+    hash_key = keys.kv(ORDER_TOPIC_CONFIG)
+    (reply,) = yield Reads((("HMGET", hash_key, *topics),))
+    values = zip(topics, checked(hash_key, reply), strict=True)
+    return {topic: value.decode(errors="replace") for topic, value in values if value is not None}
+
+
+def _check_names(namespace: str, key: str = "-") -> None:
+    check_text("namespace", namespace, MAX_NAME_BYTES)
+    check_text("key", key, MAX_NAME_BYTES)
+
+
+def _record(namespace: str, key: str, what: str) -> bytes:
+    return codec.encode_change(Change(kind=ChangeKind.KV, namespace=namespace, key=key, reason=what))

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from .. import codec, scripts
+from .. import codec
 from ..checks import check_broker_name, check_name, check_text
 from ..config import RegistryConfig
-from ..differences import Progress
-from ..errors import BrokerOwned, CorruptData, InvalidInput, StaleEpoch
+from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
-from .base import Call, Command, Plan, Reads, checked, script_reply
-from .difference import Difference, difference_to_stored
-from .forgetting import NOBODY, live_replicas, replica_ids, stored_cluster
-from .kv import MAX_NAME_BYTES, MAX_VALUE_BYTES, kv_put
-from .operators import check_schema, set_write_perm
+from ..model import Broker, DataVersion, TopicConfig
+from .base import Command, Page, Plan, Progress, Reads, Stream, advance, checked
+from .load import NOBODY, Loaded, Unsettled, Wanted, load_table, look
+from .operators import MAX_NAME_BYTES, MAX_VALUE_BYTES, check_schema, kv_put
 from .repair.checks import field_problem
 from .repair.walk import entry_counts
-from .stream import Page, Stream
-from .table import ANYBODY, SUCCESSOR, Put, Write, claim, put, read_table, routed
+from .table import Write, read_table
 
 _TRIES: Final = 10
 _ADVICE: Final = "wait until it is unregistered or its lease ends, or import with --replace-live"
@@ -199,101 +196,43 @@ def import_broker(
 ) -> Plan[Outcome]:
     """Make a broker's table that of the record, with its cluster, versions and wiped permission.
 
-    It gets no lease: nobody sees it until its agent registers, which then writes only the difference. A live
-    broker is refused; with `replace_live` its owners are fenced, and seen until their leases end.
+    A live broker is refused; with `replace_live` its owners are fenced. See load_table.
     Raises CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
     """
-    keys = Keys(config.namespace)
-    cluster = record.cluster or (yield from stored_cluster(keys, record.broker_name))
-    write = Write(config, keys, Broker(record.broker_name, NOBODY, cluster=cluster))
+    topics = {name: codec.encode_config(config) for name, config in record.topics.items()}
+    wanted = Wanted(
+        record.broker_name,
+        topics,
+        record.cluster,
+        new_cluster="",
+        only_these=True,
+        with_mappings=True,
+        versions=record.versions,
+        wiped=record.wiped,
+    )
     try:
-        for _ in range(_TRIES):
-            outcome = yield from _import_once(write, record, replace_live=replace_live, dry_run=dry_run)
-            if outcome is not None:
-                return outcome
-    except (BrokerOwned, StaleEpoch) as error:
+        if dry_run:
+            loaded = Loaded((yield from look(config, wanted)))
+            refusal = None if replace_live else loaded.look.refusal(advice=_ADVICE)
+            if refusal is not None:
+                raise refusal
+        else:
+            loaded = yield from _last(load_table(config, wanted, fence_live=replace_live, advice=_ADVICE))
+    except (BrokerOwned, Unsettled) as error:
         return Outcome(Written.REFUSED, reason=str(error))
-    return Outcome(Written.REFUSED, reason=f"{write.broker_key}: changes faster than it can be written")
-
-
-def _import_once(
-    write: Write, record: BrokerRecord, *, replace_live: bool, dry_run: bool
-) -> Plan[Outcome | None]:
-    keys, name = write.keys, record.broker_name
-    ids = (yield from replica_ids(keys, name)) or ()
-    token, stored = yield from read_table(write)
-    removed = sorted(stored.keys() - record.topics.keys())  # those without a row among them
-    change = difference_to_stored((yield from routed(write, stored)), record.topics)
-    change = replace(change, removed=removed)
-    fields = yield from _missing_fields(write, record)
-    size = len(change.added) + len(change.changed) + len(change.removed)
-    if not size and not fields and ids:
+    if not loaded.look.changes:
         return Outcome(Written.UNCHANGED)
-    live = yield from live_replicas(keys, name, ids)
-    if live and not replace_live:
-        raise BrokerOwned(name, *live[0], advice=_ADVICE)
-    if dry_run:
-        return Outcome(Written.WRITTEN, size)
-    epoch, done = yield from _write_table(write, token, change, [of for of, *_ in live])
-    if done.status != "ok":  # junior: a replica has come since we looked; look again
-        return None
-    yield from _write_fields(write, record, fields, epoch)
-    reason = f"{', '.join(done.corrupt_keys)}: holds another type; move it away" if done.corrupt_keys else ""
-    return Outcome(Written.WRITTEN, size - len(done.corrupt_keys), reason)
+    foreign = loaded.corrupt_keys
+    reason = f"{', '.join(foreign)}: holds another type; move it away" if foreign else ""
+    return Outcome(Written.WRITTEN, len(loaded.look.difference) - len(foreign), reason)
 
 
-def _write_table(
-    write: Write, token: str, change: Difference, live_ids: Sequence[int]
-) -> Plan[tuple[int, Put]]:
-    """Fence all owners, and write the difference unless a replica lives that was not alive before.
-
-    Return the epoch of it.
-    """
-    take_over = ANYBODY if live_ids else SUCCESSOR
-    for broker_id in live_ids:
-        if broker_id != MASTER_ID:
-            slave = Broker(write.broker.broker_name, NOBODY, broker_id, write.broker.cluster)
-            yield from claim(Write(write.config, write.keys, slave), take_over, _ADVICE)
-    epoch = yield from claim(write, take_over, _ADVICE)
-    ids = (yield from replica_ids(write.keys, write.broker.broker_name)) or ()
-    others = [write.lease_key(broker_id) for broker_id in ids if broker_id not in live_ids]
-    nothing = Registration(write.broker, epoch, token, {})
-    return epoch, (yield from put(write, nothing, change, seniors=others))
-
-
-def _missing_fields(write: Write, record: BrokerRecord) -> Plan[dict[str, tuple[bytes, bytes]]]:
-    """Return the fields of the group that are not as in the record: what they are, and should be."""
-    wanted = {
-        f"version:{broker_id}": codec.encode_data_version(version)
-        for broker_id, version in record.versions.items()
-    }
-    if record.cluster:
-        wanted["cluster"] = record.cluster
-    names = [*wanted, "wiped"]
-    (reply,) = yield Reads((("HMGET", write.broker_key, *names),))
-    stored = dict(zip(names, checked(write.broker_key, reply), strict=True))
-    wanted["wiped"] = "1" if record.wiped else ""
-    return {
-        name: (stored[name] or b"", value.encode())
-        for name, value in wanted.items()
-        if (stored[name] or b"") != value.encode()
-    }
-
-
-def _write_fields(
-    write: Write, record: BrokerRecord, fields: Mapping[str, tuple[bytes, bytes]], epoch: int
-) -> Plan[None]:
-    keys = write.keys
-    for name, (old, new) in fields.items():
-        if name == "wiped":
-            yield from set_write_perm(write.config, record.broker_name, writable=not record.wiped)
-            continue
-        call = Call(
-            scripts.MEND_FIELD,
-            (write.broker_key, keys.changes, keys.schema, write.lease_key(MASTER_ID), keys.brokers),
-            (name, old, new, "", write.config.feed_bounds, "", MASTER_ID, epoch, record.broker_name),
-        )
-        yield from script_reply(call)  # one that has changed meanwhile is its new owner's
+def _last(stream: Stream[Loaded]) -> Plan[Loaded]:
+    """Run a load to its end; return what its last page says."""
+    with closing(stream):
+        while (page := (yield from advance(stream))) is not None:
+            found = page.found
+    return found[0]
 
 
 def import_kv(config: RegistryConfig, records: Sequence[KvRecord], *, dry_run: bool = False) -> Plan[int]:

@@ -12,14 +12,14 @@ from ..errors import BrokerOwned, InvalidInput, RegistryError, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Plan, Reads, checked
-from .difference import Difference, check_entry, difference, difference_to_stored
+from .leases import RESTARTED, SUCCESSOR, activate, claim
 from .table import (
     NO_VERSION,
-    RESTARTED,
-    SUCCESSOR,
+    TableDifference,
     Write,
-    activate,
-    claim,
+    check_entry,
+    difference,
+    difference_to_stored,
     put,
     read_table,
     routed,
@@ -103,7 +103,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     around = yield from _look_around(write, held)
     if around.seniors is not None:
         change = yield from _one_change(write, held, topic)
-        done = yield from put(write, held, change, seniors=around.seniors)
+        done = yield from put(write, held.epoch, held.table_token, change, seniors=around.seniors)
         if done.status == "ok":
             corrupt = {*held.corrupt_keys} - {write.keys.topic(name)} | {*done.corrupt_keys}
             return replace(held, table_token=done.token, topics=topics, corrupt_keys=tuple(sorted(corrupt)))
@@ -114,7 +114,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     raise RegistryError(f"{write.broker_key}: a replica with a lower id is alive, and writes the table")
 
 
-def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Difference]:
+def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[TableDifference[TopicConfig]]:
     """Return the difference that one topic makes; who looked the owner up has to ask whether it is new."""
     known = topic.topic_name in held.topics
     knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
@@ -123,7 +123,7 @@ def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Di
         (reply,) = yield Reads((("HEXISTS", key, topic.topic_name),))
         known = bool(checked(key, reply))
     new = {topic.topic_name: topic}
-    return Difference(changed=new) if known else Difference(added=new)
+    return TableDifference(changed=new) if known else TableDifference(added=new)
 
 
 def _check_held(broker: Broker, held: Registration) -> None:
@@ -199,11 +199,18 @@ def _base(write: Write, held: Registration) -> Mapping[str, TopicConfig]:
 
 
 def _complete(
-    write: Write, registration: Registration, change: Difference, around: _Around, *, lost_token: str
+    write: Write,
+    registration: Registration,
+    change: TableDifference[TopicConfig],
+    around: _Around,
+    *,
+    lost_token: str,
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
     seniors = around.seniors or ()
-    done = yield from put(write, registration, change, lost_token=lost_token, seniors=seniors)
+    done = yield from put(
+        write, registration.epoch, registration.table_token, change, lost_token=lost_token, seniors=seniors
+    )
     if done.status == "moved":
         return None
     if done.status == "junior":  # a replica with a lower id has come meanwhile

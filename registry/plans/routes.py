@@ -1,30 +1,57 @@
-"""The operations that only read: routes, listings, the change stream."""
+"""Lookups: rows of the route index and live brokers, read together and joined into routes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from .. import codec
-from ..checks import check_int, several
-from ..errors import CorruptData, InvalidInput
+from ..checks import several
+from ..errors import CorruptData
 from ..keys import Keys
-from ..model import BrokerData, Change, Group, QueueData
+from ..model import MASTER_ID, BrokerData, Group, MemberTraits, Perm, QueueData, TopicRoute
 from .base import Command, Plan, Reads, checked
-from .view import Lookup, distinct, live_broker
 
 T = TypeVar("T")
 
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
 _MGET_KEYS: Final = 1_000
 _BROKER_NAME: Final = attrgetter("broker_name")
-_CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
-ORIGIN: Final = "0-0"
-"""The id before the first entry of a stream."""
+_NO_WRITE: Final = ~int(Perm.WRITE)
+_NO_TRAITS: Final = MemberTraits()
+
+_SYNC_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics of RocketMQ in which a broker wants to see who is really the master."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What one look at the table found; all of it read after the call began."""
+
+    rows: dict[str, tuple[QueueData, ...]] = field(default_factory=dict)
+    """The queue data of every topic that was found, of live and of dead brokers, as the brokers set them."""
+
+    missing: tuple[str, ...] = ()
+    """Topics that nobody holds."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    """Every broker that the rows name and that was ever registered."""
+
+    alive: dict[str, BrokerData] = field(default_factory=dict)
+    """The brokers with a live lease, and only the replicas that have one."""
+
+    corrupt: tuple[CorruptData, ...] = ()
+    """Keys that hold something else than they should; the rest is served."""
+
+    def routes(self) -> dict[str, TopicRoute]:
+        """Return the routes of the topics with at least one live broker."""
+        live = {id(rows): _Live.of(rows, self.alive) for rows in distinct(self.rows)}
+        return {
+            topic: found.route(topic) for topic, rows in self.rows.items() if (found := live[id(rows)]).rows
+        }
 
 
 def lookup(
@@ -98,57 +125,6 @@ def groups(keys: Keys, names: Iterable[str]) -> Plan[Lookup]:
     return Lookup(groups=found, alive=alive, corrupt=tuple(corrupt))
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePage:
-    """A part of the change stream."""
-
-    changes: tuple[Change, ...]
-    """In order, without the one at the position that was asked for."""
-
-    position: str
-    """The id to ask for next."""
-
-    lost: bool
-    """The position is gone (trimmed, flushed, rolled back): changes may be missing, read everything again."""
-
-    complete: bool
-    """Nothing was left when the page was read."""
-
-    corrupt: tuple[CorruptData, ...] = ()
-    """Entries that are no changes."""
-
-
-def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
-    """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
-
-    The entry at the position is read too: if it is gone, so may be others.
-    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
-    """
-    check_int("limit", limit, 1, 1_000_000)
-    if not _CHANGE_ID.fullmatch(position):
-        raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
-    (reply,) = yield Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
-    entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
-    complete = len(entries) <= limit
-    lost = position != ORIGIN and (not entries or entries[0][0] != position)
-    after = [entry for entry in entries if entry[0] != position][:limit]
-    changes, corrupt = [], []
-    for change_id, fields in after:
-        try:
-            changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
-        except CorruptData as error:
-            corrupt.append(error)
-    unmoved = ORIGIN if lost else position
-    return ChangePage(tuple(changes), after[-1][0] if after else unmoved, lost, complete, tuple(corrupt))
-
-
-def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
-    """Return the id of the newest change, of those up to an id; "0-0" = none. Raises as changes_since."""
-    (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
-    entries = checked(keys.changes, reply)
-    return entries[0][0].decode() if entries else ORIGIN
-
-
 def mget(wanted: Sequence[str]) -> Plan[list[bytes | None]]:
     """Read many strings in one round trip; None for a key that is absent, or of another type."""
     if not wanted:
@@ -209,3 +185,76 @@ def _alive(
         addresses.setdefault(group.broker_name, {})[broker_id] = lease[1]
         groups[group.broker_name] = group
     return {name: live_broker(groups[name], members) for name, members in addresses.items()}
+
+
+def route_of(topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> TopicRoute:
+    """Join the rows of a topic with the live brokers (RocketMQ: pickupTopicRouteData).
+
+    A broker whose write permission was wiped is not writable. A slave that stands in for a lost master has
+    the id of the master, 0, and is not writable either.
+    """
+    return _Live.of(rows, alive).route(topic)
+
+
+def live_broker(group: Group, addresses: Mapping[int, str]) -> BrokerData:
+    """Return a group with the addresses of its live replicas; the lowest id speaks for the group."""
+    if not group.traits:
+        return BrokerData(group.cluster, group.broker_name, addresses, wiped=group.wiped)
+    first = group.traits.get(min(addresses), _NO_TRAITS)
+    return BrokerData(
+        group.cluster,
+        group.broker_name,
+        addresses,
+        first.zone_name,
+        first.enable_acting_master,
+        group.wiped,
+        {
+            address: traits.filter_servers
+            for broker_id, address in addresses.items()
+            if (traits := group.traits.get(broker_id)) and traits.filter_servers
+        },
+    )
+
+
+def distinct(rows: Mapping[str, tuple[QueueData, ...]]) -> Iterable[tuple[QueueData, ...]]:
+    """Return each tuple once: the codec gives topics of one shape the same one."""
+    return {id(found): found for found in rows.values()}.values()
+
+
+class _Live(NamedTuple):
+    """What all topics with the same rows have in common."""
+
+    rows: tuple[QueueData, ...]
+    brokers: tuple[BrokerData, ...]
+    promoted: tuple[BrokerData, ...]
+    """The brokers with a stand-in as master where that one is lost."""
+
+    @classmethod
+    def of(cls, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> _Live:
+        try:
+            brokers = tuple([alive[row.broker_name] for row in rows])
+        except KeyError:  # some broker is dead: rare, so the usual case pays nothing for it
+            rows = tuple([row for row in rows if row.broker_name in alive])
+            brokers = tuple([alive[row.broker_name] for row in rows])
+        if not any(broker.wiped or broker.headless for broker in brokers):
+            return cls(rows, brokers, brokers)
+        return cls(
+            tuple(map(_without_write, rows, brokers)), brokers, tuple(map(_with_acting_master, brokers))
+        )
+
+    def route(self, topic: str) -> TopicRoute:
+        same = self.promoted is self.brokers or topic.startswith(_SYNC_MEMBER_PREFIX)
+        return TopicRoute(topic, self.rows, self.brokers if same else self.promoted)
+
+
+def _without_write(row: QueueData, broker: BrokerData) -> QueueData:
+    return replace(row, perm=row.perm & _NO_WRITE) if broker.wiped or broker.headless else row
+
+
+def _with_acting_master(broker: BrokerData) -> BrokerData:
+    """Return a group in which the lowest id has become id 0, if it has no master."""
+    if not broker.headless:
+        return broker
+    acting = broker.min_broker_id
+    slaves = {member: address for member, address in broker.broker_addrs.items() if member != acting}
+    return replace(broker, broker_addrs={MASTER_ID: broker.broker_addrs[acting], **slaves})

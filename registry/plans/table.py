@@ -1,51 +1,128 @@
-"""The steps of a registration: claim an epoch, read and write the broker's table, activate the lease."""
+"""A broker's own table of topics: what is to be written of it, and how it is read and written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Generic, Literal, TypeVar
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease
+from ..errors import CorruptData, InvalidInput, StaleEpoch
 from ..keys import Keys
-from ..model import (
-    MASTER_ID,
-    Broker,
-    Change,
-    ChangeKind,
-    DataVersion,
-    Registration,
-    TopicConfig,
-)
+from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicConfig
 from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
-from .difference import Difference
-from .leases import fenced, lease_ttl_ms
 from .routes import mget
 
+C = TypeVar("C", bound=TopicConfig | bytes)
+
 _SCAN_COUNT: Final = 500
-"""Topics that are read at once: what many take stays with the process, as holes in its memory."""
+"""Topics that are read at once: the process keeps the memory that many take, as holes."""
+
+_MAX_PART_BYTES: Final = 262_144
+"""Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
+
+_LONG_CONFIG: Final = 64
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
 NO_VERSION: Final = DataVersion()
 
-SUCCESSOR: Final = "0"
-"""Of a live lease: only a higher state version, from another address, may take it over."""
 
-RESTARTED: Final = "1"
-"""Of a live lease: a process of the same address may take it over too."""
+@dataclass(frozen=True, slots=True)
+class TableDifference(Generic[C]):
+    """Topics to write, with their configurations or what these are encoded, and topics to remove."""
 
-ANYBODY: Final = "2"
-"""Of a live lease: an operator insists."""
+    added: Mapping[str, C] = field(default_factory=dict)
+    changed: Mapping[str, C] = field(default_factory=dict)
+    """Also topics whose row is missing in the route index."""
 
-_TO_A_BROKER: Final = (
-    "give this broker another name or id, wait until the lease ends, or register with a higher state version"
-)
+    removed: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+    def chunks(self, size: int) -> Iterator[TableDifference[C]]:
+        """Yield parts of at most `size` topics each, and of not much more than 256 KiB besides names.
+
+        Each is made in its turn: the process would keep the memory of all of them, as holes.
+        """
+        added, changed, removed = iter(self.added.items()), iter(self.changed.items()), iter(self.removed)
+        start = 0
+        for end in self._ends(size):
+            some_added = dict(islice(added, end - start))
+            some_changed = dict(islice(changed, end - start - len(some_added)))
+            some_removed = [*islice(removed, end - start - len(some_added) - len(some_changed))]
+            yield TableDifference(some_added, some_changed, some_removed)
+            start = end
+
+    def _ends(self, size: int) -> Iterator[int]:
+        """Yield where the parts end, counted over what is added, changed and removed."""
+        written = [*self.added.values(), *self.changed.values()]
+        start, total = 0, len(self)
+        if any(map(_is_long, written)):
+            weight = 0
+            for end, config in enumerate(written, 1):
+                if _is_long(config):
+                    weight += len(_encoded(config))
+                if end - start == size or weight >= _MAX_PART_BYTES:
+                    yield end
+                    start, weight = end, 0
+        yield from range(start + size, total, size)
+        if total > start:
+            yield total
+
+
+def _is_long(config: TopicConfig | bytes) -> bool:
+    if isinstance(config, bytes):
+        return len(config) > _LONG_CONFIG
+    return bool(config.attributes or config.queue_mapping)
+
+
+def _encoded(config: TopicConfig | bytes) -> bytes:
+    return config if isinstance(config, bytes) else codec.encode_config(config)
+
+
+def check_entry(name: str, config: TopicConfig) -> None:
+    """Raise InvalidInput when a topic stands in a table under another name than its own."""
+    if name != config.topic_name:
+        raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
+
+
+def difference(
+    base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]
+) -> TableDifference[TopicConfig]:
+    """Return the difference of `topics` to the table that was written before; raise InvalidInput."""
+    added, changed, known = dict[str, TopicConfig](), dict[str, TopicConfig](), 0
+    for name, config in topics.items():
+        old = base.get(name)
+        known += old is not None
+        if old is config:  # the usual case, and far cheaper than comparing
+            continue
+        check_entry(name, config)
+        if old is None:
+            added[name] = config
+        elif old != config:
+            changed[name] = config
+    removed = [name for name in base if name not in topics] if known < len(base) else []
+    return TableDifference(added, changed, removed)
+
+
+def difference_to_stored(
+    stored: Mapping[str, bytes], topics: Mapping[str, TopicConfig]
+) -> TableDifference[TopicConfig]:
+    """Return the difference of `topics` to a stored table, which holds encoded configurations."""
+    added, changed = dict[str, TopicConfig](), dict[str, TopicConfig]()
+    for name, config in topics.items():
+        old = stored.get(name)
+        if old is None:
+            added[name] = config
+        elif old != codec.encode_config(config):
+            changed[name] = config
+    return TableDifference(added, changed, [name for name in stored if name not in topics])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,87 +149,10 @@ class Write:
         return self.keys.lease(self.broker.broker_name, broker_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
-    """How far the writing of a difference came."""
-
-    status: Literal["ok", "moved", "junior"]
-    """moved: the store holds another table than expected. junior: a replica with more say is alive."""
-
-    token: str
-    corrupt_keys: tuple[str, ...] = ()
-
-
-class Names(NamedTuple):
-    """The topics that one chunk adds, changes and removes."""
-
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-
-def claim(
-    write: Write,
-    take_over: str,
-    advice: str = _TO_A_BROKER,
-    *,
-    admit: bool = True,
-    instead_of: SeenLease | None = None,
-) -> Plan[int]:
-    """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
-
-    The lease `instead_of` which this one comes is no obstacle, unless it was renewed since it was seen.
-    With `admit` it is no obstacle that an operator keeps the broker out, which ends with the lease that comes
-    of it; else it raises BrokerWithdrawn.
-    """
-    broker, keys = write.broker, write.keys
-    call = Call(
-        scripts.CLAIM,
-        (
-            write.broker_key,
-            write.lease_key(broker.broker_id),
-            keys.brokers,
-            keys.schema,
-            keys.broker_topics(broker.broker_name),
-        ),
-        (
-            broker.broker_id,
-            broker.broker_name,
-            broker.cluster,
-            broker.address,
-            take_over,
-            write.version.state_version,
-            "1" if admit else "0",
-            codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
-            instead_of.ends_ms if instead_of else 0,
-        ),
-    )
-    status, *rest = yield from script_reply(call)
-    if status == "out":
-        raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
-    if status == "owned":
-        address, remaining_ms, state_version, *_ = rest
-        raise BrokerOwned(
-            broker.broker_name,
-            broker.broker_id,
-            address,
-            int(remaining_ms),
-            int(state_version),
-            advice=advice,
-            lease=_seen_lease(*rest),
-        )
-    return int(rest[0])
-
-
-def _seen_lease(
-    address: str, _remaining_ms: str, _state_version: str, epoch: str, ends_ms: str, version: str
-) -> SeenLease:
-    try:
-        known = codec.decode_data_version("", version.encode())
-    except CorruptData:  # none, or nobody's
-        return SeenLease(int(epoch), address, int(ends_ms))
-    order = (known.state_version, known.counter, known.timestamp)
-    return SeenLease(int(epoch), address, int(ends_ms), order)
+def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
+    """Return the error of an owner whose epoch is not the current one."""
+    known = codec.number(current) or 0  # garbage: whoever claims the broker is told
+    return StaleEpoch(broker.broker_name, broker.broker_id, epoch, known)
 
 
 def read_table(
@@ -206,36 +206,66 @@ def _token(key: str, value: bytes | None) -> str:
     return token
 
 
+@dataclass(frozen=True, slots=True)
+class Put:
+    """How far the writing of a difference came."""
+
+    status: Literal["ok", "moved", "junior"]
+    """moved: the store holds another table than expected. junior: a replica with more say is alive."""
+
+    token: str
+    corrupt_keys: tuple[str, ...] = ()
+    """Route index keys of another type: their topics were not written."""
+
+
 def put(
     write: Write,
-    registration: Registration,
-    difference: Difference,
+    epoch: int,
+    token: str,
+    difference: TableDifference[C],
     *,
     lost_token: str = "",
     seniors: Sequence[str] = (),
 ) -> Plan[Put]:
-    """Write a difference in chunks, onto the table that the registration names; raise StaleEpoch.
+    """Write a difference in chunks onto the table that `token` names; raise StaleEpoch.
 
     `seniors` are the leases of the replicas that have more say over the table than this one.
     """
-    token, corrupt = registration.table_token, set[str]()
-    chunks = difference.chunks(write.config.chunk_topics)
-    if not token:  # a table without one could be lost unnoticed: at least an empty chunk brings one
-        chunks = chain([next(chunks, Difference())], chunks)
-    for chunk in chunks:
-        next_token = following_token(registration.epoch, token, lost_token)
-        call = _put_call(write, registration.epoch, (token, next_token), chunk, seniors)
-        status, *rest = yield from script_reply(call, corrupt)
-        if status == "fenced":
-            raise fenced(write.broker, registration.epoch, rest[0])
-        if status != "ok":
-            return Put("junior" if status == "junior" else "moved", token)
-        token = next_token
-        corrupt.update(rest)
-    return Put("ok", token, tuple(sorted(corrupt)))
+    done = Put("ok", token)
+    for chunk in chunks_onto(token, difference, write.config.chunk_topics):
+        done = yield from put_chunk(write, epoch, done, chunk, seniors, lost_token=lost_token)
+        if done.status != "ok":
+            break
+    return done
 
 
-def following_token(epoch: int, *used: str) -> str:
+def chunks_onto(token: str, difference: TableDifference[C], size: int) -> Iterator[TableDifference[C]]:
+    """Return the chunks to write: at least one for a table without a token, which could be lost unnoticed."""
+    chunks = difference.chunks(size)
+    return chunks if token else chain([next(chunks, TableDifference())], chunks)
+
+
+def put_chunk(
+    write: Write,
+    epoch: int,
+    done: Put,
+    chunk: TableDifference[C],
+    seniors: Sequence[str],
+    *,
+    lost_token: str = "",
+) -> Plan[Put]:
+    """Write a chunk after what is done, and return what is done then; raise StaleEpoch."""
+    token, corrupt = _following_token(epoch, done.token, lost_token), {*done.corrupt_keys}
+    call = _put_call(write, epoch, (done.token, token), chunk, seniors)
+    status, *rest = yield from script_reply(call, corrupt)
+    if status == "fenced":
+        raise fenced(write.broker, epoch, rest[0])
+    if status != "ok":
+        return Put("junior" if status == "junior" else "moved", done.token)
+    return Put("ok", token, tuple(sorted({*corrupt, *rest})))
+
+
+def _following_token(epoch: int, *used: str) -> str:
     """Return a name, `<epoch>.<n>`, after those used, also after one that the store has forgotten.
 
     It counts on over all owners: one that comes back after another must not give out a name of before.
@@ -245,147 +275,38 @@ def following_token(epoch: int, *used: str) -> str:
 
 
 def _put_call(
-    write: Write, epoch: int, tokens: tuple[str, str], part: Difference, seniors: Sequence[str]
+    write: Write, epoch: int, tokens: tuple[str, str], chunk: TableDifference[C], seniors: Sequence[str]
 ) -> Call:
-    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
-    shapes: dict[bytes, list[str]] = {}
-    for topic, item in (*part.added.items(), *part.changed.items()):
-        shapes.setdefault(codec.encode_config(item), []).append(topic)
-    named = Names(tuple(part.added), tuple(part.changed), tuple(part.removed))
-    return put_call(write, epoch, tokens, named, shapes, seniors)
-
-
-def put_call(
-    write: Write,
-    epoch: int,
-    tokens: tuple[str, str],
-    named: Names,
-    shapes: Mapping[bytes, Sequence[str]],
-    seniors: Sequence[str],
-) -> Call:
-    """Return the call that writes one chunk: `shapes` has the topics added and changed by configuration."""
-    keys, broker, config = write.keys, write.broker, write.config
-    name = broker.broker_name
+    keys, name = write.keys, write.broker.broker_name
     record = Change(
         kind=ChangeKind.TOPICS,
         broker_name=name,
-        broker_id=broker.broker_id,
+        broker_id=write.broker.broker_id,
         epoch=epoch,
-        added=named.added,
-        changed=named.changed,
-        removed=named.removed,
+        added=tuple(chunk.added),
+        changed=tuple(chunk.changed),
+        removed=tuple(chunk.removed),
     )
-    if named.removed:
-        shapes = {**shapes, b"": named.removed}
+    # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
+    shapes: dict[bytes, list[str]] = {}
+    for topic, config in chain(chunk.added.items(), chunk.changed.items()):
+        shapes.setdefault(_encoded(config), []).append(topic)
+    if chunk.removed:
+        shapes[b""] = [*chunk.removed]
     prefix = keys.topic("")
     index_keys = [prefix + topic for same in shapes.values() for topic in same]
     return Call(
         scripts.PUT_TOPICS,
         (write.broker_key, keys.broker_topics(name), keys.topics, keys.changes, *seniors, *index_keys),
         (
-            broker.broker_id,
+            write.broker.broker_id,
             epoch,
             *tokens,
             name,
             codec.encode_change(record),
-            config.feed_bounds,
+            write.config.feed_bounds,
             len(prefix),
             len(seniors),
             *(argument for shape, same in shapes.items() for argument in (shape, len(same))),
         ),
     )
-
-
-def activate(
-    write: Write, registration: Registration, former_ids: Sequence[int], *, is_new: bool
-) -> Plan[Registration | None]:
-    """Give the replica its lease; None when the group is not as it was when the registration looked at it.
-
-    What the same address was under `former_ids` ends in the same step. Raises StaleEpoch, also for a replica
-    that is not new, had lost its lease, and whose address has been registered under another id meanwhile.
-    """
-    broker = write.broker
-    former = [write.lease_key(broker_id) for broker_id in former_ids]
-    call = Call(
-        scripts.ACTIVATE,
-        (
-            write.broker_key,
-            write.lease_key(broker.broker_id),
-            write.keys.deadlines,
-            write.keys.changes,
-            write.lease_key(MASTER_ID),
-            write.keys.brokers,
-            write.keys.topics,
-            write.keys.schema,
-            *former,
-        ),
-        _activate_arguments(write, registration, former_ids),
-    )
-    corrupt = {*registration.corrupt_keys}
-    status, *rest = yield from script_reply(call, corrupt)
-    if status == "fenced":
-        raise fenced(broker, registration.epoch, rest[0])
-    if status == "elsewhere" and not is_new:
-        raise fenced(broker, registration.epoch, rest[1])
-    if status in ("moved", "elsewhere"):
-        return None
-    registration = replace(registration, corrupt_keys=tuple(sorted(corrupt)))
-    return registration if broker.broker_id == MASTER_ID else _with_master(write, registration, *rest)
-
-
-def _activate_arguments(
-    write: Write, registration: Registration, former_ids: Sequence[int]
-) -> tuple[str | int | bytes, ...]:
-    broker, keys, config = write.broker, write.keys, write.config
-    name, epoch = broker.broker_name, registration.epoch
-    record = Change(
-        kind=ChangeKind.UP,
-        broker_name=name,
-        broker_id=broker.broker_id,
-        epoch=epoch,
-        cluster=broker.cluster,
-        address=broker.address,
-        lease_ttl_ms=lease_ttl_ms(config, broker),
-    )
-    ends: list[str | int | bytes] = []
-    for former_id in former_ids:
-        reason = f"has id {broker.broker_id} now"
-        end = replace(
-            record,
-            kind=ChangeKind.DOWN,
-            broker_id=former_id,
-            address="",
-            reason=reason,
-            lease_ttl_ms=None,
-        )
-        ends += (former_id, keys.lease_member(name, former_id), codec.encode_change(end))
-    return (
-        broker.broker_id,
-        epoch,
-        registration.table_token,
-        codec.encode_lease(epoch, broker.address),
-        lease_ttl_ms(config, broker),
-        keys.lease_member(name, broker.broker_id),
-        codec.encode_member(broker),
-        broker.cluster,
-        codec.encode_data_version(write.version) if write.version != NO_VERSION else "",
-        codec.encode_change(record),
-        config.feed_bounds,
-        broker.address,
-        name,
-        *ends,
-    )
-
-
-def _with_master(write: Write, registration: Registration, lease: str, member: str) -> Registration:
-    """Add what a slave is told of its master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
-    found = codec.decode_lease(lease.encode())
-    if found is None:
-        return registration
-    _, address = found
-    name, cluster = write.broker.broker_name, write.broker.cluster
-    try:
-        master = codec.decode_broker(write.broker_key, name, MASTER_ID, cluster, member.encode())
-    except CorruptData:  # somebody wrote into the group: the address stands in the lease
-        return replace(registration, master_address=address)
-    return replace(registration, master_address=address, master_ha_address=master.ha_address)

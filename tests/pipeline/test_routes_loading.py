@@ -296,12 +296,10 @@ def test_a_difference_makes_the_stored_table_the_wanted_one(
     found = difference_of(stored, served, Wanted("b", topics, only_these=only_these))
     after = {name: config for name, config in stored.items() if name not in found.removed}
     named = []
-    for names, shapes in found.chunks(size):
-        assert 0 < sum(map(len, names)) <= size
-        written = {topic: config for config, of in shapes.items() for topic in of}
-        assert written.keys() == {*names.added, *names.changed}
-        after.update(written)
-        named += [*names.added, *names.changed, *names.removed]
+    for chunk in found.chunks(size):
+        assert 0 < len(chunk) <= size
+        after |= {**chunk.added, **chunk.changed}
+        named += [*chunk.added, *chunk.changed, *chunk.removed]
     assert sorted(named) == sorted({*named})
     assert len(named) == len(found)
     assert {name: config.partition(b"\t")[0] for name, config in after.items() if name in topics} == topics

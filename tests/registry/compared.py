@@ -23,7 +23,8 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.plans import Batch, Call, Plan, Reads, Reply
-from sharedroutes.registry.plans.table import NO_VERSION, RESTARTED
+from sharedroutes.registry.plans.leases import RESTARTED
+from sharedroutes.registry.plans.table import NO_VERSION
 from tests.fix_redis import offences
 from tests.registry.going import CONFIG, KEYS, PICTURE, TRIES, Going, once
 from tests.registry.model_of_table import UNKNOWN_EPOCH, UNKNOWN_TOKEN, Answer, Copy, TableModel

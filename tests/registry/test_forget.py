@@ -60,7 +60,7 @@ async def test_a_broker_with_a_live_replica_is_refused_and_not_changed(
     slave = await store.register(broker(broker_id=1, address="10.0.0.9:1"), [])
     await store.unregister(slave if broker_id == 0 else master)
     before = dump(admin)
-    with pytest.raises(BrokerOwned, match=r"; wait until it is unregistered, or its lease ends$") as refused:
+    with pytest.raises(BrokerOwned, match=r"; wait until it is unregistered or its lease ends$") as refused:
         await store.admin.forget("broker-a")
     assert refused.value.broker_id == broker_id
     assert refused.value.owner_address == (ADDRESS if broker_id == 0 else "10.0.0.9:1")

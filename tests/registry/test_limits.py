@@ -37,7 +37,7 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.connection.redispy import normal
 from sharedroutes.registry.plans import ORIGIN, Batch, Call, Plan
-from sharedroutes.registry.plans.difference import Difference
+from sharedroutes.registry.plans.table import TableDifference
 from tests.fix_redis import Store
 from tests.registry.builders import table, topics
 from tests.support import wait_until
@@ -303,18 +303,20 @@ def test_attributes_and_mapped_queues_of_one_topic_are_limited() -> None:
 def test_a_difference_is_cut_into_full_parts_without_losing_any(
     added: int, changed: int, removed: int, size: int
 ) -> None:
-    whole = Difference(table(added), {f"c{n}": TopicConfig(f"c{n}") for n in range(changed)}, ["r"] * removed)
+    whole = TableDifference(
+        table(added), {f"c{n}": TopicConfig(f"c{n}") for n in range(changed)}, ["r"] * removed
+    )
     parts = list(whole.chunks(size))
     assert [name for part in parts for name in (*part.added, *part.changed, *part.removed)] == [
         *whole.added,
         *whole.changed,
         *whole.removed,
     ]
-    sizes = [len(part.added) + len(part.changed) + len(part.removed) for part in parts]
+    sizes = [*map(len, parts)]
     assert all(found == size for found in sizes[:-1])
     assert all(0 < found <= size for found in sizes)
 
 
 def test_a_difference_is_cut_by_its_bytes_too() -> None:
     topics = {f"t{n}": TopicConfig(f"t{n}", attributes={"k": "v" * 60_000}) for n in range(12)}
-    assert [len(part.added) for part in Difference(topics).chunks(500)] == [5, 5, 2]
+    assert [len(part.added) for part in TableDifference(topics).chunks(500)] == [5, 5, 2]

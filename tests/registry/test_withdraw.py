@@ -7,7 +7,8 @@ import redis
 
 from sharedroutes.registry import BrokerOwned, BrokerWithdrawn, ChangeKind, LeaseStatus, StaleEpoch, plans
 from sharedroutes.registry.plans import Plan
-from sharedroutes.registry.plans.table import RESTARTED, Write, claim
+from sharedroutes.registry.plans.leases import RESTARTED, claim
+from sharedroutes.registry.plans.table import Write
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
 from tests.registry.probes import Crash, interrupted

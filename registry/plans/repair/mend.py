@@ -12,9 +12,8 @@ from ...differences import Difference, DifferenceKind, Mended
 from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
 from ...model import MASTER_ID, Broker, Change, ChangeKind
-from ..base import Call, Plan, Reads, checked, script_reply
+from ..base import Call, Page, Plan, Reads, Stream, advance, checked, script_reply
 from ..expiry import expire
-from ..stream import Page, Stream, advance
 from .checks import field_problem
 from .rows import mend_rows
 from .walk import verify

@@ -10,15 +10,14 @@ from ... import scripts
 from ...checks import check_broker_name, check_name
 from ...codec import broker_id_of, is_text, replica_field
 from ...config import RegistryConfig
-from ...differences import Difference, DifferenceKind, Progress
+from ...differences import Difference, DifferenceKind
 from ...errors import InvalidInput
 from ...health.table import late_ms
 from ...keys import KeyKind, Keys
-from ..base import Call, Plan, Reads, checked, script_reply
+from ..base import Call, Page, Plan, Progress, Reads, Stream, checked, script_reply
 from ..expiry import lease_of
 from ..operators import check_schema
 from ..routes import mget
-from ..stream import Page, Stream
 from .checks import (
     broker_listed,
     deadline_check,
