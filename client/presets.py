@@ -19,7 +19,6 @@ _FAULTS: Final = FaultConfig(
     min_success_rate=0.0,
     slow_start_s=0.0,
     max_isolated_share=None,
-    jitter_share=0.0,
     detect=False,  # startDetectorEnable
     detect_interval_s=2.0,
     detect_timeout_s=0.2,

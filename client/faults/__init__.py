@@ -1,11 +1,9 @@
 """Which brokers not to send to for a while, and how they come back."""
 
-from .config import FaultConfig, Rules
-from .detector import Detector
-from .ladder import LADDER, LADDER_4, Ladder
-from .memory import FaultMemory
-from .probes import Probe, async_tcp_probe, tcp_probe
-from .state import FaultReason, FaultState, IsolationReason, Verdict
+from .broker import FaultReason, FaultState, IsolationReason
+from .config import LADDER, LADDER_4, FaultConfig, Ladder, Rules, Tuning
+from .memory import FaultMemory, Verdict
+from .probes import Detector, Probe, async_tcp_probe, tcp_probe
 
 __all__ = [
     "LADDER",
@@ -19,6 +17,7 @@ __all__ = [
     "Ladder",
     "Probe",
     "Rules",
+    "Tuning",
     "Verdict",
     "async_tcp_probe",
     "tcp_probe",

@@ -3,15 +3,137 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from .config import FaultConfig
-from .results import Results
-from .state import FaultReason, FaultState, IsolationReason
+from .config import FaultConfig, Tuning
+
+IsolationReason: TypeAlias = Literal["latency", "failure", "consecutive", "success-rate", "unreachable"]
+FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
+"""latency, failure: the ladder; consecutive, success-rate: an ejection; unreachable: flagged so by a failed
+attempt; suspected: other clients cannot reach it."""
+
+_SLOTS: Final = 5
+
+LATENCY_BOUNDS_S: Final = tuple(0.0001 * 2 ** (step / 2) for step in range(41))
+"""Upper bounds of the buckets, 0.1 ms to 105 s, each 1.41 times the one before; the last holds all above."""
+
+_INNER_BOUNDS_S: Final = LATENCY_BOUNDS_S[:-1]
 
 _SLOW_START_STEPS: Final = 10
 _PERCENTILES: Final = (0.50, 0.99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultState:
+    """What is known of one broker; times are in seconds."""
+
+    broker_name: str
+
+    isolated_for_s: float
+    """How much longer it is left alone, unless a probe finds it sooner; 0 = it is not isolated."""
+
+    reason: FaultReason | None
+    """Why it is left alone; None = it is not."""
+
+    reachable: bool
+    """RocketMQ's reachable flag."""
+
+    suspected: bool
+    """Whether it is avoided because other clients cannot reach it."""
+
+    share: float
+    """The share of its turns that it takes; below 1 during slow start, 0 while it is left alone."""
+
+    ewma_latency_s: float | None
+    """The moving average of the latency of good answers; None = there was none yet."""
+
+    p50_latency_s: float | None
+    """The median latency of the window's good answers, up to 41 % too high; None = there is none."""
+
+    p99_latency_s: float | None
+    """The same for all but the slowest hundredth."""
+
+    success_rate: float | None
+    """The share of good answers within the window; None = there is none."""
+
+    consecutive_failures: int
+    """Failures since the last success."""
+
+    ejections: int
+    """How many ejections are not made up for yet; the next one lasts so many times longer."""
+
+
+class _Slot:
+    """The results of a part of the window."""
+
+    __slots__ = ("failures", "latencies", "number", "successes")
+
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, number: int) -> None:
+        self.number = number
+        self.successes = 0
+        self.failures = 0
+        self.latencies = [0] * len(LATENCY_BOUNDS_S)
+
+
+class Results:
+    """The results of one broker over a sliding window; taking one in costs the same however many there were.
+
+    The window moves by a fifth of its length at a time. Every `now` is in seconds of the monotonic clock, and
+    no earlier than the one before.
+    """
+
+    __slots__ = ("_alpha", "_slot_s", "_slots", "ewma_latency_s")
+
+    def __init__(self, window_s: float, ewma_alpha: float) -> None:
+        self._slot_s = window_s / _SLOTS
+        self._alpha = ewma_alpha
+        self._slots = tuple(_Slot() for _ in range(_SLOTS))
+        self.ewma_latency_s: float | None = None
+        """See FaultState."""
+
+    def record(self, latency_s: float, now: float, *, failed: bool) -> None:
+        """Take one result; the time of a failure says nothing of the latency."""
+        number = int(now // self._slot_s)
+        slot = self._slots[number % _SLOTS]
+        if slot.number != number:
+            slot.begin(number)
+        if failed:
+            slot.failures += 1
+            return
+        slot.successes += 1
+        slot.latencies[bisect_left(_INNER_BOUNDS_S, latency_s)] += 1
+        average = self.ewma_latency_s
+        self.ewma_latency_s = latency_s if average is None else average + self._alpha * (latency_s - average)
+
+    def counts(self, now: float) -> tuple[int, int]:
+        """Return how many results within the window were good, and how many were not."""
+        slots = tuple(self._within(now))
+        return sum(slot.successes for slot in slots), sum(slot.failures for slot in slots)
+
+    def percentiles_s(self, now: float, shares: tuple[float, ...]) -> tuple[float | None, ...]:
+        """Return the latency that such shares of the window's good answers kept, up to 41 % too high."""
+        slots = (slot.latencies for slot in self._within(now))
+        sums = tuple(accumulate(map(sum, zip(*slots, strict=True))))
+        if not sums or not sums[-1]:
+            return (None,) * len(shares)
+        return tuple(LATENCY_BOUNDS_S[bisect_left(sums, share * sums[-1])] for share in shares)
+
+    def clear_counts(self) -> None:
+        """Forget the window; the moving average stays."""
+        for slot in self._slots:
+            slot.begin(slot.number)
+
+    def _within(self, now: float) -> Iterator[_Slot]:
+        oldest = int(now // self._slot_s) - _SLOTS
+        return (slot for slot in self._slots if slot.number > oldest)
 
 
 class BrokerFaults:
@@ -24,6 +146,7 @@ class BrokerFaults:
         "_last_latency_s",
         "_reason",
         "_rng",
+        "_tuning",
         "_unreachable_until",
         "_until",
         "failures_in_a_row",
@@ -32,8 +155,9 @@ class BrokerFaults:
         "suspected",
     )
 
-    def __init__(self, config: FaultConfig, rng: random.Random, now: float) -> None:
+    def __init__(self, config: FaultConfig, tuning: Tuning, rng: random.Random, now: float) -> None:
         self._config = config
+        self._tuning = tuning
         self._rng = rng
         self._until = -inf
         self._reason: IsolationReason = "failure"
@@ -41,15 +165,13 @@ class BrokerFaults:
         self._unreachable_until = -inf
         self._ejections = 0
         self._last_latency_s = 0.0
-        self.results = Results(config.window_s, config.ewma_alpha)
+        self.results = Results(tuning.window_s, tuning.ewma_alpha)
         self.failures_in_a_row = 0
         self.seen_at = now
         self.suspected = False
 
-    # --- what happens to it ---------------------------------------------------------------------------------
-
     def record(self, latency_s: float, now: float, *, failed: bool, reachable: bool | None) -> bool:
-        """Take in one result; return whether the broker may have to be treated otherwise than before."""
+        """Take one result; return whether the broker may have to be treated differently now."""
         config = self._config
         self.seen_at = now
         self.results.record(latency_s, now, failed=failed)
@@ -89,8 +211,8 @@ class BrokerFaults:
     def _lost(self, now: float) -> bool:
         """Clear the reachable flag.
 
-        RocketMQ's stays so until a probe or a send succeeds. By our own rules, by which such a broker is left
-        alone, it has an end, in case that nobody probes.
+        RocketMQ's stays so until a probe or a send succeeds. By our own rules such a broker is left alone, so
+        the flag has an end: there may be no detector.
         """
         if self._config.rules == "rocketmq-5":
             until = inf
@@ -119,14 +241,14 @@ class BrokerFaults:
         return changed
 
     def _eject_if_due(self, now: float) -> bool:
-        """Eject a broker that fails too much; what fails while it is ejected does not lengthen that."""
+        """Eject a broker that fails too much; failures while it is ejected do not lengthen that."""
         reason = self._why_eject(now) if self._ejected_until <= now else None
         if reason is None:
             return False
         config = self._config
         ejections = self.ejections(now) + 1
         for_s = min(config.base_isolation_s * ejections, config.max_isolation_s)
-        for_s *= 1 + config.jitter_share * self._rng.random()
+        for_s *= 1 + self._tuning.jitter_share * self._rng.random()
         changed = self._isolate(for_s, reason, now)
         self._ejections = ejections
         self._ejected_until = now + for_s
@@ -139,7 +261,7 @@ class BrokerFaults:
             return "consecutive"
         if config.min_success_rate:
             good, bad = self.results.counts(now)
-            if good + bad >= config.min_results and good < config.min_success_rate * (good + bad):
+            if good + bad >= self._tuning.min_results and good < config.min_success_rate * (good + bad):
                 return "success-rate"
         return None
 
@@ -147,13 +269,13 @@ class BrokerFaults:
 
     @property
     def end(self) -> float:
-        """When it is no longer left alone for what it did to us."""
+        """When the isolation by its own results ends; a suspicion may go on."""
         if self._config.rules == "rocketmq-5":
             return self._until
         return max(self._until, self._unreachable_until)
 
     def merit(self, now: float) -> tuple[float, float]:
-        """Return what is greater for an isolated broker that is to be used rather than another."""
+        """Return a key by which isolated brokers sort, the worst first."""
         if self._config.rules == "rocketmq-4":  # LatencyFaultToleranceImpl.FaultItem.compareTo
             return -self._last_latency_s, -self._until
         return self.reachable(now), -max(self.end, now)
@@ -163,25 +285,25 @@ class BrokerFaults:
         return self._unreachable_until <= now
 
     def reason(self, now: float) -> IsolationReason | None:
-        """Why it is left alone; None = it is not, but for suspicion."""
+        """Why it is left alone by its own results; None = it is not."""
         if now >= self.end:
             return None
         return self._reason if self._until >= self._unreachable_until else "unreachable"
 
     def share(self, now: float) -> float:
-        """Return the share of its turns that slow start leaves a broker that is not left alone."""
+        """Return the share of its turns that slow start leaves it, once it is not left alone."""
         if now >= self.end + self._config.slow_start_s:
             return 1.0
-        return max(self._config.smallest_share, self._step(now) / _SLOW_START_STEPS)
+        return max(self._tuning.smallest_share, self._step(now) / _SLOW_START_STEPS)
 
     def ejections(self, now: float) -> int:
         """Return how many ejections are not made up for yet."""
         if self._ejections == 0 or now <= self.end:
             return self._ejections
-        return max(0, self._ejections - int((now - self.end) // self._config.decay_s))
+        return max(0, self._ejections - int((now - self.end) // self._tuning.decay_s))
 
     def next_change(self, now: float) -> float:
-        """Return when time alone changes how it is treated; inf = never."""
+        """Return when the passing of time changes how it is treated; inf = never."""
         end, slow_start_s = self.end, self._config.slow_start_s
         if now < end:
             return end if self.reachable(now) else min(end, self._unreachable_until)

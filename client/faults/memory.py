@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 from typing import Final
@@ -12,9 +13,24 @@ from typing import Final
 from ...registry.errors import InvalidInput
 from ..observers import Event, Tell
 from ..observers.events import BrokerIsolated, BrokerReturned
-from .broker import BrokerFaults
-from .config import FaultConfig
-from .state import FaultState, IsolationReason, Verdict
+from .broker import BrokerFaults, FaultState, IsolationReason
+from .config import TUNING, FaultConfig, Tuning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """How to treat the brokers now; the same object as long as nothing changed, so it can be a key."""
+
+    blocked: tuple[str, ...]
+    """Brokers to leave alone, the worst first: unreachable ones, then whose isolation ends last, then the
+    merely suspected. By the rules of RocketMQ 4, whose last attempt took longest."""
+
+    unreachable: frozenset[str]
+    """Those of them whose reachable flag is False."""
+
+    shares: Mapping[str, float]
+    """Slow start: brokers that take only this share, within 0..1, of their turns."""
+
 
 _NOBODY: Final = Verdict((), frozenset(), MappingProxyType({}))
 
@@ -22,8 +38,8 @@ _NOBODY: Final = Verdict((), frozenset(), MappingProxyType({}))
 class FaultMemory:
     """How brokers did, and how they are therefore treated; thread-safe.
 
-    Every `now` is in seconds of the monotonic clock. `tell` hears of isolations and of returns; no lock is
-    held then.
+    Every `now` is in seconds of the monotonic clock. `tell` is called with isolations and returns, without a
+    lock.
     """
 
     __slots__ = (
@@ -40,15 +56,21 @@ class FaultMemory:
         "_rng",
         "_suspects",
         "_tell",
+        "_tuning",
         "_verdict",
         "generation",
         "quiet",
     )
 
     def __init__(
-        self, config: FaultConfig | None = None, rng: random.Random | None = None, tell: Tell | None = None
+        self,
+        config: FaultConfig | None = None,
+        rng: random.Random | None = None,
+        tell: Tell | None = None,
+        tuning: Tuning = TUNING,
     ) -> None:
         self._config = config or FaultConfig()
+        self._tuning = tuning
         self._rng = rng or random.Random()
         self._tell = tell
         self._lock = threading.Lock()
@@ -63,11 +85,9 @@ class FaultMemory:
         self._verdict = _NOBODY
         self._next_change = inf
         self.quiet = True
-        """Whether nobody at all is restricted: the one thing the hot path looks at."""
+        """Whether no broker at all is restricted: the one thing that the hot path looks at."""
         self.generation = 0
-        """Grows when a broker is started anew: note it before an operation and hand it in with the result."""
-
-    # --- what happens ---------------------------------------------------------------------------------------
+        """Grows when a broker is restarted: note it before an operation and pass it with the result."""
 
     def record(
         self,
@@ -79,9 +99,7 @@ class FaultMemory:
         reachable: bool | None = None,
         generation: int | None = None,
     ) -> bool:
-        """Take in one result, if it did not begin in a `generation` before the broker's last start.
-
-        Returns whether it counts.
+        """Take one result; return whether it counts: not if it began before the broker's last restart.
 
         `reachable` None: a success means yes, and a failure means no if there is a detector to find out when
         that ends (DefaultMQProducerImpl). Raises InvalidInput for a latency that is none.
@@ -101,9 +119,9 @@ class FaultMemory:
         return True
 
     def probed(self, broker_name: str, *, reachable: bool, now: float) -> None:
-        """Take in the result of a probe: as in RocketMQ, a failed one changes nothing.
+        """Take the result of a probe: as in RocketMQ, a failed one changes nothing.
 
-        One that got through sets the reachable flag and refutes suspicion; an isolation goes on.
+        A successful one sets the reachable flag and ends a suspicion; an isolation goes on.
         """
         with self._lock:
             self._now = max(now, self._now)
@@ -116,9 +134,9 @@ class FaultMemory:
         self._announce(events)
 
     def suspect(self, broker_names: frozenset[str]) -> None:
-        """Avoid these brokers, that others cannot reach, until a later call does not name them.
+        """Avoid these brokers, which other clients cannot reach, until a later call does not name them.
 
-        A success of our own overrules that, for as long as a broker goes on being named.
+        A success of this client overrules that for as long as the broker is named.
         """
         with self._lock:
             for name in self._suspects - broker_names:
@@ -133,7 +151,7 @@ class FaultMemory:
         self._announce(events)
 
     def forget(self, broker_name: str) -> None:
-        """Begin with a clean slate and the next generation: the broker was started anew."""
+        """Forget a broker that was restarted, and begin the next generation."""
         with self._lock:
             self.generation += 1
             self._restarts[broker_name] = self.generation
@@ -142,8 +160,6 @@ class FaultMemory:
                 return
             events = self._settle()
         self._announce(events)
-
-    # --- what follows ---------------------------------------------------------------------------------------
 
     def verdict(self, now: float) -> Verdict:
         """Return how to treat the brokers; costs next to nothing while that does not change."""
@@ -157,7 +173,7 @@ class FaultMemory:
         return verdict
 
     def states(self, now: float) -> dict[str, FaultState]:
-        """Return what is known of each broker that there was a result of, or a suspicion."""
+        """Return what is known of each broker, by its name."""
         with self._lock:
             now = self._now = max(now, self._now)
             events = self._settle()
@@ -175,15 +191,15 @@ class FaultMemory:
 
     def _new(self, broker_name: str) -> BrokerFaults:
         self._prune()
-        broker = self._brokers[broker_name] = BrokerFaults(self._config, self._rng, self._now)
+        broker = self._brokers[broker_name] = BrokerFaults(self._config, self._tuning, self._rng, self._now)
         return broker
 
     def _prune(self) -> None:
-        """Drop what is too old to matter: brokers come and go, and the memory is bounded."""
+        """Drop brokers without news: brokers come and go, and the memory has to stay bounded."""
         if self._now <= self._prune_at:
             return
-        oldest = self._now - self._config.drop_after_s
-        self._prune_at = self._now + self._config.drop_after_s / 4
+        oldest = self._now - self._tuning.drop_after_s
+        self._prune_at = self._now + self._tuning.drop_after_s / 4
         self._brokers = {
             name: broker
             for name, broker in self._brokers.items()
@@ -192,11 +208,11 @@ class FaultMemory:
         self._older_restarts, self._restarts = self._restarts, {}
 
     def _started_in(self, broker_name: str) -> int:
-        """Return the generation in which a broker was last started anew; 0 = never that we remember."""
+        """Return the generation of the broker's last restart; 0 = none that we remember."""
         return self._restarts.get(broker_name) or self._older_restarts.get(broker_name, 0)
 
     def _settle(self) -> list[Event]:
-        """Make the verdict true for this moment; return what is to be told of it."""
+        """Bring the verdict up to this moment; return the events to tell."""
         now = self._now
         changes_at = {name: broker.next_change(now) for name, broker in self._restricted.items()}
         self._restricted = {

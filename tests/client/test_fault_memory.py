@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory
+from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
 from sharedroutes.client.observers import Event
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import InvalidInput
@@ -130,7 +130,7 @@ def test_a_latency_that_is_none_is_refused_and_changes_nothing(latency_s: float)
 
 
 def test_a_broker_comes_back_with_a_share_that_grows_to_all() -> None:
-    memory = FaultMemory(FaultConfig(slow_start_s=10.0, smallest_share=0.25))
+    memory = FaultMemory(FaultConfig(slow_start_s=10.0), tuning=Tuning(smallest_share=0.25))
     _fail(memory, "a", 0.0)
     seen = [dict(memory.verdict(10.0 + second).shares).get("a", 1.0) for second in range(12)]
     assert seen == pytest.approx([0.25, 0.25, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0])
@@ -322,7 +322,7 @@ def test_a_state_of_a_healthy_broker_shows_no_restriction() -> None:
 
 
 def test_brokers_without_results_for_long_are_dropped() -> None:
-    memory = FaultMemory(FaultConfig(drop_after_s=100.0, window_s=10.0))
+    memory = FaultMemory(tuning=Tuning(drop_after_s=100.0, window_s=10.0))
     for number in range(1_000):
         _succeed(memory, f"broker-{number}", float(number))
     assert set(memory.states(1_000.0)) <= {f"broker-{number}" for number in range(870, 1_000)}
@@ -330,7 +330,7 @@ def test_brokers_without_results_for_long_are_dropped() -> None:
 
 
 def test_an_isolated_broker_is_not_dropped() -> None:
-    memory = FaultMemory(FaultConfig(drop_after_s=5.0, window_s=5.0))
+    memory = FaultMemory(tuning=Tuning(drop_after_s=5.0, window_s=5.0))
     _fail(memory, "a", 0.0)
     for now in range(1, 10):
         _succeed(memory, f"broker-{now}", float(now))
@@ -339,7 +339,7 @@ def test_an_isolated_broker_is_not_dropped() -> None:
 
 
 def test_restarts_are_not_remembered_for_ever() -> None:
-    memory = FaultMemory(FaultConfig(drop_after_s=100.0, window_s=10.0))
+    memory = FaultMemory(tuning=Tuning(drop_after_s=100.0, window_s=10.0))
     for number in range(1_000):
         memory.forget(f"broker-{number}")
         _succeed(memory, "a", float(number))

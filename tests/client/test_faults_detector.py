@@ -21,14 +21,23 @@ from sharedroutes.client.faults import (
 from sharedroutes.client.faults.probes import _host_and_port
 from sharedroutes.registry import InvalidInput
 
-CONFIG = FaultConfig(detect=True, jitter_share=0.0, max_isolation_s=300.0)
+CONFIG = FaultConfig(detect=True, max_isolation_s=300.0)
 
 
-def _failed(*names: str, config: FaultConfig = CONFIG) -> tuple[FaultMemory, Detector]:
+class Steady(random.Random):
+    """Draws nothing, so intervals are exact."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def _failed(
+    *names: str, config: FaultConfig = CONFIG, rng: random.Random | None = None
+) -> tuple[FaultMemory, Detector]:
     memory = FaultMemory(config)
     for name in names:
         memory.record(name, 0.0, failed=True, now=0.0)
-    return memory, Detector(memory, config, random.Random(1))
+    return memory, Detector(memory, config, rng or Steady())
 
 
 def test_only_brokers_that_are_left_alone_are_probed() -> None:
@@ -54,12 +63,10 @@ def test_a_broker_is_probed_once_an_interval() -> None:
 
 
 def test_the_intervals_of_two_clients_differ() -> None:
-    config = FaultConfig(detect=True, jitter_share=0.5)
-    first = _failed("a", config=config)[1]
-    second = Detector(_failed("a", config=config)[0], config, random.Random(2))
+    first, second = (_failed("a", rng=random.Random(seed))[1] for seed in (1, 2))
     for detector in (first, second):
         assert detector.due(0.0) == ("a",)
-        assert 2.0 <= detector.next_due(0.0) <= 3.0
+        assert 2.0 <= detector.next_due(0.0) <= 2.4
     assert first.next_due(0.0) != second.next_due(0.0)
 
 

@@ -8,11 +8,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory
+from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
 
-TIMES = FaultConfig(base_isolation_s=30, max_isolation_s=300, jitter_share=0, slow_start_s=0)
+TIMES = FaultConfig(base_isolation_s=30, max_isolation_s=300, slow_start_s=0)
 BY_COUNT = replace(TIMES, ladder=None, consecutive_failures=3, min_success_rate=0)
-BY_RATE = replace(BY_COUNT, consecutive_failures=0, min_success_rate=0.5, min_results=10)
+BY_RATE = replace(BY_COUNT, consecutive_failures=0, min_success_rate=0.5)
+STEADY = Tuning(jitter_share=0.0, min_results=10)
+
+
+def _memory(config: FaultConfig) -> FaultMemory:
+    return FaultMemory(config, tuning=STEADY)
 
 
 def _fail(memory: FaultMemory, now: float, times: int = 1) -> None:
@@ -30,7 +35,7 @@ def _isolated_for_s(memory: FaultMemory, now: float) -> float:
 
 
 def test_failures_in_a_row_eject_a_broker() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     _fail(memory, 0.0, times=2)
     assert memory.quiet
     _fail(memory, 0.0)
@@ -40,7 +45,7 @@ def test_failures_in_a_row_eject_a_broker() -> None:
 
 
 def test_a_success_in_between_begins_the_count_anew() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     for _ in range(5):
         _fail(memory, 0.0, times=2)
         _succeed(memory, 0.0)
@@ -48,7 +53,7 @@ def test_a_success_in_between_begins_the_count_anew() -> None:
 
 
 def test_a_broker_that_fails_at_once_on_its_return_is_ejected_for_longer() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     _fail(memory, 0.0, times=3)
     _fail(memory, 30.0)
     assert _isolated_for_s(memory, 30.0) == 60.0
@@ -57,14 +62,14 @@ def test_a_broker_that_fails_at_once_on_its_return_is_ejected_for_longer() -> No
 
 
 def test_failures_of_an_ejected_broker_do_not_lengthen_its_ejection() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     _fail(memory, 0.0, times=100)
     assert _isolated_for_s(memory, 0.0) == 30.0
     assert memory.states(0.0)["a"].ejections == 1
 
 
 def test_an_ejection_has_a_longest_time() -> None:
-    memory, now = FaultMemory(BY_COUNT), 0.0
+    memory, now = _memory(BY_COUNT), 0.0
     _fail(memory, now, times=3)
     for _ in range(20):
         now += _isolated_for_s(memory, now)
@@ -73,7 +78,7 @@ def test_an_ejection_has_a_longest_time() -> None:
 
 
 def test_each_healthy_period_makes_up_for_one_ejection() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     _fail(memory, 0.0, times=3)
     _fail(memory, 30.0)  # the second ejection, until 90
     seen = [memory.states(now)["a"].ejections for now in (90.0, 119.0, 120.0, 149.0, 150.0, 999.0)]
@@ -81,7 +86,7 @@ def test_each_healthy_period_makes_up_for_one_ejection() -> None:
 
 
 def test_what_was_made_up_for_is_not_counted_by_the_next_ejection() -> None:
-    memory = FaultMemory(BY_COUNT)
+    memory = _memory(BY_COUNT)
     _fail(memory, 0.0, times=3)
     _fail(memory, 30.0)  # until 90
     _fail(memory, 120.0)  # one made up for: the second again
@@ -89,7 +94,7 @@ def test_what_was_made_up_for_is_not_counted_by_the_next_ejection() -> None:
 
 
 def test_the_time_of_an_isolation_by_the_ladder_is_not_healthy() -> None:
-    memory = FaultMemory(replace(TIMES, consecutive_failures=3))
+    memory = _memory(replace(TIMES, consecutive_failures=3))
     _fail(memory, 0.0, times=3)  # until 30
     memory.record("a", 20.0, failed=False, now=40.0)  # 30 s for a slow answer, until 70
     assert [memory.states(now)["a"].ejections for now in (69.0, 99.0, 100.0)] == [1, 1, 0]
@@ -97,7 +102,7 @@ def test_the_time_of_an_isolation_by_the_ladder_is_not_healthy() -> None:
 
 def test_ejections_that_were_made_up_for_do_not_return_with_the_next_isolation() -> None:
     for config in (replace(TIMES, detect=True, ladder=None), TIMES):
-        memory = FaultMemory(config)
+        memory = _memory(config)
         _fail(memory, 0.0, times=5)
         memory.record("a", 0.0, failed=False, now=1.0)
         assert memory.states(61.0)["a"].ejections == 0
@@ -106,7 +111,7 @@ def test_ejections_that_were_made_up_for_do_not_return_with_the_next_isolation()
 
 
 def test_too_low_a_success_rate_ejects_a_broker() -> None:
-    memory = FaultMemory(BY_RATE)
+    memory = _memory(BY_RATE)
     _succeed(memory, 0.0, times=5)
     _fail(memory, 0.0, times=5)
     assert memory.quiet
@@ -116,20 +121,20 @@ def test_too_low_a_success_rate_ejects_a_broker() -> None:
 
 
 def test_too_few_results_say_nothing() -> None:
-    memory = FaultMemory(BY_RATE)
+    memory = _memory(BY_RATE)
     _fail(memory, 0.0, times=9)
     assert memory.quiet
 
 
 def test_results_that_left_the_window_do_not_count() -> None:
-    memory = FaultMemory(BY_RATE)
+    memory = _memory(BY_RATE)
     _fail(memory, 0.0, times=9)
     _fail(memory, 30.0, times=9)
     assert memory.quiet
 
 
 def test_after_an_ejection_the_rate_is_of_new_results() -> None:
-    memory = FaultMemory(replace(BY_RATE, base_isolation_s=5))
+    memory = _memory(replace(BY_RATE, base_isolation_s=5))
     _fail(memory, 0.0, times=10)
     _fail(memory, 5.0, times=9)
     assert memory.verdict(5.0).blocked == ()
@@ -138,7 +143,7 @@ def test_after_an_ejection_the_rate_is_of_new_results() -> None:
 
 
 def test_ejection_can_be_turned_off() -> None:
-    memory = FaultMemory(replace(BY_COUNT, consecutive_failures=0))
+    memory = _memory(replace(BY_COUNT, consecutive_failures=0))
     _fail(memory, 0.0, times=1_000)
     assert memory.quiet
 
@@ -152,15 +157,9 @@ def test_ejection_can_be_turned_off() -> None:
 def test_no_isolation_is_longer_than_the_longest_with_its_jitter(
     *, steps: list[tuple[float, bool, float]], jitter_share: float, detect: bool, seed: int
 ) -> None:
-    config = FaultConfig(
-        consecutive_failures=2,
-        min_results=4,
-        base_isolation_s=10,
-        max_isolation_s=40,
-        jitter_share=jitter_share,
-        detect=detect,
-    )
-    memory, now = FaultMemory(config, random.Random(seed)), 0.0
+    config = FaultConfig(consecutive_failures=2, base_isolation_s=10, max_isolation_s=40, detect=detect)
+    tuning = Tuning(min_results=4, jitter_share=jitter_share)
+    memory, now = FaultMemory(config, random.Random(seed), tuning=tuning), 0.0
     for pause_s, failed, latency_s in steps:
         now += pause_s
         memory.record("a", latency_s, failed=failed, now=now)
@@ -172,7 +171,7 @@ def test_no_isolation_is_longer_than_the_longest_with_its_jitter(
 def test_two_clients_do_not_end_an_ejection_at_the_same_time() -> None:
     ends = []
     for seed in range(2):
-        memory = FaultMemory(replace(BY_COUNT, jitter_share=0.2), random.Random(seed))
+        memory = FaultMemory(BY_COUNT, random.Random(seed))
         _fail(memory, 0.0, times=3)
         ends.append(_isolated_for_s(memory, 0.0))
     assert ends[0] != ends[1]

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory
+from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
 from sharedroutes.client.observers import Event
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from tests.support import examples
@@ -90,17 +90,14 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
     def begin(self, *, detect: bool, watched: bool) -> None:
         config = FaultConfig(
             consecutive_failures=IN_A_ROW,
-            min_results=MIN_RESULTS,
-            window_s=5 * SLOT_S,
             base_isolation_s=BASE_S,
             max_isolation_s=MAX_S,
-            jitter_share=0.0,
-            decay_s=DECAY_S,
             slow_start_s=SLOW_START_S,
             detect=detect,
         )
         self.told: list[Event] = []
-        self.memory = FaultMemory(config, tell=self.told.append)
+        tuning = Tuning(5 * SLOT_S, MIN_RESULTS, DECAY_S, jitter_share=0.0)
+        self.memory = FaultMemory(config, tell=self.told.append, tuning=tuning)
         self.detect = detect
         self.watched = watched  # otherwise, things happen between two looks
         self.now = 0.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.client.faults.results import LATENCY_BOUNDS_S, Results
+from sharedroutes.client.faults.broker import LATENCY_BOUNDS_S, Results
 
 WINDOW_S = 10.0  # five slots of 2 s
 SHORTEST_S, LONGEST_S = LATENCY_BOUNDS_S[0], LATENCY_BOUNDS_S[-1]

@@ -23,7 +23,7 @@ from sharedroutes.client import (
     RouteClient,
 )
 from sharedroutes.client.attempts.loops import choose
-from sharedroutes.client.faults import FaultMemory
+from sharedroutes.client.faults import Detector, FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.registry import RouteStore, TopicConfig
 from tests.client.attempting import RESET, Bench
@@ -75,7 +75,8 @@ def test_what_all_of_rocketmq_have(preset: str) -> None:
     assert client.strategy == RoundRobin()
     assert (faults.consecutive_failures, faults.min_success_rate) == (0, 0)  # no ejection
     assert (faults.max_isolated_share, faults.slow_start_s) == (None, 0)  # no cap, no slow start
-    assert (faults.detect_interval_s, faults.detect_timeout_s, faults.jitter_share) == (2.0, 0.2, 0)
+    assert (faults.detect_interval_s, faults.detect_timeout_s) == (2.0, 0.2)
+    assert Detector(FaultMemory(faults), faults).next_due(0.0) == 2.0  # without jitter
     assert (policy.retries, policy.deadline_s, policy.pause_s) == (2, 3.0, 0.0)
     assert (policy.retry_not_stored, policy.every_refusal_isolates, policy.avoid_last_only) == (
         False,

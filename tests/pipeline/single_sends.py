@@ -16,8 +16,8 @@ from math import inf
 from sharedroutes.broker_agent.events import BrokerGone
 from sharedroutes.broker_agent.probing import Probing, Rules
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
-from sharedroutes.client.faults import FaultMemory
-from sharedroutes.client.selection.views import PublishView
+from sharedroutes.client.faults import FaultMemory, Tuning
+from sharedroutes.client.selection import PublishView
 from sharedroutes.pipeline.simulate import ClientFaults, NameServers, SharedRoutes
 from sharedroutes.registry import BrokerData, QueueData, TopicRoute
 
@@ -167,7 +167,7 @@ def _real_chooser(rng: random.Random, faults: ClientFaults | None, case: Case) -
     )
     turns = iter(lambda: rng.randrange(case.brokers), -1)
     view = PublishView(route, RoundRobin(), turns, max_isolated_share=0.75)
-    memory = FaultMemory(_config(faults), rng) if faults is not None else FaultMemory(rng=rng)
+    memory = FaultMemory(rng=rng) if faults is None else _memory(faults, rng)
 
     def choose(now_s: float) -> str:
         return view.pick(memory.verdict(now_s), frozenset(), rng).broker_name
@@ -179,15 +179,16 @@ def _real_chooser(rng: random.Random, faults: ClientFaults | None, case: Case) -
     return choose, failed
 
 
-def _config(faults: ClientFaults) -> FaultConfig:
+def _memory(faults: ClientFaults, rng: random.Random) -> FaultMemory:
     isolation_ms = round(faults.isolation_s * 1000)
-    return FaultConfig(
+    config = FaultConfig(
         ladder=Ladder((1_000,), (isolation_ms,)),
         consecutive_failures=faults.consecutive_failures,
         base_isolation_s=faults.base_isolation_s,
         max_isolation_s=faults.max_isolation_s,
-        jitter_share=faults.jitter_share,
-        decay_s=faults.decay_s,
         slow_start_s=faults.slow_start_s,
-        smallest_share=faults.smallest_share,
     )
+    tuning = Tuning(
+        decay_s=faults.decay_s, jitter_share=faults.jitter_share, smallest_share=faults.smallest_share
+    )
+    return FaultMemory(config, rng, tuning=tuning)
