@@ -2,9 +2,9 @@
 
 try:
     from .agent import BrokerAgent
-    from .broker_conf import BrokerConf
     from .config import AgentConfig, TopicsFrom
-    from .status import AgentStatus, Phase
+    from .planner.status import AgentStatus, Phase
+    from .rocketmq.broker_conf import BrokerConf
 except ModuleNotFoundError:
     from ..extras import check
 

@@ -1,7 +1,7 @@
 """`python -m sharedroutes.broker_agent`: the agent without the rest of the command line."""
 
 try:
-    from .command import agent_command
+    from .process.command import agent_command
 except ModuleNotFoundError:
     from ..extras import check
 

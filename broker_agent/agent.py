@@ -14,9 +14,9 @@ from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, Topi
 from ..registry.concurrency_async import end
 from ..registry.sweeping import sweep_on
 from .bells import bells_of
-from .calls import carry_out
 from .config import AgentConfig
-from .events import (
+from .observers import Observers
+from .planner.events import (
     Action,
     CallFailed,
     Done,
@@ -34,13 +34,13 @@ from .events import (
     WakeAt,
     Woken,
 )
-from .masters import Master, Masters
-from .observing import Observers
-from .planner import Planner
-from .status import AgentStatus, Phase
+from .planner.planner import Planner
+from .planner.status import AgentStatus, Phase
+from .planner.store_calls import carry_out
+from .roles.master import Master, Masters
 
 if TYPE_CHECKING:
-    from .telling import Telling
+    from .roles.master_notice import Telling
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
@@ -267,7 +267,7 @@ class BrokerAgent:
             self._events.put_nowait(CallFailed(error))
 
     async def _look_at(self, look: LookAt) -> None:
-        from .looking import look_at  # noqa: PLC0415 - few agents ever find their broker elsewhere
+        from .liveness.other_address import look_at  # noqa: PLC0415 - few agents ever find their broker elsewhere
 
         self._events.put_nowait(await look_at(look))
 
@@ -290,7 +290,7 @@ def _telling(config: AgentConfig) -> Telling | None:
     """Return who hands a master on to the operator; None = nobody wants to hear of it."""
     if config.master_file is None and not config.master_hook:
         return None
-    from .telling import Telling  # noqa: PLC0415 - few agents have slaves whose operator asks
+    from .roles.master_notice import Telling  # noqa: PLC0415 - few agents have slaves whose operator asks
 
     return Telling(config.master_file, config.master_hook)
 

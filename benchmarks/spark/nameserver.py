@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from sharedroutes.broker_agent.broker_client import BrokerClient
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient
 from sharedroutes.pipeline.simulate import NameServers
 from sharedroutes.pipeline.simulate.config import Kind
 from sharedroutes.remoting import ResponseCode

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from sharedroutes.broker_agent.broker_client import BrokerCallError, BrokerClient
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerCallError, BrokerClient
 from sharedroutes.pipeline.simulate import NameServers
 from sharedroutes.remoting import RemotingCommand, RequestCode, ResponseCode, request
 from sharedroutes.remoting.fastjson import loads

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ...registry import InvalidInput, RegistryConfig
-from .. import broker_conf
-from ..broker_conf import BrokerConf
-from ..conf_values import OVERRIDE, of_file
 from ..config import AgentConfig, TopicsFrom
-from ..configuring import agent_config
+from ..rocketmq import broker_conf
+from ..rocketmq.broker_conf import BrokerConf
+from ..rocketmq.conf_values import OVERRIDE, of_file
+from .from_broker_conf import agent_config
 from .options import OPTIONS
 from .sidecar_config import AwaitedBroker, BrokerSettings, Value
 

@@ -20,7 +20,7 @@ from sharedroutes.broker_agent import logs
 logs._LAST_WORDS_S = 30.0  # the thread that writes may be slow
 """
 RUN: Final = """
-from sharedroutes.broker_agent.command import agent_command
+from sharedroutes.broker_agent.process.command import agent_command
 
 agent_command()
 """

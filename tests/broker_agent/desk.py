@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.planner.events import (
     Action,
     BrokerGone,
     Event,
@@ -15,8 +15,8 @@ from sharedroutes.broker_agent.events import (
     WakeAt,
     Woken,
 )
-from sharedroutes.broker_agent.planner import Planner
-from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.broker_agent.planner.planner import Planner
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import Broker, Registration, TopicConfig
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")

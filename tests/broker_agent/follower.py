@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
-from sharedroutes.broker_agent.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
 from sharedroutes.registry import TopicConfig
 from tests.support import await_until
 

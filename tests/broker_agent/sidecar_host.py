@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from sharedroutes.broker_agent.planner.status import Phase
+from sharedroutes.broker_agent.process.sidecar import Sidecar
 from sharedroutes.broker_agent.settings import SidecarConfig, load
-from sharedroutes.broker_agent.sidecar import Sidecar
-from sharedroutes.broker_agent.status import Phase
 from sharedroutes.registry import AsyncRouteStore
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import ListeningBroker

@@ -15,14 +15,14 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
-from sharedroutes.broker_agent.access import Access
-from sharedroutes.broker_agent.command import agent_command
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
-from sharedroutes.broker_agent.credentials import credentials_of
-from sharedroutes.broker_agent.serving import Pages
-from sharedroutes.broker_agent.serving.http import Request
+from sharedroutes.broker_agent.process.command import agent_command
+from sharedroutes.broker_agent.process.sidecar import Sidecar
+from sharedroutes.broker_agent.process.web import Pages
+from sharedroutes.broker_agent.process.web.server import Request
+from sharedroutes.broker_agent.rocketmq.access import Access
+from sharedroutes.broker_agent.rocketmq.credentials import credentials_of
 from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml
-from sharedroutes.broker_agent.sidecar import Sidecar
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting.acl import Credentials
 from tests.broker_agent.data_files import put, topics_json

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase, broker_conf
-from sharedroutes.broker_agent.configuring import agent_config
-from sharedroutes.broker_agent.masters import Master
+from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
+from sharedroutes.broker_agent.rocketmq import broker_conf
+from sharedroutes.broker_agent.roles.master import Master
+from sharedroutes.broker_agent.settings.from_broker_conf import agent_config
 from sharedroutes.registry import Broker, Registration, TopicConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker

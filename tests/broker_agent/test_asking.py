@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig
-from sharedroutes.broker_agent.asking import answers
-from sharedroutes.broker_agent.broker_client import BrokerClient, BrokerUntrusted
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient, BrokerUntrusted
+from sharedroutes.broker_agent.roles.runtime_config import answers
 from sharedroutes.registry import Broker
 
 CONFIG = AgentConfig(broker=Broker("broker-a", "127.0.0.1:10911"), redis_url="redis://127.0.0.1:1/0")

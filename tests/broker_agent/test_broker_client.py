@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharedroutes.broker_agent.broker_client import (
+from sharedroutes.broker_agent.rocketmq.broker_client import (
     BrokerClient,
     BrokerRefused,
     BrokerTimeout,

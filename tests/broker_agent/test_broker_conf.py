@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.broker_conf import (
+from sharedroutes.broker_agent.rocketmq.broker_conf import (
     BrokerConf,
     Host,
     parse,

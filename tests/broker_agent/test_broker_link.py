@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sharedroutes.broker_agent.broker_link import verdicts
-from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
-from sharedroutes.broker_agent.probing import Probing, Rules
+from sharedroutes.broker_agent.liveness.broker_link import verdicts
+from sharedroutes.broker_agent.liveness.probing import Probing, Rules
+from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess
 from tests.broker_agent.stand_ins import ListeningBroker

@@ -11,7 +11,7 @@ import pytest
 import redis
 from click.testing import CliRunner, Result
 
-from sharedroutes.broker_agent.command import agent_command
+from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.registry import EmbeddedServer, Role, acl_rules
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.ports import free_port

@@ -17,7 +17,7 @@ _FOLLOWS: Final = """
 import asyncio, logging, sys
 from pathlib import Path
 from sharedroutes.broker_agent import watch
-from sharedroutes.broker_agent.sources import FileTopics
+from sharedroutes.broker_agent.topic_sources import FileTopics
 
 watch.STUCK_S = 0.1
 hangs = asyncio.Event()

@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.liveness.other_address import look_at
+from sharedroutes.broker_agent.planner.events import (
     Action,
     BrokerUp,
     CallFailed,
@@ -21,9 +22,8 @@ from sharedroutes.broker_agent.events import (
     TopicsLoaded,
     WakeAt,
 )
-from sharedroutes.broker_agent.looking import look_at
-from sharedroutes.broker_agent.status import Phase
-from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.broker_agent.planner.status import Phase
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease, StaleEpoch
 from tests.broker_agent.desk import BROKER, FILE, HEARTBEAT_S, Desk, held_of
 from tests.broker_agent.speaking_broker import SpeakingBroker

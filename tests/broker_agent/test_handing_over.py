@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.planner.events import (
     BrokerUp,
     CallFailed,
     Done,
@@ -22,8 +22,8 @@ from sharedroutes.broker_agent.events import (
     Withdraw,
     WritePermSet,
 )
-from sharedroutes.broker_agent.handing_over import LEAST_WATCH_S
-from sharedroutes.broker_agent.status import Phase
+from sharedroutes.broker_agent.planner.hand_over import LEAST_WATCH_S
+from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.registry import LeaseStatus, StoreUnavailable
 from tests.broker_agent.desk import BROKER, FILE, GONE, HEARTBEAT_S, Desk, held_of
 

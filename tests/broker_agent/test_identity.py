@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.broker_conf import BrokerConf
-from sharedroutes.broker_agent.identity import Identity
+from sharedroutes.broker_agent.rocketmq.broker_conf import BrokerConf
+from sharedroutes.broker_agent.roles.identity import Identity
 from sharedroutes.registry import Broker
 
 MASTER: Final = Broker("broker-a", "10.0.0.7:10911")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.jsonwalk import JsonText
+from sharedroutes.broker_agent.rocketmq.json_members import JsonText
 
 SCALARS = (
     st.none()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TypeAlias
 
-from sharedroutes.broker_agent.events import Say
-from sharedroutes.broker_agent.keeper import GRACE_S, FileKeeper
-from sharedroutes.broker_agent.sources.files import MappingFile, TopicsFile
-from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.broker_agent.planner.events import Say
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable
+from sharedroutes.broker_agent.topic_sources.file_state import GRACE_S, FileKeeper
+from sharedroutes.broker_agent.topic_sources.files import MappingFile, TopicsFile
 from tests.broker_agent.data_files import REAL, as_written, detail, mapping_json, topics_json
 
 NEW, OLD = topics_json("a", "b", counter=7), topics_json("a", counter=6)

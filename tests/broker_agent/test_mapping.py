@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.mapping import mappings_at, parse
-from sharedroutes.broker_agent.topics import TopicsInvalid
+from sharedroutes.broker_agent.rocketmq.queue_mapping import mappings_at, parse
+from sharedroutes.broker_agent.rocketmq.topics import TopicsInvalid
 from sharedroutes.registry import DataVersion, QueueMapping
 from tests.broker_agent.data_files import REAL, detail, mapping_json
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.broker_agent.notify import Notifier
+from sharedroutes.broker_agent.process.systemd import Notifier
 
 
 class Systemd:

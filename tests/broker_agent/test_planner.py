@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.planner.events import (
     BrokerUp,
     CallFailed,
     Done,

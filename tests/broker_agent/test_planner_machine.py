@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.planner.events import (
     BrokerGone,
     BrokerUp,
     CallFailed,
@@ -43,10 +43,10 @@ from sharedroutes.broker_agent.events import (
     Woken,
     WritePermSet,
 )
-from sharedroutes.broker_agent.handing_over import LEAST_WATCH_S
-from sharedroutes.broker_agent.planner import Planner
-from sharedroutes.broker_agent.status import Phase
-from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.broker_agent.planner.hand_over import LEAST_WATCH_S
+from sharedroutes.broker_agent.planner.planner import Planner
+from sharedroutes.broker_agent.planner.status import Phase
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import (
     Broker,
     BrokerOwned,

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.events import (
+from sharedroutes.broker_agent.planner.events import (
     Action,
     BrokerUp,
     CallFailed,
@@ -34,7 +34,7 @@ from sharedroutes.broker_agent.events import (
     Woken,
     WritePermSet,
 )
-from sharedroutes.broker_agent.status import Phase
+from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.registry import (
     BrokerOwned,
     BrokerWithdrawn,

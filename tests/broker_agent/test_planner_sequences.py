@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.events import Drain, Pause, Resume
+from sharedroutes.broker_agent.planner.events import Drain, Pause, Resume
 from tests.broker_agent.test_planner_machine import BROKER, PlannerUnderFaults
 
 SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.broker_agent import AgentConfig
-from sharedroutes.broker_agent.events import BrokerGone, BrokerUp
-from sharedroutes.broker_agent.probing import Probing, Rules, Verdict
+from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
+from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.registry import Broker
 
 CONNECTED_ONLY = Rules(attempts=3)

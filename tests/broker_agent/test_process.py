@@ -14,7 +14,7 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from sharedroutes.broker_agent.command import agent_command
+from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore
 from tests.broker_agent.agent_site import RUN, AgentProcess, Site
 from tests.broker_agent.data_files import REAL, put, rewrite, topics_json
@@ -148,7 +148,7 @@ def test_a_stop_does_not_wait_for_the_settings(site: Site) -> None:
 WITH_A_THREAD_THAT_NEVER_RETURNS = """
 import asyncio, threading
 from sharedroutes.broker_agent import sidecar
-from sharedroutes.broker_agent.command import agent_command
+from sharedroutes.broker_agent.process.command import agent_command
 
 run = sidecar.Sidecar.run
 
@@ -161,7 +161,7 @@ sidecar.Sidecar.run = run_with_thread
 WITH_A_TASK_THAT_NEVER_ENDS = """
 import asyncio
 from sharedroutes.broker_agent import sidecar
-from sharedroutes.broker_agent.command import agent_command
+from sharedroutes.broker_agent.process.command import agent_command
 
 async def stay(self):
     while True:

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
-from sharedroutes.broker_agent.broker_conf import read
-from sharedroutes.broker_agent.events import RoleFound, RoleUnknown, Say
-from sharedroutes.broker_agent.roles import (
+from sharedroutes.broker_agent.planner.events import RoleFound, RoleUnknown, Say
+from sharedroutes.broker_agent.rocketmq.broker_conf import read
+from sharedroutes.broker_agent.roles.role import (
     Configured,
     PermissionFound,
     RoleEvent,

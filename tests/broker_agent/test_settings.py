@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.command import agent_command
 from sharedroutes.broker_agent.config import TopicsFrom
+from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.settings import (
     OPTIONS,
     HttpAddress,

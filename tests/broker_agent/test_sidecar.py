@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from sharedroutes.broker_agent import BrokerAgent
-from sharedroutes.broker_agent.progress import Progress
-from sharedroutes.broker_agent.serving import AddressTaken, HttpServer
-from sharedroutes.broker_agent.sidecar import Fault, Sidecar
-from sharedroutes.broker_agent.status import AgentStatus, Phase
+from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
+from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
+from sharedroutes.broker_agent.process.watchdog import Progress
+from sharedroutes.broker_agent.process.web import AddressTaken, HttpServer
 from sharedroutes.registry import AsyncSweeper, NotFound
 from tests.broker_agent.sidecar_host import BASICS, Host, phases, until_phase
 from tests.broker_agent.test_notify import Systemd
@@ -183,8 +183,8 @@ def test_the_version_is_looked_up_when_it_is_asked_for() -> None:
 import sharedroutes
 looked_up = []
 sharedroutes.__getattr__ = lambda name: looked_up.append(name) or "1.2"
-import sharedroutes.broker_agent.command, sharedroutes.cli.commands
-from sharedroutes.broker_agent.sidecar import _version
+import sharedroutes.broker_agent.process.command, sharedroutes.cli.commands
+from sharedroutes.broker_agent.process.sidecar import _version
 print("__version__" in looked_up, _version())
 """
     environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}

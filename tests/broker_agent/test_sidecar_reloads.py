@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.broker_agent import BrokerAgent
+from sharedroutes.broker_agent.planner.status import Phase
+from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.settings import SidecarConfig
-from sharedroutes.broker_agent.sidecar import Fault, Sidecar
-from sharedroutes.broker_agent.status import Phase
 from sharedroutes.registry import AsyncSweeper
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.broker_agent.sidecar_host import BASICS, Host, phases, until_phase
@@ -132,7 +132,7 @@ async def test_no_agent_is_started_while_the_process_ends(
 
     monkeypatch.setattr(BrokerAgent, "run", run_on)
     monkeypatch.setattr(AsyncSweeper, "run", sweep)
-    monkeypatch.setattr("sharedroutes.broker_agent.sidecar._GRACE_S", 30.0)
+    monkeypatch.setattr("sharedroutes.broker_agent.process.sidecar._GRACE_S", 30.0)
     host.toml("a")
     sidecar = Sidecar(host.load(), reread=reread, environment={})
     task = asyncio.create_task(sidecar.run())
@@ -196,7 +196,7 @@ async def test_a_reload_goes_on_when_whoever_asked_for_it_is_gone(host: Host, tm
 async def test_a_reload_that_cannot_read_the_settings_in_time_is_given_up(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharedroutes.broker_agent.sidecar._REREAD_S", 0.05)
+    monkeypatch.setattr("sharedroutes.broker_agent.process.sidecar._REREAD_S", 0.05)
     hangs = threading.Event()
     async with host.running("a", reread=hangs.wait) as sidecar:
         await until_phase(sidecar, "broker-a:0", Phase.SERVING)

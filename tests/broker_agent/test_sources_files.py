@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from sharedroutes.broker_agent.events import Say, TopicsLoaded
-from sharedroutes.broker_agent.sources import FileTopics
-from sharedroutes.broker_agent.sources.files import TopicsFile
-from sharedroutes.broker_agent.topics import TopicTable
+from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable
+from sharedroutes.broker_agent.topic_sources import FileTopics
+from sharedroutes.broker_agent.topic_sources.files import TopicsFile
 from sharedroutes.registry import QueueMapping
 from tests.broker_agent.data_files import (
     REAL,

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from sharedroutes.broker_agent.events import Say, TopicsLoaded
-from sharedroutes.broker_agent.sources import FileTopics, FreshTopics, RemoteTopics
-from sharedroutes.broker_agent.sources import remote as remote_module
+from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.topic_sources import FileTopics, FreshTopics, RemoteTopics
+from sharedroutes.broker_agent.topic_sources import remote as remote_module
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, topics_json
 from tests.broker_agent.follower import Told, following, tables

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from sharedroutes.broker_agent.events import Say, TopicsLoaded
-from sharedroutes.broker_agent.sources import RemoteTopics, remote
+from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.topic_sources import RemoteTopics, remote
 from sharedroutes.registry import DataVersion, QueueMapping
 from sharedroutes.remoting import RemotingCommand, RequestCode
 from tests.broker_agent.data_files import detail

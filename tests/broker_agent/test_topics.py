@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.topics import TopicsInvalid, effective, parse
+from sharedroutes.broker_agent.rocketmq.topics import TopicsInvalid, effective, parse
 from sharedroutes.registry import DataVersion, QueueMapping, TopicConfig
 from sharedroutes.registry.model import TOPIC_FIELDS
 from tests.broker_agent.data_files import REAL, as_written, topics_json

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 from watchdog.utils import BaseThread
 
-from sharedroutes.broker_agent import folder_events, watch
+from sharedroutes.broker_agent.topic_sources import file_watch, folder_events
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
 from tests.support import await_until
 
@@ -32,7 +32,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.contents: list[watch.Content] = []
+        self.contents: list[file_watch.Content] = []
 
     async def until(self, content: bytes | type[OSError]) -> None:
         """Wait until the last thing that was seen is `content`."""
@@ -49,7 +49,7 @@ async def following(path: Path, recheck_s: float) -> AsyncIterator[Seen]:
     seen = Seen()
 
     async def follow() -> None:
-        async for content in watch.contents(path, recheck_s=recheck_s):
+        async for content in file_watch.contents(path, recheck_s=recheck_s):
             seen.looks += 1
             if content is not None:
                 seen.contents.append(content)
@@ -161,7 +161,7 @@ async def test_files_of_one_folder_are_followed_together(path: Path) -> None:
     last: list[bytes | memoryview | OSError | None] = [None, None]
 
     async def follow() -> None:
-        async for found in watch.looks((path, other), recheck_s=OFTEN_S):
+        async for found in file_watch.looks((path, other), recheck_s=OFTEN_S):
             last[:] = [old if new is None else new for old, new in zip(last, found, strict=True)]
 
     task = asyncio.create_task(follow())
@@ -179,7 +179,7 @@ async def test_files_of_one_folder_are_followed_together(path: Path) -> None:
 async def test_a_large_file_is_read_whole(path: Path) -> None:
     content = bytes(range(256)) * 4096
     put(path, content)
-    found = await watch.read(path)
+    found = await file_watch.read(path)
     assert isinstance(found, memoryview)
     assert found == content
     assert found.readonly
@@ -268,7 +268,7 @@ async def test_what_a_large_file_held_goes_back_to_the_system_without_a_collecti
     held: list[weakref.ref[object]] = []
     gc.disable()
     try:
-        async with aclosing(watch.looks((path,), recheck_s=OFTEN_S)) as looks:
+        async with aclosing(file_watch.looks((path,), recheck_s=OFTEN_S)) as looks:
             async for (content,) in looks:
                 if content is None:
                     break
@@ -285,7 +285,7 @@ async def test_a_read_that_hangs_is_reported_and_so_is_its_end(
 ) -> None:
     """A FIFO to which nobody writes is like a file of a network disk that is gone."""
     caplog.set_level(logging.INFO, "sharedroutes.broker_agent")
-    monkeypatch.setattr(watch, "STUCK_S", 0.1)
+    monkeypatch.setattr(file_watch, "STUCK_S", 0.1)
     os.mkfifo(path)
     async with following(path, SELDOM_S) as seen:
         await await_until(lambda: caplog.messages, description="the report")

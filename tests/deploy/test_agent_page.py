@@ -14,12 +14,12 @@ from typing import Final
 import click
 import pytest
 
-from sharedroutes.broker_agent.command import EXIT_CODES
-from sharedroutes.broker_agent.serving.metrics import METRICS
-from sharedroutes.broker_agent.serving.pages import CONTROLS, VIEWS
+from sharedroutes.broker_agent.planner.status import Phase
+from sharedroutes.broker_agent.process.command import EXIT_CODES
+from sharedroutes.broker_agent.process.sidecar import SIGNALS
+from sharedroutes.broker_agent.process.web.metrics import METRICS
+from sharedroutes.broker_agent.process.web.pages import CONTROLS, VIEWS
 from sharedroutes.broker_agent.settings import OPTIONS, Option
-from sharedroutes.broker_agent.sidecar import SIGNALS
-from sharedroutes.broker_agent.status import Phase
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.main import COMMANDS
 from sharedroutes.registry import EmbeddedServer

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 
-from sharedroutes.broker_agent.events import BrokerGone
-from sharedroutes.broker_agent.probing import Probing, Rules
+from sharedroutes.broker_agent.liveness.probing import Probing, Rules
+from sharedroutes.broker_agent.planner.events import BrokerGone
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
 from sharedroutes.client.faults import FaultMemory, Tuning
 from sharedroutes.client.selection import PublishView

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
-from sharedroutes.broker_agent.access import Access
-from sharedroutes.broker_agent.broker_client import BrokerClient, BrokerRefused
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
+from sharedroutes.broker_agent.rocketmq.access import Access
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient, BrokerRefused
 from sharedroutes.registry import Broker, EmbeddedServer
 from sharedroutes.remoting import request
 from tests.cluster.certificates import Certificates

@@ -19,8 +19,8 @@ from typing import Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig
-from sharedroutes.broker_agent.broker_client import BrokerClient
-from sharedroutes.broker_agent.broker_link import QUESTION
+from sharedroutes.broker_agent.liveness.broker_link import QUESTION
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient
 from sharedroutes.client import NoRoute, RouteClient
 from sharedroutes.registry import Broker, ChangeKind, EmbeddedServer, RouteStore
 from tests.faults.victims import AgentProcess

@@ -1,0 +1,1 @@
+"""Whether a broker lives, and where it can be reached."""

@@ -1,0 +1,67 @@
+"""Looks whether a broker answers at an address that is not this agent's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from ...registry.checks import split_address
+from ..planner.events import FormerAnswer, FormerFound, LookAt
+from ..rocketmq.broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
+from .broker_link import QUESTION
+
+_LOOK_S: Final = 0.75
+_EVERY_S: Final = 0.25
+"""Another connection is tried so long after the one before, which is waited for all the while."""
+
+_TRIES: Final = 3
+_STALL_S: Final = 0.25
+"""A look that takes so much longer says nothing: this process did not run, and the answer lies with it."""
+
+
+class _Heard(NamedTuple):
+    """What came of one connection."""
+
+    answer: FormerAnswer
+    why: str
+    is_there: bool = False
+    """Whether somebody accepted it."""
+
+
+async def look_at(look: LookAt) -> FormerFound:
+    """Return whether anybody answers at the former address, within 0.75 s."""
+    clock = asyncio.get_running_loop().time
+    began_s, address = clock(), look.lease.address
+    asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
+    own, heard = await asyncio.gather(_ask(look.own_address), asking)
+    if clock() - began_s > _LOOK_S + _STALL_S:
+        return FormerFound(look.lease, FormerAnswer.UNKNOWN, "this process stood still while it looked")
+    if not own.is_there:  # from here brokers may not be reached at all by what clients are told
+        why = f"{look.own_address}, this broker's own address, is not reached from here either"
+        return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
+    best = max(heard, key=lambda one: one.answer.weight)
+    is_silent = best.answer is FormerAnswer.NONE and any(one.is_there for one in heard)
+    if is_silent and own.answer is not FormerAnswer.SOME:
+        why = f"{address} accepts connections, and nobody knows whether it would answer: this broker does not"
+        return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
+    return FormerFound(look.lease, best.answer, best.why)
+
+
+async def _ask(address: str, after_s: float = 0.0) -> _Heard:
+    """Ask something cheap; any answer counts, and the end of a connection is one, too."""
+    await asyncio.sleep(after_s)
+    deadline_s = _LOOK_S - after_s
+    try:
+        async with await BrokerClient.connect(*split_address(address), deadline_s=deadline_s) as client:
+            try:
+                await client.invoke(QUESTION, deadline_s=deadline_s)
+            except BrokerTimeout as error:  # the system accepts connections for a process that does not run
+                return _Heard(FormerAnswer.NONE, str(error), is_there=True)
+            except BrokerCallError as error:
+                return _Heard(FormerAnswer.SOME, f"something is there: {error}", is_there=True)
+            why = f"{address} answers: two brokers have one name and id"
+            return _Heard(FormerAnswer.SOME, why, is_there=True)
+    except BrokerTimeout as error:
+        return _Heard(FormerAnswer.NONE, str(error))
+    except BrokerUnreachable as error:
+        return _Heard(FormerAnswer.NONE if error.refused else FormerAnswer.NO_WAY, str(error))

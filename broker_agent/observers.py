@@ -1,0 +1,240 @@
+"""Watches a broker from all sides: its connection, role and topics, and the address that clients are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from ..registry import DataVersion, InvalidInput, TopicConfig
+from ..registry.checks import split_address
+from ..registry.concurrency_async import end
+from .config import AgentConfig, TopicsFrom
+from .liveness import advertised, broker_link
+from .liveness.probing import Probing, Rules, Verdict
+from .planner.events import BrokerGone, BrokerUp, Event, RoleFound, Say
+from .rocketmq.access import Access
+from .roles import role, runtime_config
+from .roles.role import Configured, PermissionFound, RoleEvent
+from .topic_sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+
+T = TypeVar("T")
+
+
+class Observers:
+    """Tells `take` what is found, one thing at a time; each watch goes on until `run` is cancelled."""
+
+    def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event | Say], None]) -> None:
+        self.advice = ""
+        """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
+
+        self._config = config
+        """As it was given, but for the address of the broker, which may change."""
+
+        self._told = config.broker.address
+        """What clients are told; the broker itself says it where its role is elected."""
+
+        self._rng = rng
+        self._take = take
+        self._again = asyncio.Event()
+        self._configured = Configured(config)
+        self._ask_again = asyncio.Event()
+        self._probing = Probing(_rules(config))
+        self._runs = False
+        self._moves_to = ""
+        """Where an elected broker will listen when it restarts."""
+
+        self._access = Access(config)
+        self._choice = choose(config)
+        self._remote = RemoteTopics(
+            *split_address(config.probe_address),
+            broker_permission=config.broker_permission,
+            recheck_s=config.recheck_s,
+            rng=rng,
+            silence=logging.DEBUG if self._choice.source is TopicsFrom.AUTO else logging.ERROR,
+            access=self._access,
+        )
+        self._topics = self._source_of(self._choice.source)
+
+    @property
+    def source(self) -> str:
+        """Where the topics come from at the moment, and why."""
+        config, kind, why = self._config, self._choice.source, self._config.topics_why or self._choice.why
+        path = config.topics_path
+        if isinstance(self._topics, FreshTopics) and self._topics.asks:
+            kind, why = TopicsFrom.BROKER, f"it has not written {path} yet, which is read from then on"
+        match kind:
+            case TopicsFrom.PROGRAM:
+                return f"{kind}: {why}"
+            case TopicsFrom.BROKER:
+                return f"{kind}: asking {config.probe_address} for its topics: {why}"
+        return f"{TopicsFrom.FILES}: reading {path}: {why}"
+
+    @property
+    def waiting(self) -> str:
+        """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+        if self._moves_to:
+            return f"broker.conf says {self._moves_to} now: it counts when the broker restarts"
+        return self._configured.waiting
+
+    @property
+    def source_trouble(self) -> str:
+        """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
+        return "; ".join(filter(None, (self._access.trouble, self._topics.trouble, self._configured.problem)))
+
+    @property
+    def hang_check(self) -> str:
+        """Whether the broker is asked if it works, and why not."""
+        return f"not asked: {self._access.trouble}" if self._access.is_closed else self._probing.asks
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            self._again.clear()
+            await self._access.load()
+            async with asyncio.TaskGroup() as group:
+                watches = [group.create_task(watch) for watch in self._watches()]
+                await self._again.wait()
+                await end(*watches)
+
+    def restart(self) -> None:
+        """Look at everything anew, now."""
+        self._again.set()
+
+    def take_topics(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
+        """Take the topics that the program tells; raises InvalidInput."""
+        if not isinstance(self._topics, ProgramTopics):
+            raise InvalidInput(f"topics: they are not told by the program: {self.source}")
+        self._topics.give(topics, version)
+
+    def _source_of(self, kind: TopicsFrom) -> TopicSource:
+        config = self._config
+        permission = config.broker_permission
+        if kind is TopicsFrom.BROKER:
+            return self._remote
+        if kind is TopicsFrom.PROGRAM or config.topics_path is None:
+            return ProgramTopics(broker_permission=permission)
+        files = FileTopics(config.topics_path, broker_permission=permission, recheck_s=config.recheck_s)
+        return files if kind is TopicsFrom.FILES else FreshTopics(config.topics_path, files, self._remote)
+
+    def _watches(self) -> list[Coroutine[None, None, None]]:
+        config = self._config
+        findings = advertised.findings(self._told, config.probe_address, store_url=config.redis_url)
+        return [
+            self._follow_link(),
+            self._follow_roles(),
+            self._follow_answers(),
+            _each(role.addresses(config), self._move_when_ended),
+            _each(self._topics.found(), self._take),
+            _each(findings, self._advise),
+        ]
+
+    def _link(self) -> AsyncGenerator[Verdict, None]:
+        config = self._config
+        host, port = split_address(config.probe_address)
+        # That the broker has answered once is not forgotten: else a reload would put one that hangs back.
+        rules, access = _rules(config), self._access
+        if access.is_closed:  # then the connection alone tells whether the broker is there
+            rules, access = replace(rules, check_s=0.0), Access()
+        self._probing = probing = Probing(rules, speaks=self._probing.speaks)
+        return broker_link.verdicts(
+            host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng, access=access
+        )
+
+    async def _follow_link(self) -> None:
+        async with aclosing(self._link()) as found:
+            async for verdict in found:
+                await self._take_verdict(verdict)
+
+    async def _take_verdict(self, verdict: Verdict) -> None:
+        if self._again.is_set():  # it is about where the broker was
+            return
+        self._take(verdict)
+        match verdict:
+            case BrokerUp():
+                self._runs = True
+                self._configured.runs()
+                self._remote.wake()
+                self._ask_again.set()
+            case BrokerGone(hangs=False):
+                self._runs = False
+                await self._take_roles(self._configured.ended())
+                if self._moves_to:
+                    self._move(self._moves_to)
+
+    async def _follow_roles(self) -> None:
+        async with aclosing(role.roles(self._config, self._configured, self._access)) as found:
+            async for event in found:
+                await self._take_role(event)
+                if self._configured.waiting:
+                    self._ask_again.set()
+
+    async def _follow_answers(self) -> None:
+        """Ask a broker whose role is configured what it runs with: the file may not be its own to write."""
+        config = self._config
+        if config.elected or config.broker_conf_path is None:
+            return
+        async with aclosing(runtime_config.answers(config, self._ask_again, self._access)) as found:
+            async for text in found:
+                said = self._configured.said(text, config.probe_address)
+                await self._take_roles(said)
+
+    async def _take_roles(self, events: Iterable[RoleEvent]) -> None:
+        for event in events:
+            await self._take_role(event)
+
+    async def _take_role(self, event: RoleEvent) -> None:
+        match event:
+            case PermissionFound(broker_permission):
+                loaded = await self._topics.permit(broker_permission)
+                if loaded is not None:
+                    self._take(loaded)
+                return
+            case RoleFound(broker) if broker.address != self._told:
+                self._told, self.advice = broker.address, ""
+                self.restart()
+                # A broker that was asked is where it was asked, whatever address it says.
+                if not self._config.elected:
+                    self._move(broker.address)
+        self._take(event)
+
+    def _move_when_ended(self, address: str) -> None:
+        """Look for an elected broker at this address when the running one ends, which is not there."""
+        self._moves_to = address if address != self._config.broker.address else ""
+        if self._moves_to and not self._runs:
+            self._move(address)
+
+    def _move(self, address: str) -> None:
+        """Look for the broker at this address, unless the operator has named one."""
+        config = self._config
+        self._moves_to = ""
+        self._config = replace(config, broker=replace(config.broker, address=address))
+        self._remote.move(*split_address(self._config.probe_address))
+        self.restart()
+
+    def _advise(self, found: str | None) -> None:
+        self.advice = found or ""
+        if found is not None:
+            _LOG.warning("%s: %s", self._config.broker.broker_name, found)
+
+
+def _rules(config: AgentConfig) -> Rules:
+    return Rules(
+        attempts=config.probe_attempts,
+        check_s=config.hang_check_s,
+        deadline_s=config.hang_deadline_s,
+        failures=config.hang_failures,
+        successes=config.hang_successes,
+    )
+
+
+async def _each(found: AsyncGenerator[T, None], take: Callable[[T], None]) -> None:
+    async with aclosing(found):
+        async for item in found:
+            take(item)

@@ -1,0 +1,1 @@
+"""What an agent decides: pure, the time is passed in."""

@@ -1,0 +1,100 @@
+"""What one agent says of itself to whoever asks: a value, made by the planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...registry import Broker
+
+
+class Phase(StrEnum):
+    """What an agent is doing."""
+
+    STARTING = "starting"
+    """It does not know the broker's topics yet, or has not looked for the broker yet."""
+
+    BROKER_GONE = "broker-gone"
+    """The broker accepts no connections, hangs, or has no role: clients are told so."""
+
+    REGISTERING = "registering"
+    """It wants to have the broker registered, and the store has not agreed yet."""
+
+    SERVING = "serving"
+    """The broker is registered, and its lease is renewed."""
+
+    HANDING_OVER = "handing-over"
+    """The agent is about to end and the broker is up: it is served, and watched for `stop_watch_s`."""
+
+    STANDBY = "standby"
+    """Another agent owns the broker; this one takes over when that one's lease ends."""
+
+    DRAINING = "draining"
+    """The write permission is being taken away; the broker leaves the registry after the wait."""
+
+    PAUSED = "paused"
+    """An operator took the broker out of the registry, until a resume."""
+
+    STOPPING = "stopping"
+    """The agent unregisters the broker and ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """One broker's agent at one moment; times are seconds ago, by a steady clock."""
+
+    name: str
+    """`broker name:broker id`, as in the log; without the id while the role is not known."""
+
+    broker: Broker | None
+    """Who the broker is; None while nobody can say."""
+
+    phase: Phase
+    phase_s: float
+    """It has been in this phase for so long."""
+
+    epoch: int | None = None
+    """Of the lease that is held; None = none is."""
+
+    may_be_served: bool = False
+    """Whether clients may be told the broker: it has a lease, or nobody knows whether it has."""
+
+    topics: int = 0
+    """In the table that was read last."""
+
+    version: int = 0
+    """The counter of that table's DataVersion."""
+
+    in_step: bool = False
+    """Whether the store holds that table as ours."""
+
+    broker_up: bool | None = None
+    """Whether the broker is alive; None = not known yet."""
+
+    why_gone: str = ""
+    """What makes it count as gone."""
+
+    waiting: str = ""
+    """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+
+    trouble: str = ""
+    """What keeps the agent from its work, and what it does about it; empty = nothing."""
+
+    trouble_s: float = 0.0
+    """For so long already."""
+
+    corrupt_keys: tuple[str, ...] = ()
+    """Keys of the registry that hold foreign data, which the last registration left out."""
+
+    last_heartbeat_s: float | None = None
+    """So long ago the store confirmed the lease; None = there is none."""
+
+    registrations: int = 0
+    """Tables written, the first one included."""
+
+    heartbeats: int = 0
+    failures: int = 0
+    """Store calls that failed."""
+
+    fenced: int = 0
+    """Times another agent took the broker over."""

@@ -1,0 +1,1 @@
+"""The process around the agents of one or several brokers."""

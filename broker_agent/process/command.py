@@ -1,0 +1,276 @@
+"""`agent`: runs the agents of one or several brokers until a signal ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+import click
+
+from ...registry import InvalidInput
+from ..daemon_threads import in_thread
+from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, SidecarConfig, as_toml, load
+from .logs import LogOutput
+from .sidecar import Fault, Sidecar
+from .web import AddressTaken
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+_INTERRUPTED: Final = 128
+"""Plus the number of the signal: the exit code of what a signal has ended, in every shell."""
+
+_EXPECTED: Final = (Fault, InvalidInput, AddressTaken)
+"""What is said where the process ends."""
+
+EXIT_CODES: Final = {
+    0: "ended by SIGTERM or SIGINT",
+    1: "a fault: a part of the process has ended that should not have; start it anew",
+    2: "the configuration is wrong: starting it anew does not help",
+    3: "the address of --http is taken",
+}
+
+_CHECKS: Final = "files,store,broker"
+"""What --check looks at unless it is told."""
+
+_SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind is Kind.SECRET)
+
+_HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
+
+What a flag says counts more than its variable, and that more than agent.toml, which --config names. Several
+brokers are for agent.toml, with one [[broker]] each.
+
+Taken from variables alone: {_SECRETS}.
+
+Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT end it: brokers
+that end within stop_watch_s too, or are drained, are taken out of the registry, and those that go on stay for
+the next agent; a second one ends it at once. SIGHUP reads all files anew, SIGUSR1 drains the brokers, SIGUSR2
+lets them come back.
+
+Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.
+"""
+
+
+class _Fault(click.ClickException):
+    """A part of the process has ended."""
+
+    exit_code = 1
+
+
+class _BadConfiguration(click.ClickException):
+    """What the user has to correct."""
+
+    exit_code = 2
+
+
+class _AddressTaken(click.ClickException):
+    """Somebody else listens there."""
+
+    exit_code = 3
+
+
+def _with_settings(command: F) -> F:
+    """Add an option for every setting; what they say is looked at all together, and not by click."""
+    for option in reversed([option for option in OPTIONS if option.kind is not Kind.SECRET]):
+        command = click.option(option.flag, metavar=option.metavar, help=_help(option))(command)
+    described = f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]"
+    return click.option(CONFIG_FLAG, metavar="FILE", help=described)(command)
+
+
+def _help(option: Option) -> str:
+    default = "" if option.default in (None, "", {}) else f"; default: {option.default}"
+    return f"{option.help}  [env var: {option.variable}{default}]"
+
+
+@click.command("agent", help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@_with_settings
+@click.option(
+    "--check",
+    "checks",
+    is_flag=False,
+    flag_value=_CHECKS,
+    metavar="[CHECKS]",
+    help="Look at what is needed, a line a check, and end with 0 when all is well, else with 2. Without a "
+    f"list, all is looked at: {_CHECKS}.",
+)
+@click.option(
+    "--print-config", is_flag=True, help="Print the configuration and where it comes from, and end."
+)
+@click.pass_context
+def agent_command(
+    context: click.Context, /, *, checks: str | None, print_config: bool, **_: str | None
+) -> None:
+    """Run the agents; the settings are taken from the context, since their names are made from a table."""
+    flags = _given(context)
+    try:
+        with _Ending(only_looks=bool(checks) or print_config) as ending:
+            if checks and not print_config:
+                context.exit(asyncio.run(_check(flags, checks)))
+            config = asyncio.run(in_thread(load, flags, os.environ))  # the files may be on a disk that hangs
+            if print_config:
+                click.echo(as_toml(config), nl=False)
+            else:
+                _run(config, flags, ending)
+    except InvalidInput as error:
+        raise _BadConfiguration(str(error)) from error
+    except AddressTaken as error:
+        raise _AddressTaken(str(error)) from error
+    except Fault as fault:
+        raise _Fault(f"{fault} has ended: see the log") from fault
+
+
+def _given(context: click.Context) -> Mapping[str, str]:
+    """Return what the command line says, by flag."""
+    return {
+        parameter.opts[0]: value
+        for parameter in context.command.params
+        if parameter.name != "checks" and isinstance(value := context.params.get(parameter.name or ""), str)
+    }
+
+
+async def _check(flags: Mapping[str, str], checks: str) -> int:
+    """Print what was found; return the exit code."""
+    from .check import Outcome, check, wanted  # noqa: PLC0415 - an agent that runs never needs it
+
+    looked_at = wanted(checks)
+    config: SidecarConfig | InvalidInput
+    try:
+        config = await in_thread(load, flags, os.environ)  # the files may be on a disk that hangs
+    except InvalidInput as error:
+        config = error
+    else:
+        for warning in config.warnings:
+            click.echo(warning, err=True)
+    found = await check(config, looked_at)
+    for result in found:
+        click.echo(result)
+    return 2 if any(result.outcome is Outcome.FAILED for result in found) else 0
+
+
+def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
+    with LogOutput(config.log_format, config.log_level) as log:
+        sidecar = Sidecar(config, reread=lambda: load(flags, os.environ), use_log=log.use)
+        asyncio.run(_until_ended(sidecar, ending, log))
+
+
+async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> None:
+    loop = asyncio.get_running_loop()
+    ending.work = _Work(
+        lambda: loop.call_soon_threadsafe(sidecar.stop),
+        lambda: sidecar.watch_s,
+        lambda: sidecar.leaving_s,
+        log,
+    )
+    with sidecar.signals():
+        try:
+            await sidecar.run()
+            ending.limit(0)
+        except Exception as error:
+            if not isinstance(error, _EXPECTED):
+                # Python shows it too, unless asyncio hangs before that.
+                _LOG.critical("a fault ends the process", exc_info=True)
+            ending.limit(_exit_code(error))
+            raise
+        finally:
+            ending.work = ending.work._replace(stop=lambda: None)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, InvalidInput):
+        return 2
+    return 3 if isinstance(error, AddressTaken) else 1
+
+
+class _Work(NamedTuple):
+    """What has to be ended."""
+
+    stop: Callable[[], object]
+    watch_s: Callable[[], float]
+    """So long brokers that go on are watched before."""
+
+    leaving_s: Callable[[], float]
+    """So long it may take after that."""
+
+    log: LogOutput
+
+
+class _Limit(NamedTuple):
+    """The process has to end."""
+
+    code: int
+    watches: bool
+
+
+class _Ending:
+    """Obeys SIGTERM and SIGINT while it is entered, and ends the process in time whatever hangs in it.
+
+    asyncio and the interpreter wait at their end for every thread, and one that reads from a lost disk, or
+    looks up a name, may never return. Until there is `work` to end, a signal ends the process at once; one
+    that `only_looks` has then not done what it was asked for, and says so as a shell does.
+    """
+
+    def __init__(self, *, only_looks: bool) -> None:
+        self._only_looks = only_looks
+        self.work: _Work | None = None
+        self._limits: SimpleQueue[_Limit | None] = SimpleQueue()
+        self._signals = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        # It is started here since a signal may come where threads cannot be started.
+        threading.Thread(target=self._enforce, name="sharedroutes end", daemon=True).start()
+        self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._limits.put(None)
+
+    def limit(self, code: int, *, watches: bool = False) -> None:
+        """End the process with this exit code if it does not end by itself in time.
+
+        The code of the first call counts, and the earliest time; one that `watches` has that much more.
+        """
+        self._limits.put(_Limit(code, watches))
+
+    def _obey(self, number: int, _: FrameType | None) -> None:
+        if self.work is None:
+            os._exit(_INTERRUPTED + number if self._only_looks else 0)
+        self._signals += 1
+        self.limit(0, watches=self._signals == 1)
+        self.work.stop()
+
+    def _enforce(self) -> None:
+        limit = self._limits.get()
+        if limit is None or self.work is None:
+            return
+        code, began_s = limit.code, time.monotonic()
+        end_s = self._latest_s(limit, self.work)
+        while (left_s := end_s - time.monotonic()) > 0:
+            with suppress(Empty):
+                if (limit := self._limits.get(timeout=left_s)) is None:
+                    return
+                end_s = min(end_s, self._latest_s(limit, self.work))
+        threads = [one.name for one in threading.enumerate() if not one.daemon]
+        passed_s = time.monotonic() - began_s
+        _LOG.warning("not ended within %.1f s, going without waiting for %s", passed_s, ", ".join(threads))
+        self.work.log.finish()
+        os._exit(code)
+
+    def _latest_s(self, limit: _Limit, work: _Work) -> float:
+        """Return when the process has to have ended, by the steady clock."""
+        watch_s = work.watch_s() if limit.watches else 0.0
+        return time.monotonic() + watch_s + work.leaving_s()

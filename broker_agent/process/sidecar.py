@@ -1,0 +1,394 @@
+"""The agent process: the agents of its brokers over one store, one sweep, HTTP, signals and systemd."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
+from ...registry.concurrency_async import end
+from ..agent import BrokerAgent
+from ..config import AgentConfig
+from ..daemon_threads import in_thread
+from ..planner.hand_over import LEAST_WATCH_S
+from ..rocketmq.access import Access
+from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
+from .systemd import Notifier
+from .watchdog import Progress
+from .web import AddressTaken, BrokerStatus, HttpServer, Pages, ProcessStatus
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""What the process obeys: stop, stop, reload, drain, resume."""
+
+_LOOK_S: Final = 1.0
+_GRACE_S: Final = 0.4
+"""Beyond the time that the agents allow the store when they end."""
+
+_LEAVING_S: Final = 0.7
+"""The same for all that the process does at its end, before its last words."""
+
+_REREAD_S: Final = 20.0
+"""A reload gives up then: systemd, as the unit says, waits for 30 s."""
+
+
+class Fault(Exception):
+    """A part of the process ended that should not have: the process has to be started anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """One agent and its task."""
+
+    config: AgentConfig
+    agent: BrokerAgent
+    task: asyncio.Task[None]
+
+
+class Sidecar:
+    """Runs what a configuration says until `stop` is called; for the event loop in which it runs.
+
+    `reread` returns the configuration of the moment, for a reload; it raises InvalidInput. `use_log` is told
+    the format and the level of the log when a reload changes them.
+    """
+
+    def __init__(
+        self,
+        config: SidecarConfig,
+        *,
+        reread: Callable[[], SidecarConfig] | None = None,
+        use_log: Callable[[str, str], None] = lambda *_: None,
+        environment: Mapping[str, str] = os.environ,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._config = config
+        self._reread = reread
+        self._use_log = use_log
+        self._rng = rng or random.Random()
+        self._notifier = Notifier(environment)
+        self._progress = Progress()
+        self._agents: list[_Running] = []
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Agents whose broker was taken out of the configuration."""
+
+        self._helpers: dict[asyncio.Task[None], str] = {}
+        self._starters: list[asyncio.Task[None]] = []
+        """Helpers that may start agents, besides reloads."""
+
+        self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
+        self._stopping = False
+        self._started = asyncio.Event()
+        """Set when the agents of the first configuration have been started."""
+
+        self._reload_lock = asyncio.Lock()
+        self._reloads: set[asyncio.Task[Sequence[str]]] = set()
+        self._awaiting = Awaiting()
+        self._store: AsyncRouteStore | None = None
+        self._sweeper: AsyncSweeper | None = None
+        self._began_s: float | None = None
+
+    async def run(self) -> None:
+        """Work until `stop`, then take out the brokers that end too, and leave the others to the next agent.
+
+        Raises AddressTaken, InvalidInput for what cannot be used of the configuration, and Fault.
+        """
+        for warning in self._config.warnings:
+            _LOG.warning("%s", warning)
+        server = HttpServer(Pages(self, control=self._config.http_control).answer)
+        self._began_s = asyncio.get_running_loop().time()
+        try:
+            await self._serve(server)
+            async with AsyncRouteStore.from_url(self._config.redis_url, self._config.registry) as store:
+                await self._work(store)
+        finally:
+            await server.aclose()
+
+    def stop(self) -> None:
+        """Ask `run` to end; when it is said again, brokers that go on are not watched any longer."""
+        if self._stopping:
+            for running in self._agents:
+                running.agent.hand_over(0.0)
+        self._stopping = True
+        self._ended.put_nowait(None)
+
+    @property
+    def leaving_s(self) -> float:
+        """The longest time from a second `stop` to the end of `run`, if nothing hangs."""
+        return LEAST_WATCH_S + self._store_s + _LEAVING_S
+
+    @property
+    def watch_s(self) -> float:
+        """So much longer may it take after the first `stop`, while brokers are up."""
+        return max((running.config.stop_watch_s for running in self._agents), default=0.0)
+
+    @property
+    def _store_s(self) -> float:
+        """The longest that an agent allows the store at its end."""
+        return max((running.config.stop_deadline_s for running in self._agents), default=0.0)
+
+    def status(self) -> ProcessStatus:
+        """Return the state of the process."""
+        now = asyncio.get_running_loop().time()
+        return ProcessStatus(
+            version=_version(),
+            uptime_s=0.0 if self._began_s is None else now - self._began_s,
+            store=masked(self._config.redis_url),
+            namespace=self._config.registry.namespace,
+            clock_problem=self._sweeper.clock_problem if self._sweeper is not None else None,
+            brokers=tuple(self._status_of(running.agent) for running in self._agents),
+            awaited=self._awaiting.why,
+        )
+
+    def drain(self, broker: str = "", wait_s: float | None = None) -> Sequence[str]:
+        """Take the write permission away, wait, and take the broker out of the registry; as Process.drain."""
+        return self._each(broker, lambda agent: agent.drain(wait_s))
+
+    def pause(self, broker: str = "") -> Sequence[str]:
+        """Take the broker out of the registry at once; as Process.pause."""
+        return self._each(broker, BrokerAgent.pause)
+
+    def resume(self, broker: str = "") -> Sequence[str]:
+        """Let the broker come back; as Process.resume."""
+        return self._each(broker, BrokerAgent.resume)
+
+    async def reload(self) -> Sequence[str]:
+        """Read all files anew; return the problems, and what needs a restart: both are logged.
+
+        It is done also when the caller is cancelled: systemd is waiting for its end.
+        """
+        return await asyncio.shield(self._reload_soon())
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Obey signals meanwhile: SIGHUP, SIGUSR1 (drain) and SIGUSR2 (resume)."""
+        loop = asyncio.get_running_loop()
+        handlers: Mapping[signal.Signals, Callable[[], object]] = {
+            signal.SIGHUP: self._reload_soon,
+            signal.SIGUSR1: self.drain,
+            signal.SIGUSR2: self.resume,
+        }
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    async def _serve(self, server: HttpServer) -> None:
+        address = self._config.http
+        if address is None:
+            return
+        try:
+            await server.start(*address)
+        except AddressTaken as error:
+            if not self._config.http_is_default:
+                raise
+            _LOG.warning(
+                "%s; going on without HTTP, as nobody asked for it: give another --http, or off", error
+            )
+        else:
+            _LOG.info("HTTP at %s", address._replace(port=server.port))
+
+    async def _work(self, store: AsyncRouteStore) -> None:
+        self._store = store
+        self._sweeper = AsyncSweeper(store, self._rng, quiet=True)
+        self._help("the sweep", self._sweeper.run())
+        self._help("the look at progress", self._watch_progress())
+        for config in self._config.agents:
+            self._start(config)
+        self._awaiting.wait_for(self._config.awaited)
+        self._starters.append(self._help("the wait for brokers", self._await_brokers()))
+        self._started.set()
+        self._notifier.ready()
+        watch_s = 0.0  # after a fault the next process has to come soon
+        try:
+            fault = await self._until_ended()
+            watch_s = self.watch_s if fault is None else 0.0
+        finally:
+            await self._leave(watch_s)
+        if fault is not None:
+            raise Fault(fault)
+
+    def _help(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"sharedroutes: {name}")
+        self._helpers[task] = name
+        task.add_done_callback(self._ended.put_nowait)
+        return task
+
+    def _start(self, config: AgentConfig) -> None:
+        if self._stopping:  # nobody would take the broker out of the registry
+            return
+        agent = BrokerAgent(config, store=self._store, rng=self._rng)
+        task = asyncio.create_task(agent.run(), name=f"sharedroutes: {config.broker.broker_name}")
+        self._agents.append(_Running(config, agent, task))
+        task.add_done_callback(self._ended.put_nowait)
+
+    async def _until_ended(self) -> str | None:
+        """Wait for `stop`; return which part ended instead, and None when none did."""
+        while not self._stopping:
+            task = await self._ended.get()
+            if task is None:
+                continue
+            who = self._who(task)
+            error = None if task.cancelled() else task.exception()
+            if task in self._leaving and error is None:
+                self._leaving.discard(task)
+                continue
+            _LOG.critical("%s has ended, and the process ends with it", who, exc_info=error)
+            return who
+        return None
+
+    def _who(self, task: asyncio.Task[None]) -> str:
+        names = [running.agent.status().name for running in self._agents if running.task is task]
+        return f"the agent of {names[0]}" if names else self._helpers.get(task, "an agent that was taken out")
+
+    async def _leave(self, watch_s: float) -> None:
+        """Take out the brokers that end as well, and leave the leases of the others to the next process.
+
+        What takes too long is ended.
+        """
+        self._stopping = True
+        self._notifier.stopping(watch_s + self.leaving_s)
+        for task in (*self._starters, *self._reloads):
+            task.cancel()
+        for running in self._agents:
+            running.agent.hand_over(min(watch_s, running.config.stop_watch_s))
+        agents = {running.task for running in self._agents} | self._leaving
+        if agents:
+            await asyncio.wait(agents, timeout=max(watch_s, LEAST_WATCH_S) + self._store_s + _GRACE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await end(*agents, *self._helpers, *self._reloads)
+
+    async def _await_brokers(self) -> None:
+        """Start the agents of brokers whose broker.conf could not be read at first."""
+        while True:
+            async for broker in self._awaiting.look(lambda: [running.config for running in self._agents]):
+                path = broker.config.broker_conf_path
+                _LOG.info("%s: is there now", path)
+                awaited = tuple(one for one in self._config.awaited if one.path != path)
+                brokers = (*self._config.brokers, broker)
+                self._config = replace(self._config, brokers=brokers, awaited=awaited)
+                self._start(broker.config)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _watch_progress(self) -> None:
+        clock = asyncio.get_running_loop().time
+        watchdog_s = self._notifier.watchdog_s
+        look_s = _LOOK_S if watchdog_s is None else min(_LOOK_S, watchdog_s / 2)
+        told_s = clock()
+        while True:
+            before = self._progress.any_stuck
+            call_s = self._config.registry.call_deadline_s
+            looked = [
+                (running.agent.status(), running.config.heartbeat_s + call_s) for running in self._agents
+            ]
+            self._progress.look(looked, clock())
+            stuck = self._progress.any_stuck
+            if stuck and not before:
+                _LOG.critical("no progress: %s", "; ".join(stuck))
+            if not stuck and watchdog_s is not None and clock() - told_s >= watchdog_s / 2 - look_s:
+                self._notifier.progress()
+                told_s = clock()
+            self._notifier.status("; ".join(f"{status.name} {status.phase}" for status, _ in looked))
+            await asyncio.sleep(look_s)
+
+    def _status_of(self, agent: BrokerAgent) -> BrokerStatus:
+        status = agent.status()
+        return BrokerStatus(
+            agent=status,
+            source=agent.source,
+            source_trouble=agent.source_trouble,
+            advice=agent.advice,
+            hang_check=agent.hang_check,
+            master=agent.master,
+            stuck=self._progress.stuck(status.name),
+        )
+
+    def _each(self, broker: str, act: Callable[[BrokerAgent], None]) -> Sequence[str]:
+        """Do something with the agents of that name; return their names. Raises NotFound."""
+        names = []
+        for running in self._agents:
+            name = running.agent.status().name
+            if broker in ("", name, running.config.broker.broker_name):
+                act(running.agent)
+                names.append(name)
+        if broker and not names:
+            known = ", ".join(running.agent.status().name for running in self._agents)
+            raise NotFound(f"broker: {broker!r} is not here; here are {known}")
+        return names
+
+    def _reload_soon(self) -> asyncio.Task[Sequence[str]]:
+        task = asyncio.create_task(self._reload(), name="sharedroutes: reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+        return task
+
+    async def _reload(self) -> Sequence[str]:
+        async with self._reload_lock:
+            await self._started.wait()
+            if self._stopping:
+                return ["the process is about to end"]
+            self._notifier.reloading()
+            try:
+                problems = await self._take_changes()
+                for running in self._agents:
+                    running.agent.reload()
+                for problem in problems:
+                    _LOG.error("reload: %s", problem)
+                unreadable = await self._unreadable()
+                _LOG.info("reloaded")
+                return problems + unreadable
+            finally:
+                if not self._stopping:
+                    self._notifier.ready()
+
+    async def _unreadable(self) -> list[str]:
+        """Return which credentials and certificates cannot be read: those that were read before stay."""
+        accesses = [Access(running.config) for running in self._agents]
+        for access in accesses:
+            await access.load()  # says so itself
+        return [access.trouble for access in accesses if access.trouble]
+
+    async def _take_changes(self) -> list[str]:
+        if self._reread is None:
+            return []
+        try:
+            async with asyncio.timeout(_REREAD_S):
+                config = await in_thread(self._reread)
+            found = changes(self._config, config)
+        except InvalidInput as error:
+            return [f"the settings stay as they are: {problem}" for problem in str(error).splitlines()]
+        except TimeoutError:
+            return [f"the settings stay as they are: they could not be read within {_REREAD_S:g} s"]
+        self._use_log(config.log_format, config.log_level)
+        self._config = found.config
+        self._apply(found)
+        return list(found.need_restart)
+
+    def _apply(self, found: Changes) -> None:
+        for running in [one for one in self._agents if one.config.broker_conf_path in found.gone]:
+            _LOG.info("reload: %s is no longer in the configuration", running.agent.status().name)
+            running.agent.stop()
+            self._agents.remove(running)
+            self._leaving.add(running.task)
+        self._awaiting.wait_for(found.config.awaited)
+        for config in found.new:
+            _LOG.info("reload: %s is new in the configuration", config.broker.broker_name)
+            self._start(config)
+
+
+@cache
+def _version() -> str:
+    from ... import __version__  # noqa: PLC0415 - looked up when it is asked for, and it takes 10 ms
+
+    return __version__

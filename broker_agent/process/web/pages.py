@@ -1,0 +1,164 @@
+"""Which path answers what; what it says comes from the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+
+from ....registry import NotFound
+from .server import Request, Response
+from .state import Process, ProcessStatus
+
+VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
+CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
+
+_JSON: Final = "application/json"
+_LONGEST_WAIT_S: Final = 86_400
+
+
+class Pages:
+    """Answers the requests for one process, which may be controlled from `control`: local, any, off."""
+
+    def __init__(self, process: Process, *, control: str) -> None:
+        self._process = process
+        self._control = control
+        self._metrics: Callable[[str], tuple[bytes, str]] | None = None
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request."""
+        if request.path in VIEWS:
+            if request.method not in ("GET", "HEAD"):
+                return _not_allowed("GET, HEAD")
+            return self._view(request)
+        if request.path in CONTROLS:
+            return await self._controlled(request)
+        return Response.text(
+            HTTPStatus.NOT_FOUND, "here are:", *VIEWS, *(f"POST {path}" for path in CONTROLS)
+        )
+
+    def _view(self, request: Request) -> Response:
+        if request.path == "/metrics":
+            return self._metrics_page(request.headers.get("accept", ""))
+        status = self._process.status()
+        match request.path:
+            case "/healthz":
+                return _verdict(status.unhealthy)
+            case "/readyz":
+                return _verdict(status.unready)
+            case _:
+                return _json(HTTPStatus.OK, _as_json(status))
+
+    def _metrics_page(self, accept: str) -> Response:
+        if self._metrics is None:
+            try:
+                from .metrics import Metrics  # noqa: PLC0415 - most never ask for it, and it takes 2 MB
+            except ModuleNotFoundError:
+                from ....extras import lacking  # noqa: PLC0415 - as above
+
+                problem = lacking("/metrics", "metrics")
+                if problem is None:
+                    raise
+                return Response.text(HTTPStatus.NOT_IMPLEMENTED, problem)
+            self._metrics = Metrics(self._process.status).page
+        body, content_type = self._metrics(accept)
+        return Response(body=body, content_type=content_type)
+
+    async def _controlled(self, request: Request) -> Response:
+        if request.method != "POST":
+            return _not_allowed("POST")
+        if refusal := self._refusal(request):
+            return Response.text(HTTPStatus.FORBIDDEN, refusal)
+        if problem := _wrong_query(request):
+            return Response.text(HTTPStatus.BAD_REQUEST, problem)
+        try:
+            return await self._do(request)
+        except NotFound as error:
+            return Response.text(HTTPStatus.NOT_FOUND, str(error))
+
+    def _refusal(self, request: Request) -> str:
+        """Return why this one may not control the process; empty = they may."""
+        if "origin" in request.headers:
+            return "requests of web pages are refused"
+        if self._control == "off":
+            return "http_control = off: use signals"
+        if self._control == "local" and not request.local:
+            return "http_control = local: ask from the same host, over its loopback interface"
+        return ""
+
+    async def _do(self, request: Request) -> Response:
+        broker = request.query.get("broker", "")
+        match request.path:
+            case "/drain":
+                wait = request.query.get("wait_s")
+                names = self._process.drain(broker, None if wait is None else float(wait))
+            case "/pause":
+                names = self._process.pause(broker)
+            case "/resume":
+                names = self._process.resume(broker)
+            case _:
+                problems = await self._process.reload()
+                return _json(HTTPStatus.OK, {"problems": list(problems)})
+        return _json(HTTPStatus.ACCEPTED, {"brokers": list(names)})
+
+
+def _wrong_query(request: Request) -> str:
+    known = {"/drain": ("broker", "wait_s"), "/reload": ()}.get(request.path, ("broker",))
+    for name in request.query:
+        if name not in known:
+            return f"{name}: is no parameter of {request.path}"
+    if request.query.get("broker") == "":
+        return "broker: is empty: leave it out to mean all brokers"
+    wait = request.query.get("wait_s", "0")
+    try:
+        fits = 0 <= float(wait) <= _LONGEST_WAIT_S
+    except ValueError:
+        fits = False
+    return "" if fits else f"wait_s: {wait!r} is not within 0..{_LONGEST_WAIT_S} seconds"
+
+
+def _verdict(reasons: Sequence[str]) -> Response:
+    if reasons:
+        return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, *reasons)
+    return Response.text(HTTPStatus.OK, "ok")
+
+
+def _not_allowed(methods: str) -> Response:
+    status = HTTPStatus.METHOD_NOT_ALLOWED
+    return Response(status=status, body=f"use {methods}\n".encode(), headers=(("Allow", methods),))
+
+
+def _json(status: HTTPStatus, value: object) -> Response:
+    return Response(
+        status=status,
+        body=orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+        content_type=_JSON,
+    )
+
+
+def _as_json(status: ProcessStatus) -> dict[str, Any]:
+    return {
+        "version": status.version,
+        "uptime_s": round(status.uptime_s, 3),
+        "healthy": not status.unhealthy,
+        "ready": not status.unready,
+        "store": {"url": status.store, "namespace": status.namespace},
+        "sweep": {"clock_problem": status.clock_problem},
+        "awaited": list(status.awaited),
+        "brokers": [
+            {
+                **{name: getattr(one.agent, name) for name in one.agent.__dataclass_fields__},
+                "role": one.role,
+                "master_address": one.master.address if one.master else None,
+                "master_ha_address": one.master.ha_address if one.master else None,
+                "source": one.source,
+                "source_trouble": one.source_trouble,
+                "advice": one.advice,
+                "hang_check": one.hang_check,
+                "stuck": one.stuck,
+            }
+            for one in status.brokers
+        ],
+    }

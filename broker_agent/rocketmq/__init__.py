@@ -1,0 +1,1 @@
+"""What an agent knows of RocketMQ: the files that a broker has, and the requests that it answers."""
