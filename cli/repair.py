@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from ..registry import BrokerOwned, Difference, NotFound, Progress, Role, RouteStore, StaleEpoch
-from ..registry.streaming import OnProgress
+from ..registry.admin import OnProgress
 from .output import print_json, print_table
 from .store_options import with_store
 

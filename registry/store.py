@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from . import plans
-from .admin import Admin
+from .admin import Admin, KeyValues
 from .concurrency import sleep
 from .config import RegistryConfig
 from .connection.links import Link, RedisClient, ReplicaLink, open_links
@@ -28,7 +28,6 @@ from .connection.redispy import (
 from .connection.subscription import Subscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
-from .kv import KeyValues
 from .leaseevents import lease_channels, lease_gone
 from .model import (
     MASTER_ID,

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from . import plans
-from .admin import AsyncAdmin
+from .admin_async import AsyncAdmin, AsyncKeyValues
 from .concurrency_async import sleep
 from .config import RegistryConfig
 from .connection.links_async import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
@@ -27,7 +27,6 @@ from .connection.redispy import (
 from .connection.subscription_async import AsyncSubscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
-from .kv import AsyncKeyValues
 from .leaseevents import lease_channels, lease_gone
 from .model import (
     MASTER_ID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -103,6 +103,10 @@ def _topic_fields(config: TopicConfig) -> dict[str, Any]:
     return fields
 
 
+Lines: TypeAlias = Iterable[bytes | str]
+AsyncLines: TypeAlias = AsyncIterable[bytes | str] | Lines
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What is imported in one go: a broker with its table, some key-value pairs, or what was skipped."""
@@ -141,10 +145,21 @@ class Reader:
             "end": self._take_end,
         }
 
-    def units(self, lines: Iterable[bytes | str]) -> Iterator[Unit]:
+    def units(self, lines: Lines) -> Iterator[Unit]:
         """Yield the units of all lines; raise InvalidInput."""
         for line in lines:
             yield from self.feed(line)
+        self.finish()
+
+    async def units_async(self, lines: AsyncLines) -> AsyncIterator[Unit]:
+        """Yield the units of lines that come one way or the other; raise InvalidInput."""
+        if isinstance(lines, Iterable):
+            for unit in self.units(lines):
+                yield unit
+            return
+        async for line in lines:
+            for unit in self.feed(line):
+                yield unit
         self.finish()
 
     def feed(self, line: bytes | str) -> Iterator[Unit]:
@@ -366,26 +381,17 @@ class ImportSummary:
         self.refused.append(Refusal(line, skipped.key, skipped.reason))
 
 
-def check(lines: Iterable[bytes | str]) -> int:
-    """Return how many lines there are; raise InvalidInput unless they are an export."""
+def check(lines: AsyncLines) -> int:
+    """Return how many lines there are; raise InvalidInput unless they are an export.
+
+    Lines that can be iterated only once are left alone, and 0 is returned.
+    """
+    if not isinstance(lines, Iterable) or iter(lines) is lines:
+        return 0
     reader = Reader()
     for _ in reader.units(lines):
         pass
     return reader.lines
-
-
-async def aunits(
-    reader: Reader, lines: AsyncIterable[bytes | str] | Iterable[bytes | str]
-) -> AsyncIterator[Unit]:
-    """Yield the units of lines that come one way or the other; raise InvalidInput."""
-    if isinstance(lines, Iterable):
-        for unit in reader.units(lines):
-            yield unit
-        return
-    async for line in lines:
-        for unit in reader.feed(line):
-            yield unit
-    reader.finish()
 
 
 def import_unit(

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 SOURCES: Final = (
+    "registry/admin_async.py",
     "registry/connection/links_async.py",
     "registry/connection/subscription_async.py",
     "registry/store_async.py",
@@ -120,7 +121,7 @@ def generate() -> dict[Path, str]:
 
 
 def _formatted(text: str, target: Path) -> str:
-    for command in (["check", "--quiet", "--select", "I", "--fix-only"], ["format", "--quiet"]):
+    for command in (["check", "--quiet", "--select", "I,UP028", "--fix-only", "--unsafe-fixes"], ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(target), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return text

@@ -15,12 +15,12 @@ import orjson
 import pyarrow as pa
 
 from ...registry import BrokerOwned, CorruptData, InvalidInput, RegistryError, RouteStore
+from ...registry.admin import iterate
 from ...registry.checks import check_name
 from ...registry.codec import decode_config
 from ...registry.model import TOPIC_FIELDS
 from ...registry.plans import Progress
 from ...registry.plans.load import Loaded, Look, Wanted, live_brokers, load_table, look
-from ...registry.streaming import iterate
 from ..errors import BadOption, BadRows, TargetRefused
 from .registries import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS

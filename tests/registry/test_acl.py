@@ -28,9 +28,8 @@ from sharedroutes.registry import (
     scripts,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, commands_of
-from sharedroutes.registry.admin import Admin
+from sharedroutes.registry.admin import Admin, KeyValues
 from sharedroutes.registry.keys import Keys
-from sharedroutes.registry.kv import KeyValues
 from sharedroutes.registry.scripts import Script
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.support import wait_until

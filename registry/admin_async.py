@@ -1,0 +1,153 @@
+"""What a store offers as `admin` and `kv`: operations on others' brokers and topics, and the key-value store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+from . import plans
+from .config import RegistryConfig
+from .differences import Difference, Mended
+from .keys import Keys
+from .model import Broker
+from .plans import Plan, Progress, Stream, advance
+
+if TYPE_CHECKING:
+    from .transfer import AsyncLines, ImportSummary
+
+T = TypeVar("T")
+
+OnProgress: TypeAlias = Callable[[Progress], object]
+"""Is called now and then, with how far an operation has come."""
+
+
+class AsyncRun(Protocol):
+    """Runs a plan, as AsyncRouteStore.run does."""
+
+    async def __call__(self, plan: Plan[T]) -> T:
+        """Run the plan; raises StoreUnavailable, StoreRefused and what the plan raises."""
+
+
+class AsyncAdmin:
+    """Operations on brokers and topics of others. Every method raises StoreUnavailable and StoreRefused."""
+
+    def __init__(self, config: RegistryConfig, run: AsyncRun) -> None:
+        self._config = config
+        self._run = run
+
+    async def wipe_write_perm(self, broker_name: str) -> int:
+        """Let nobody send to a broker until it is allowed again; see plans.set_write_perm."""
+        return await self._run(plans.set_write_perm(self._config, broker_name, writable=False))
+
+    async def add_write_perm(self, broker_name: str) -> int:
+        """Give a broker back the write permission that was wiped; see plans.set_write_perm."""
+        return await self._run(plans.set_write_perm(self._config, broker_name, writable=True))
+
+    async def withdraw(self, broker: Broker, *, reason: str) -> bool:
+        """Take a broker out, whoever registered it, and keep it out; see plans.withdraw."""
+        return await self._run(plans.withdraw(self._config, broker, reason=reason))
+
+    async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
+        """Remove a topic everywhere, or from one cluster; see plans.delete_topic."""
+        return await self._run(plans.delete_topic(self._config, topic, cluster))
+
+    def verify(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
+        """Yield what is not as it should be; see plans.verify."""
+        return iterate_async(self._run, plans.verify(self._config), progress)
+
+    def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Mended]:
+        """Mend what is not as it should be, and yield what was done; see plans.rebuild.
+
+        Nothing happens before it is iterated.
+        """
+        return iterate_async(self._run, plans.rebuild(self._config), progress)
+
+    async def forget(self, broker_name: str) -> int:
+        """Remove a broker that will not come back; return how many topics it had; see plans.forget."""
+        return await self._run(plans.forget(self._config, broker_name))
+
+    async def export(self, progress: OnProgress | None = None) -> AsyncIterator[bytes]:
+        """Yield the whole registry as lines of JSON, each with its line feed; see plans.export."""
+        from .transfer import Writer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
+        writer = Writer(self._config.namespace)
+        yield writer.header()
+        async for record in iterate_async(self._run, plans.export(self._config), progress):
+            for line in writer.lines(record):
+                yield line
+        yield writer.end()
+
+    async def import_(
+        self,
+        lines: AsyncLines,
+        *,
+        replace_live: bool = False,
+        dry_run: bool = False,
+        progress: OnProgress | None = None,
+    ) -> ImportSummary:
+        """Import the lines of an export; see plans.import_broker for what becomes of each broker.
+
+        Lines that can be iterated again (a list; not a generator or an open file) are all checked before
+        anything is written, others are checked as they come. `progress` is told the lines.
+        Raises InvalidInput with the number of a wrong line, NewerSchema.
+        """
+        from . import transfer  # noqa: PLC0415 - only this needs it, and it stays in memory
+
+        total = transfer.check(lines)
+        await self._run(plans.check_schema(Keys(self._config.namespace)))
+        reader, summary = transfer.Reader(), transfer.ImportSummary()
+        async for unit in reader.units_async(lines):
+            await self._run(
+                transfer.import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
+            )
+            if progress is not None:
+                progress(Progress(reader.lines, max(total, reader.lines)))
+        return summary
+
+
+class AsyncKeyValues:
+    """Namespaces of strings, the order configuration of topics among them (RocketMQ: KVConfigManager).
+
+    Every method raises InvalidInput, CorruptData, StoreUnavailable, StoreRefused.
+    """
+
+    def __init__(self, config: RegistryConfig, run: AsyncRun) -> None:
+        self._config = config
+        self._keys = Keys(config.namespace)
+        self._run = run
+
+    async def put(self, namespace: str, key: str, value: str) -> bool:
+        """Set a value; see plans.kv_put."""
+        return await self._run(plans.kv_put(self._config, namespace, key, value))
+
+    async def delete(self, namespace: str, key: str) -> bool:
+        """Remove a value; see plans.kv_delete."""
+        return await self._run(plans.kv_delete(self._config, namespace, key))
+
+    async def get(self, namespace: str, key: str) -> str | None:
+        """Return a value; see plans.kv_get."""
+        return await self._run(plans.kv_get(self._keys, namespace, key))
+
+    async def entries(self, namespace: str) -> dict[str, str] | None:
+        """Return all of a namespace; see plans.kv_list."""
+        return await self._run(plans.kv_list(self._keys, namespace))
+
+    async def namespaces(self) -> list[str]:
+        """Return the names of all namespaces; see plans.kv_namespaces."""
+        return await self._run(plans.kv_namespaces(self._keys))
+
+    async def order_configs(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return the order configuration of topics; see plans.order_configs."""
+        return await self._run(plans.order_configs(self._keys, topics))
+
+
+async def iterate_async(run: AsyncRun, stream: Stream[T], progress: OnProgress | None) -> AsyncIterator[T]:
+    """Yield what a stream finds; the next part is asked for when the one before has been taken."""
+    try:
+        while (page := await run(advance(stream))) is not None:
+            for item in page.found:
+                yield item
+            if progress is not None:
+                progress(page.progress)
+    finally:
+        stream.close()
