@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, TopicConfig
 from ..registry.concurrency_async import end
-from ..registry.sweeping import sweep_on
+from ..registry.sweeper_async import AsyncSweeper
 from .bells import bells_of
 from .config import AgentConfig
 from .observers import Observers
@@ -187,7 +187,7 @@ class BrokerAgent:
                 await self._run(self._store)
                 return
             async with AsyncRouteStore.from_url(self.config.redis_url, self.config.registry) as store:
-                await self._run(store, sweep_on(store, self._rng))
+                await self._run(store, AsyncSweeper(store, self._rng, quiet=True).run())
         finally:
             self._ended = True
             self._stepped.set()

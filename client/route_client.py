@@ -18,7 +18,7 @@ from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store import Doorbell, RouteStore
-from ..registry.sweeping import Sweeper
+from ..registry.sweeper import Sweeper
 from .attempts import Attempts, RetryPolicy, Select, Sending
 from .base import RouteClientBase
 from .cache import Request

@@ -19,7 +19,7 @@ from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
-from ..registry.sweeping import AsyncSweeper
+from ..registry.sweeper_async import AsyncSweeper
 from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
 from .base import RouteClientBase
 from .cache import Request

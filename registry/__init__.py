@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from .health.report import Finding, HealthReport, Severity
     from .store import RouteStore
     from .store_async import AsyncRouteStore
-    from .sweeping import AsyncSweeper, Sweeper
+    from .sweeper import Sweeper
+    from .sweeper_async import AsyncSweeper
     from .transfer import Counts, ImportSummary, Refusal
 
 __all__ = [
@@ -126,7 +127,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
     _LATER = {
         "AsyncFollower": "change_stream.follower_async",
         "AsyncRouteStore": "store_async",
-        "AsyncSweeper": "sweeping",
+        "AsyncSweeper": "sweeper_async",
         "Counts": "transfer",
         "EmbeddedServer": "embedded",
         "Finding": "health.report",
@@ -142,7 +143,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "Role": "acl",
         "RouteStore": "store",
         "Severity": "health.report",
-        "Sweeper": "sweeping",
+        "Sweeper": "sweeper",
         "acl_rules": "acl",
         "embedded_redis": "embedded",
     }

@@ -1,4 +1,4 @@
-"""What a store offers as `admin` and `kv`: operations on others' brokers and topics, and the key-value store."""
+"""What a store offers as `admin` and `kv`: operations on the brokers of others, and the key-value store."""
 
 from __future__ import annotations
 

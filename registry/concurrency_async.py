@@ -7,11 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import sleep
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Final, Protocol, TypeVar
 
-__all__ = ["close_fully", "closing_fully", "end", "is_cancelled", "learn_nodes", "sleep"]
+__all__ = [
+    "LONGEST_WAIT_S",
+    "Background",
+    "close_fully",
+    "closing_fully",
+    "end",
+    "is_cancelled",
+    "learn_nodes",
+    "sleep",
+]
+
+LONGEST_WAIT_S: Final = inf
+"""The longest wait that still lets `stop` be prompt: a task is interrupted in any."""
 
 _CANCEL_AGAIN_S: Final = 0.1
 
@@ -73,3 +86,41 @@ def is_cancelled() -> bool:
     """Whether this task was asked to end; before Python 3.12, asyncio.wait_for may swallow the exception."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+class Background:
+    """Runs something in a task of its own, from start() to stop().
+
+    What runs asks `is_stopping` and waits by `pause`. It may also be run without start(), in any task.
+    """
+
+    def __init__(self, run: Callable[[], Coroutine[Any, Any, None]], name: str, *, patience_s: float) -> None:  # noqa: ARG002
+        self._run = run
+        self._name = name
+        self._stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether to end: after stop(), or because this task was cancelled."""
+        return self._stopped or is_cancelled()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Begin, unless that was done."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=self._name)
+
+    async def stop(self) -> None:
+        """Cancel the task and wait for its end."""
+        self._stopped = True
+        if self._task is not None:
+            await end(self._task)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)

@@ -26,6 +26,7 @@ SOURCES: Final = (
     "registry/connection/links_async.py",
     "registry/connection/subscription_async.py",
     "registry/store_async.py",
+    "registry/sweeper_async.py",
 )
 """Each makes the module beside it that has no `_async` in its name."""
 
@@ -121,7 +122,10 @@ def generate() -> dict[Path, str]:
 
 
 def _formatted(text: str, target: Path) -> str:
-    for command in (["check", "--quiet", "--select", "I,UP028", "--fix-only", "--unsafe-fixes"], ["format", "--quiet"]):
+    for command in (
+        ["check", "--quiet", "--select", "I,UP028", "--fix-only", "--unsafe-fixes"],
+        ["format", "--quiet"],
+    ):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(target), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return text

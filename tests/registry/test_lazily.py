@@ -56,4 +56,7 @@ def test_an_agent_does_without_what_operators_do() -> None:
     program = "import sys, sharedroutes.broker_agent.process.command; print(*sys.modules)"
     imported = {*run_python(program).split()}
     late = {f"{package.__name__}.{module}" for package, _, module in LATER}
-    assert late & imported == {"sharedroutes.registry.store_async", "sharedroutes.registry.sweeping"}
+    assert late & imported == {
+        "sharedroutes.registry.store_async",
+        "sharedroutes.registry.sweeper_async",
+    }

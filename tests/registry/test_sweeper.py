@@ -29,7 +29,7 @@ from sharedroutes.registry import (
     Sweep,
     Sweeper,
 )
-from sharedroutes.registry.sweeping import Sweeping, sweep_on
+from sharedroutes.registry.sweep_policy import SweepPolicy
 from tests.registry.builders import OTHER_ADDRESS, broker
 from tests.support import await_until
 
@@ -127,7 +127,7 @@ async def until_listening(admin: redis.Redis) -> None:
 
 
 def pause(sweep: Sweep) -> float:
-    return Sweeping(CONFIG, random.Random(1)).answered(sweep, 0.0, 0.001)
+    return SweepPolicy(CONFIG, random.Random(1)).answered(sweep, 0.0, 0.001)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_the_others_look_about_three_times_in_the_ttl_of_a_lease(wait_s: float) 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("x"), StoreRefused("x"), CorruptData("k", "x")])
 def test_who_cannot_sweep_tries_again_as_seldom_as_the_others(error: Exception) -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     assert 3 <= core.failed(error) <= 6
     assert not core.listens
 
 
 def test_trouble_is_said_once_until_it_changes_or_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     with caplog.at_level(logging.INFO, LOGGER):
         for error in (*[StoreUnavailable("away")] * 3, *[StoreRefused("no permission")] * 3):
             core.failed(error)
@@ -168,7 +168,7 @@ def test_trouble_is_said_once_until_it_changes_or_is_over(caplog: pytest.LogCapt
 
 
 def test_a_quiet_one_leaves_trouble_with_the_store_to_others(caplog: pytest.LogCaptureFixture) -> None:
-    core = Sweeping(CONFIG, random.Random(1), quiet=True)
+    core = SweepPolicy(CONFIG, random.Random(1), quiet=True)
     with caplog.at_level(logging.INFO, LOGGER):
         core.failed(StoreRefused("no permission"))
         core.answered(Sweep(held=True, wait_s=1.0), 0.0, 0.001)
@@ -177,12 +177,12 @@ def test_a_quiet_one_leaves_trouble_with_the_store_to_others(caplog: pytest.LogC
 
 
 def test_a_fault_of_our_own_is_said_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    assert Sweeping(CONFIG, random.Random(1)).failed(KeyError("x")) >= 3
+    assert SweepPolicy(CONFIG, random.Random(1)).failed(KeyError("x")) >= 3
     assert caplog.records[0].exc_info is not None
 
 
 def test_only_the_elected_sweeper_listens() -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     listens = [core.listens]
     for held in (False, True, False):
         core.answered(Sweep(held=held, wait_s=1.0), 0.0, 0.001)
@@ -192,7 +192,7 @@ def test_only_the_elected_sweeper_listens() -> None:
 
 
 def test_who_may_not_listen_says_so_once_and_never_tries_again(caplog: pytest.LogCaptureFixture) -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     with caplog.at_level(logging.INFO, LOGGER):
         core.deaf(StoreRefused("no permission for this channel"))
     core.answered(Sweep(held=False, wait_s=None), 0.0, 0.001)
@@ -201,7 +201,7 @@ def test_who_may_not_listen_says_so_once_and_never_tries_again(caplog: pytest.Lo
 
 
 def test_a_subscription_that_was_cut_off_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     core.answered(Sweep(held=False, wait_s=None), 0.0, 0.001)
     core.deaf(StoreUnavailable("cut off"))
     assert core.listens
@@ -209,7 +209,7 @@ def test_a_subscription_that_was_cut_off_is_tried_again(caplog: pytest.LogCaptur
 
 
 def test_an_event_of_what_the_sweep_itself_did_is_no_news() -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     core.answered(Sweep(held=False, wait_s=None, expired=(("broker-a", 0),)), 0.0, 0.001)
     assert not core.is_news(("broker-a", 0))
     assert core.is_news(("broker-a", 1))
@@ -220,7 +220,7 @@ def test_an_event_of_what_the_sweep_itself_did_is_no_news() -> None:
 def test_a_clock_that_stands_still_is_said_once_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    core = Sweeping(CONFIG, random.Random(1))
+    core = SweepPolicy(CONFIG, random.Random(1))
     with caplog.at_level(logging.INFO, LOGGER):
         for number in range(20):
             core.answered(Sweep(held=True, wait_s=1.0, clock_ms=1_000_000), number, number + 0.001)
@@ -327,7 +327,7 @@ async def _start(sweeper: AnySweeper) -> None:
 
 async def test_a_sweep_without_end_ends_by_one_cancellation(redis_url: str, table: RouteStore) -> None:
     async with AsyncRouteStore.from_url(redis_url, QUICK) as store:
-        task = asyncio.create_task(sweep_on(store, random.Random(1)))
+        task = asyncio.create_task(AsyncSweeper(store, random.Random(1), quiet=True).run())
         await until_elected(table)
         task.cancel()
         await asyncio.wait([task], timeout=5)
