@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute, in_order
 from ..registry.plans import Lookup, route_of
 from .config import ClientConfig
-from .guard import MassLossGuard
+from .guard import MASS_LOSS_SHARE, MassLossGuard
 from .losses import Belief, HeldLoss, Losses
 
 Rows: TypeAlias = tuple[QueueData, ...]
@@ -70,7 +70,7 @@ class RouteCache:
 
         self.groups: dict[str, Group] = {}
         self.alive: dict[str, BrokerData] = {}
-        self.losses = Losses(MassLossGuard(config.guard_share, config.guard_hold_s))
+        self.losses = Losses(MassLossGuard(MASS_LOSS_SHARE, config.guard_hold_s))
 
     @property
     def held(self) -> set[str]:

@@ -12,7 +12,6 @@ from ..registry.checks import (
     check_name,
     check_names,
     check_seconds,
-    check_share,
     check_text,
     check_type,
 )
@@ -67,20 +66,15 @@ class ClientConfig:
     default_topic_queues: int = 4
     """At most so many queues a broker for such a topic (RocketMQ: defaultTopicQueueNums)."""
 
-    guard_share: float = 0.5
-    """An answer that loses more than this share of the live brokers is not believed at once."""
-
     guard_hold_s: float = 30.0
-    """For how long such an answer, or a store that lost its data, leaves the last known routes in use."""
+    """For how long an answer that loses more than half of the live brokers, or a store that lost its data,
+    leaves the last known routes in use."""
 
     sweep: bool = False
     """Whether to take part in making the end of leases known, as the agents do; needs their permissions."""
 
     snapshot_path: str | Path | None = None
-    """A file that keeps the last known routes for the next start; None = no file."""
-
-    snapshot_max_age_s: float = 86_400.0
-    """A snapshot that was written longer ago is not used: its addresses may be others' by now."""
+    """A file that keeps the last known routes for a start within a day; None = no file."""
 
     strategy: Strategy = field(default_factory=RoundRobin)
     """In which order queues take turns."""
@@ -103,9 +97,8 @@ class ClientConfig:
     def __post_init__(self) -> None:
         for name in ("tail_s", "refresh_s", "reconnect_s"):
             check_seconds(name, getattr(self, name), 0.01)
-        for name in ("jitter_s", "missing_retry_s", "guard_hold_s", "snapshot_max_age_s"):
+        for name in ("jitter_s", "missing_retry_s", "guard_hold_s"):
             check_seconds(name, getattr(self, name), 0)
-        check_share("guard_share", self.guard_share)
         if self.tail_s > self.refresh_s:
             raise InvalidInput(f"tail_s: {self.tail_s} is longer than refresh_s: {self.refresh_s}")
         object.__setattr__(self, "topics", check_names("topics", self.topics))

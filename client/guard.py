@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+MASS_LOSS_SHARE: Final = 0.5
+"""A loss of more than this share of the live brokers in use is not believed at once: one zone of two may
+die, a larger part looks like a fault of the store."""
 
 Reason: TypeAlias = Literal["mass loss", "changes lost"]
 

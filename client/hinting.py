@@ -25,8 +25,8 @@ class Hinting:
 
     def __init__(self, config: HintConfig, faults: FaultMemory, tell: Tell, rng: random.Random) -> None:
         self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid4().hex}".replace(" ", "-")
-        self.ttl_s = config.ttl_s
         self._book = HintBook(config, self.client_id, rng)
+        self.ttl_s = self._book.ttl_s
         self._faults = faults
         self._tell = tell
         self._rng = rng

@@ -1,16 +1,16 @@
 """Fleet hints: what this client tells of brokers that it cannot reach, and what it makes of others'; pure.
 
-Nothing of RocketMQ's: there every client finds a dead broker out by itself. A hint is weak: it makes others
-prefer other brokers, it takes no broker away. It helps those who have not met the fault yet: who had a
-success with a broker lately goes by that.
+RocketMQ has nothing like it: there every client finds a dead broker by itself. A hint is weak: it makes other
+clients prefer other brokers, it takes no broker away. It helps clients that have not met the fault yet: one
+that had a success with the broker lately goes by that.
 
 An id is a claim and no credential. The quorum keeps mistakes of single clients harmless; it does not stop
-somebody who may write hints and lies under several ids. He can make other clients prefer other brokers than
-up to `max_suspected_share` of those in use, and only brokers with which they had no success for
-`own_success_s`; that ends up to 60 s after he stops, and what he wrote for later goes with the next hint
-that anybody gives. He can remove or crowd out the hints of others, which is as if there were none. As
-everybody who may run scripts, he can keep the store busy and fill its memory. He cannot make anybody
-suspect all brokers, nor change a route. Who may only read can do none of this: see `Role.HINTER`.
+somebody who may write hints and lies under several ids. A liar can make other clients prefer other brokers
+than up to `max_suspected_share` of those in use, and only brokers with which they had no success for 5 s;
+that ends up to 60 s after the lies stop, and what was written for later goes with the next hint of any
+client. A liar can remove or crowd out the hints of others, which is as if there were none, and, as everybody
+who may run scripts, keep the store busy and fill its memory. Nobody can make a client suspect all brokers, or
+change a route. A user who may only read can do none of this: see `Role.HINTER`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import random
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from ..registry.checks import check_int, check_seconds, check_share
-from ..registry.errors import InvalidInput
-from ..registry.plans.client_hints import MAX_HINT_TTL_S, MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
+from ..registry.checks import check_int, check_share
+from ..registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 _RENEWAL: Final = (0.4, 0.5)
@@ -33,16 +32,7 @@ _SPREAD: Final = (1.0, 1.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintConfig:
-    """How a client gives and takes hints; raises InvalidInput for values that do not fit."""
-
-    ttl_s: float = 10.0
-    """For how long a hint holds, up to 60 s, unless it is given again; so old may its last failure be."""
-
-    failures_before_hint: int = 3
-    """So many network failures in a row, without a success between them, make a hint."""
-
-    min_interval_s: float = 3.0
-    """Publications are at least so far apart, and up to half as much again; at most half of `ttl_s`."""
+    """When a client believes the hints of others; raises InvalidInput for values that do not fit."""
 
     quorum: int = 3
     """So many *other* clients must name a broker (2..7). Processes of one host count each: where a
@@ -51,28 +41,35 @@ class HintConfig:
     max_suspected_share: float = 0.3
     """At most this share of the brokers in use is suspected; one of two or three is, never all; 0 = none."""
 
+    def __post_init__(self) -> None:
+        check_int("quorum", self.quorum, 2, MAX_HINTS_OF_A_BROKER - 1)  # one of them may be this client's
+        check_share("max_suspected_share", self.max_suspected_share)
+
+
+class Pace(NamedTuple):
+    """Constants of giving hints: clients use these values, tests of them other ones."""
+
+    ttl_s: float = 10.0
+    """For how long a hint holds unless it is given again, which happens twice in that time: one may fail."""
+
+    failures_before_hint: int = 3
+    """So many network failures in a row, without a success between them, make a hint: one may be bad luck."""
+
+    min_interval_s: float = 3.0
+    """Publications are at least so far apart, and up to half as much again: a fault that all clients meet
+    costs the store one write of each in that time. At most half of `ttl_s`, or hints would end between."""
+
     own_success_s: float = 5.0
     """A success with a broker, after which no failure came, overrules all others for so long."""
 
-    def __post_init__(self) -> None:
-        check_seconds("ttl_s", self.ttl_s, 0.1)
-        if self.ttl_s > MAX_HINT_TTL_S:
-            raise InvalidInput(f"ttl_s: {self.ttl_s!r} is more than {MAX_HINT_TTL_S} seconds")
-        check_int("failures_before_hint", self.failures_before_hint, 1, 1_000)
-        check_seconds("min_interval_s", self.min_interval_s, 0.01)
-        if self.min_interval_s > self.ttl_s / 2:
-            raise InvalidInput(
-                f"min_interval_s: {self.min_interval_s} is more than half of ttl_s: {self.ttl_s}"
-            )
-        check_int("quorum", self.quorum, 2, MAX_HINTS_OF_A_BROKER - 1)  # one of them may be this client's
-        check_share("max_suspected_share", self.max_suspected_share)
-        check_seconds("own_success_s", self.own_success_s, 0)
+
+PACE: Final = Pace()
 
 
 class HintBook:
-    """What one client has met itself, what it has told, and whom it suspects; thread-safe.
+    """What one client has met itself, what it has published, and which brokers it suspects; thread-safe.
 
-    Every `now` is in seconds of the monotonic clock. `client_id` is another one for each client.
+    Every `now` is in seconds of the monotonic clock. Each client has a `client_id` of its own.
     """
 
     __slots__ = (
@@ -82,6 +79,7 @@ class HintBook:
         "_heard",
         "_lock",
         "_not_before",
+        "_pace",
         "_renew_at",
         "_rng",
         "_said",
@@ -90,8 +88,15 @@ class HintBook:
         "_withdraws",
     )
 
-    def __init__(self, config: HintConfig, client_id: str, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        config: HintConfig,
+        client_id: str,
+        rng: random.Random | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self._config = config
+        self._pace = PACE if pace is None else pace
         self._client_id = client_id
         self._rng = rng or random.Random()
         self._lock = threading.Lock()
@@ -103,29 +108,34 @@ class HintBook:
         self._not_before = self._renew_at = float("-inf")
         self._suspected = _NOBODY
 
+    @property
+    def ttl_s(self) -> float:
+        """For how long to publish a hint."""
+        return self._pace.ttl_s
+
     def failed(self, broker_name: str, now: float) -> None:
-        """Take in that a broker could not be reached."""
+        """Note that a broker could not be reached."""
         with self._lock:
             count, _ = self._failures.get(broker_name, (0, now))
             self._failures[broker_name] = (count + 1, now)
             self._successes.pop(broker_name, None)
 
     def succeeded(self, broker_name: str, now: float) -> None:
-        """Take in that a broker answered, whatever it said."""
+        """Note that a broker answered, whatever it said."""
         with self._lock:
             self._successes[broker_name] = now
             self._forgive(broker_name)
 
     def forget(self, broker_name: str) -> None:
-        """Begin anew with a broker that was started anew, or that is gone."""
+        """Forget a broker that was restarted, or that is gone."""
         with self._lock:
             self._successes.pop(broker_name, None)
             self._forgive(broker_name)
 
     def due(self, now: float) -> tuple[str, ...] | None:
-        """Return all brokers to name in the registry now, none of them to withdraw; None = say nothing now.
+        """Return all brokers to name in the registry now; empty = withdraw the last hint, None = say nothing.
 
-        It counts as said: a publication that is lost is made up for by the next one.
+        It counts as said: the next publication makes up for one that is lost.
         """
         with self._lock:
             at = self._due_at(now)
@@ -133,17 +143,17 @@ class HintBook:
                 return None
             self._said = self._nameable(now)
             self._withdraws = False
-            self._not_before = now + self._config.min_interval_s * self._rng.uniform(*_SPREAD)
-            self._renew_at = now + self._config.ttl_s * self._rng.uniform(*_RENEWAL)
+            self._not_before = now + self._pace.min_interval_s * self._rng.uniform(*_SPREAD)
+            self._renew_at = now + self._pace.ttl_s * self._rng.uniform(*_RENEWAL)
             return tuple(sorted(self._said))
 
     def offer(
         self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float
     ) -> frozenset[str]:
-        """Take in who cannot reach which broker; return the suspected ones among those in use.
+        """Take the clients that cannot reach each broker; return the brokers in use that are suspected.
 
         The most named come first, then those already suspected. It is the same object while nothing changes.
-        Offer none when they cannot be read: what nobody confirms is over.
+        When hints cannot be read, offer none: a suspicion ends unless it is confirmed.
         """
         names = frozenset(in_use)
         with self._lock:
@@ -170,12 +180,12 @@ class HintBook:
         return max(self._not_before, self._renew_at) if names else None
 
     def _nameable(self, now: float) -> frozenset[str]:
-        """Return whom to name: who fails still, unless others say so that are enough for everybody."""
+        """Return the brokers to name: those that still fail, unless enough others name them already."""
         failing = [
             (-count, name)
             for name, (count, last) in self._failures.items()
-            if count >= self._config.failures_before_hint
-            and now - last < self._config.ttl_s
+            if count >= self._pace.failures_before_hint
+            and now - last < self._pace.ttl_s
             and (name in self._said or self._others(name) <= self._config.quorum)
         ]
         return frozenset(name for _, name in sorted(failing)[:MAX_HINTS_OF_A_CLIENT])
@@ -185,9 +195,9 @@ class HintBook:
 
     def _reached(self, broker_name: str, now: float) -> bool:
         last = self._successes.get(broker_name)
-        return last is not None and now - last < self._config.own_success_s
+        return last is not None and now - last < self._pace.own_success_s
 
     def _most(self, in_use: int) -> int:
-        """Return how many of so many brokers may be suspected; a cap rounded to none would be no help."""
+        """Return how many of so many brokers may be suspected; a cap that rounds to none would be no help."""
         share = self._config.max_suspected_share
         return min(max(int(share * in_use), 1), in_use - 1) if share and in_use else 0

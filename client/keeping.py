@@ -15,13 +15,18 @@ from .observers.events import SnapshotSaved, SnapshotUnusable
 
 _SAVE_S: Final = 1.0
 
+MAX_AGE_S: Final = 86_400.0
+"""The addresses of an older file may belong to others by now; an outage of the store seldom lasts so long."""
+
 
 class SnapshotKeeper:
     """Reads and writes the file that a configuration names, if it names one; tells when it cannot."""
 
-    def __init__(self, config: ClientConfig, namespace: str, tell: Tell) -> None:
+    def __init__(
+        self, config: ClientConfig, namespace: str, tell: Tell, max_age_s: float = MAX_AGE_S
+    ) -> None:
         self._path = None if config.snapshot_path is None else Path(config.snapshot_path)
-        self._max_age_s = config.snapshot_max_age_s
+        self._max_age_s = max_age_s
         self._namespace = namespace
         self._tell = tell
         self._unsaved = False

@@ -22,9 +22,6 @@ NAN = float("nan")
         ("missing_retry_s", 86_401.0),
         ("guard_hold_s", -1.0),
         ("guard_hold_s", float("inf")),
-        ("guard_share", 1.1),
-        ("guard_share", -0.1),
-        ("guard_share", NAN),
     ],
 )
 def test_a_value_out_of_its_range_is_refused_by_name(name: str, value: float) -> None:
@@ -35,7 +32,7 @@ def test_a_value_out_of_its_range_is_refused_by_name(name: str, value: float) ->
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("jitter_s", 0.0), ("missing_retry_s", 0.0), ("guard_hold_s", 0.0), ("guard_share", 0.0)],
+    [("jitter_s", 0.0), ("missing_retry_s", 0.0), ("guard_hold_s", 0.0)],
 )
 def test_nothing_is_a_value_where_it_makes_sense(name: str, value: float) -> None:
     settings: dict[str, float] = {name: value}
@@ -55,7 +52,6 @@ def test_the_tail_is_not_read_more_rarely_than_everything() -> None:
         (ClientConfig, "topics", ("no name",)),
         (ClientConfig, "default_topic", "no name"),
         (ClientConfig, "default_topic_queues", 0),
-        (ClientConfig, "guard_share", "half"),
         (ClientConfig, "topics", None),
         (ClientConfig, "topics", (None,)),
         (ClientConfig, "default_topic", None),

@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient
+from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient, hints
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.hints import Pace
 from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, Role, RouteStore, acl_rules
 from sharedroutes.registry.keys import Keys
@@ -24,10 +25,16 @@ from tests.support import await_until
 
 KEY: Final = Keys("sharedroutes").hints
 NAMES: Final = ("broker-a", "broker-b", "broker-c", "broker-d")
-HINTS: Final = HintConfig(failures_before_hint=2, min_interval_s=0.05, ttl_s=30.0)
+HINTS: Final = HintConfig()
+PACE: Final = Pace(failures_before_hint=2, min_interval_s=0.05, ttl_s=30.0)
 """Given at once, and until they are withdrawn: no test lasts so long that one ends by itself."""
 
 PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one test
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "PACE", PACE)
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ async def learn(client: AnyClient) -> None:
 
 def fail(client: AnyClient, name: str) -> None:
     """Let a client not reach a broker so often that it makes a hint."""
-    for _ in range(HINTS.failures_before_hint):
+    for _ in range(PACE.failures_before_hint):
         plain(client).record(name, 0.01, failed=True)
 
 
@@ -116,7 +123,7 @@ async def test_a_client_of_either_kind_hears_those_of_the_other(redis_url: str) 
         for task in tasks:
             await learn(task)
         for each in (*threads, tasks[0]):
-            for _ in range(HINTS.failures_before_hint):
+            for _ in range(PACE.failures_before_hint):
                 each.record("broker-a", 0.01, failed=True)
         await until_suspected(tasks[1], "broker-a")
         assert await select(tasks[1]) == {"broker-b", "broker-c", "broker-d"}
@@ -147,10 +154,10 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
 
 @pytest.mark.usefixtures("four")
 async def test_a_success_of_ones_own_overrules_all_others(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
+    make_client: ClientMaker, redis_url: str, agent: RouteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hints = replace(HINTS, own_success_s=3_600.0)
-    async with make_client(redis_url, QUICK, hints=hints) as client:
+    monkeypatch.setattr(hints, "PACE", PACE._replace(own_success_s=3_600.0))
+    async with make_client(redis_url, QUICK, hints=HINTS) as client:
         await learn(client)
         plain(client).record("broker-a", 0.01)
         for voice in ("x", "y", "z"):
@@ -260,8 +267,9 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(
 
 
 @pytest.fixture
-def core() -> ClientCore:
-    core = ClientCore(ClientConfig(hints=HintConfig(failures_before_hint=1)), random.Random(1))
+def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
+    monkeypatch.setattr(hints, "PACE", PACE._replace(failures_before_hint=1))
+    core = ClientCore(ClientConfig(hints=HINTS), random.Random(1))
     core.begin("1-0", 0.0)
     return core
 

@@ -27,8 +27,8 @@ class Stage:
 
     def __init__(self, path: Path | None, max_age_s: float = MAX_AGE_S, namespace: str = NAMESPACE) -> None:
         self.told: list[Event] = []
-        config = ClientConfig(snapshot_path=path, snapshot_max_age_s=max_age_s)
-        self.keeper = SnapshotKeeper(config, namespace, self.told.append)
+        config = ClientConfig(snapshot_path=path)
+        self.keeper = SnapshotKeeper(config, namespace, self.told.append, max_age_s)
 
     def unusable(self) -> SnapshotUnusable:
         """Return the only event, which must be of this kind."""
