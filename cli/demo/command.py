@@ -1,22 +1,29 @@
-"""`sharedroutes demo`: the main job, end to end."""
+"""`sharedroutes demo`: makes the events happen, one after the other, and notes when each is seen."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, TextIO
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self, TextIO
 
 import click
 from rich.console import Console
 
-from ...registry import RegistryError
-from .patience import DemoFailed, Interrupted, Patience
-from .report import summary, to_json
-from .scenario import SETTINGS
+from ...client import ClientConfig, NoRoute, RouteClient
+from ...registry import EmbeddedServer, RegistryError, RouteStore, StoreUnavailable
+from .fleet import DemoFailed, Fleet, Interrupted, Patience
+from .results import Log, Observed, Report, measure, summary, to_json
+from .scenario import BROKERS, SCENARIO, SETTINGS, TOPIC, Event, Happening, Settings
+from .sender import Sender
 from .show import Show
-from .stage import Stage
 
+_CALM_DEADLINE_S: Final = 10.0
+_START_DEADLINE_S: Final = 15.0
 _PIPE_COLUMNS: Final = 80
 _BY_SIGNAL: Final = 128
 """What shells add to the number of the signal that ended a program."""
@@ -38,7 +45,7 @@ def demo(json_file: TextIO | None) -> None:
 
     Runs a server, three stand-in brokers and three real agents on this machine, for about 20 seconds.
 
-    Exit codes: 0 = every event was seen and no message was lost, 1 = not so.
+    Exit status 0 when every event was seen and no message was lost, otherwise 1.
     """
     console = _console(to_stderr=json_file is not None and json_file.name == "<stdout>")
     patience, show = Patience(), Show(console, SETTINGS)
@@ -60,10 +67,148 @@ def demo(json_file: TextIO | None) -> None:
     if json_file is not None:
         click.echo(to_json(report, SETTINGS), file=json_file)
     if not report.ok:
-        click.echo(f"What the processes said last:\n{logs}", err=True)
+        click.echo(f"The last lines of all processes:\n{logs}", err=True)
         sys.exit(1)
 
 
 def _console(*, to_stderr: bool) -> Console:
     stream = sys.stderr if to_stderr else sys.stdout
     return Console(stderr=to_stderr, width=None if stream.isatty() else _PIPE_COLUMNS)
+
+
+class Stage:
+    """A server, the fleet and a sending client, for the length of a `with` block, which ends all of them."""
+
+    def __init__(self, folder: Path, settings: Settings, patience: Patience, show: Show) -> None:
+        self._settings = settings
+        self._patience = patience
+        self._show = show
+        # Nobody else can take a socket file while the server is away; a free port they can.
+        self._server = EmbeddedServer(unix_socket=folder / "redis.sock")
+        self._fleet = Fleet(BROKERS, folder, self._server.url, settings)
+        self._store = RouteStore.from_url(self._server.url)
+        self._client = RouteClient.from_url(self._server.url, ClientConfig())
+        self._sender = Sender(self._client, settings)
+        self._live: frozenset[str] = frozenset()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._server)
+            stack.enter_context(self._fleet)
+            stack.enter_context(self._store)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def run(self, scenario: Sequence[Event] = SCENARIO) -> Report:
+        """Make the events happen; return the figures. Raises DemoFailed and Interrupted."""
+        observed = []
+        for event in scenario:
+            observed.append(self._happen(event))
+            self._calm_down(event.happening)
+        self._stack.close()  # the sender has ended before the journals are read
+        log = Log(self._sender.tries, self._sender.messages, self._fleet.stored(), monotonic())
+        return measure(observed, log, pause_limit_s=self._settings.pause_limit_s)
+
+    def logs(self) -> str:
+        """Return the last lines of what every process wrote."""
+        return self._fleet.logs()
+
+    def _happen(self, event: Event) -> Observed:
+        self._show.say(event.title)
+        began_s = monotonic()
+        live = self._live - set(event.brokers)
+        at_s = self._act(event)
+        noticed_s = self._patience.until(lambda: self._is_noticed(event, began_s), event.deadline_s)
+        self._live = live if event.happening.is_death else live | set(event.brokers)
+        observed = Observed(event, began_s, at_s, noticed_s, live)
+        self._show.seen(observed)
+        return observed
+
+    def _act(self, event: Event) -> float:
+        """Do what the event says; return the time from which it is measured."""
+        at_s = monotonic()
+        match event.happening:
+            case Happening.ALL_START:
+                return self._start_all(event.brokers)
+            case Happening.BROKER_KILLED:
+                for name in event.brokers:
+                    self._fleet.kill_broker(name)
+            case Happening.HOST_LOST:
+                for name in event.brokers:
+                    self._fleet.silence_host(name)
+            case Happening.STORE_STOPPED:
+                self._server.stop()
+                self._show.store(up=False)
+            case Happening.STORE_EMPTY:
+                self._server.start()
+                self._show.store(up=True)
+                return monotonic()
+            case Happening.BROKER_BACK:
+                return self._start_brokers(event.brokers)
+            case Happening.HOST_BACK:
+                return self._start_hosts(event.brokers)
+        return at_s
+
+    def _start_all(self, names: Sequence[str]) -> float:
+        at_s = self._start_hosts(names)
+        if self._patience.until(lambda: self._are_registered(frozenset(names)), _START_DEADLINE_S) is None:
+            raise DemoFailed(f"not all brokers were registered within {_START_DEADLINE_S} s:\n{self.logs()}")
+        self._stack.enter_context(self._client)
+        self._stack.enter_context(self._sender)
+        self._show.follow(self._sender, self._client)
+        return at_s
+
+    def _start_hosts(self, names: Sequence[str]) -> float:
+        for name in names:
+            self._fleet.kill_host(name)
+            self._fleet.start_agent(name)
+        return self._start_brokers(names)
+
+    def _start_brokers(self, names: Sequence[str]) -> float:
+        for name in names:
+            self._fleet.start_broker(name)
+        at_s = self._patience.until(lambda: all(map(self._fleet.listens, names)), _START_DEADLINE_S)
+        if at_s is None:
+            problem = f"{', '.join(names)}: no connection within {_START_DEADLINE_S} s"
+            raise DemoFailed(f"{problem}:\n{self.logs()}")
+        return at_s
+
+    def _is_noticed(self, event: Event, since_s: float) -> bool:
+        self._sender.check()
+        if event.happening.is_death:
+            return self._routes_lack(event.brokers)
+        if event.happening.is_birth:
+            return all(self._sender.has_used(name, since_s) for name in event.brokers)
+        if event.happening is Happening.STORE_STOPPED:
+            return self._client.health().source == "memory"
+        return self._client.health().source == "live" and self._are_registered(self._live)
+
+    def _routes_lack(self, names: Sequence[str]) -> bool:
+        try:
+            route = self._client.route(TOPIC)
+        except NoRoute:
+            return True
+        return not {row.broker_name for row in route.queue_datas} & set(names)
+
+    def _are_registered(self, names: frozenset[str]) -> bool:
+        try:
+            return names <= {broker.broker_name for broker in self._store.brokers()}
+        except StoreUnavailable:
+            return False
+
+    def _calm_down(self, happening: Happening) -> None:
+        """Let some messages go by, so that one event ends before the next; an outage lasts its time."""
+        wanted = len(self._sender.messages) + self._settings.calm_messages
+        until_s = monotonic() + (self._settings.outage_s if happening is Happening.STORE_STOPPED else 0.0)
+
+        def calm() -> bool:
+            self._sender.check()
+            return len(self._sender.messages) >= wanted and monotonic() >= until_s
+
+        self._patience.until(calm, _CALM_DEADLINE_S)

@@ -1,25 +1,27 @@
-"""The processes of the demo: a stand-in broker and a real agent for each name, gone when the demo is gone."""
+"""The hosts of the demo: files, a stand-in broker and a real agent on each; and waiting for them."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
 
-from .broker_files import write_broker_files
-from .patience import DemoFailed
-from .scenario import Settings
+from .scenario import TOPIC, Settings
+from .stand_in_broker import LOOPBACK
 
-_LOOPBACK: Final = "127.0.0.1"
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_S: Final = 0.005
 # Below the ports that systems give to outgoing connections: no stranger takes the port of a dead broker.
 _PORTS: Final = range(20_000, 30_000)
 _PORT_ATTEMPTS: Final = 100
@@ -29,15 +31,71 @@ _LOG_LINES: Final = 3
 # file = the demo is gone, in whatever way, and so is then the whole group, stopped processes too.
 _GUARD: Final = ("/bin/sh", "-c", "trap '' HUP; read -r _; kill -s KILL -- -$$")
 
+_CLUSTER: Final = "DefaultCluster"
+_CONF: Final = """\
+brokerClusterName={cluster}
+brokerName={name}
+brokerId=0
+brokerIP1=127.0.0.1
+brokerIP2=127.0.0.1
+listenPort={port}
+storePathRootDir={store}
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+autoCreateTopicEnable=true
+"""
+
+
+class DemoFailed(Exception):
+    """The demo cannot go on."""
+
+
+class Interrupted(Exception):
+    """A signal asks the demo to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Patience:
+    """Waits for conditions in the main thread; signals end the waiting, and nothing that is half done."""
+
+    def __init__(self) -> None:
+        self._signal: int | None = None
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Handle signals for the length of a `with` block; to be called in the main thread."""
+        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def until(self, condition: Callable[[], bool], deadline_s: float) -> float | None:
+        """Return when the condition became true, None if not within `deadline_s`; raises Interrupted."""
+        deadline = time.monotonic() + deadline_s
+        while True:
+            if self._signal is not None:
+                raise Interrupted(self._signal)
+            if condition():
+                return time.monotonic()
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL_S)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._signal = number
+
 
 @dataclass(slots=True)
 class _Host:
-    """One broker's place: its files, and the processes that were started there last."""
+    """The place of one broker: its files, and the processes that were started there last."""
 
-    name: str
     folder: Path
     port: int
-    conf: Path
     broker: subprocess.Popen[bytes] | None = None
     agent: subprocess.Popen[bytes] | None = None
 
@@ -51,7 +109,7 @@ class _Host:
 
 
 class Fleet:
-    """Brokers with their agents; to be used in a `with` block, which ends with all of them dead."""
+    """Brokers with their agents, for the length of a `with` block, which ends with all of them dead."""
 
     def __init__(self, names: Iterable[str], folder: Path, redis_url: str, settings: Settings) -> None:
         self._names = tuple(names)
@@ -63,8 +121,8 @@ class Fleet:
 
     def __enter__(self) -> Self:
         for name, port in zip(self._names, _free_ports(len(self._names)), strict=True):
-            folder = self._folder / name
-            self._hosts[name] = _Host(name, folder, port, write_broker_files(folder, name, port))
+            self._hosts[name] = _Host(self._folder / name, port)
+            _write_files(self._folder / name, name, port)
         self._guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, process_group=0)  # noqa: S603 - as below
         return self
 
@@ -83,14 +141,14 @@ class Fleet:
     def start_broker(self, name: str) -> None:
         """Start the broker process of a name."""
         host = self._hosts[name]
-        arguments = ("--port", str(host.port), "--name", name, "--journal", str(host.journal))
-        host.broker = self._start(host, "sharedroutes.cli.stand_in_broker", *arguments)
+        arguments = (str(host.port), name, str(host.journal))
+        host.broker = self._start(host, "sharedroutes.cli.demo.stand_in_broker", *arguments)
 
     def start_agent(self, name: str) -> None:
         """Start the agent beside the broker of a name."""
         host, settings = self._hosts[name], self._settings
         arguments = {
-            "--broker-conf": str(host.conf),
+            "--broker-conf": str(host.folder / "broker.conf"),
             "--redis": self._redis_url,
             "--heartbeat": str(settings.heartbeat_s),
             "--lease-ttl": str(settings.lease_ttl_s),
@@ -107,7 +165,7 @@ class Fleet:
             host.broker = None
 
     def silence_host(self, name: str) -> None:
-        """Stop broker and agent in their tracks (SIGSTOP), as a host that loses its power or its network.
+        """Freeze broker and agent (SIGSTOP), as on a host that loses its power or its network.
 
         Killing them would not do: their system would close their connections, which a lost host does not.
         """
@@ -126,7 +184,7 @@ class Fleet:
         host = self._hosts[name]
         if host.broker is None or host.broker.poll() is not None:
             raise DemoFailed(f"{name} did not start:\n{self.logs()}")
-        with suppress(OSError), socket.create_connection((_LOOPBACK, host.port), timeout=1.0):
+        with suppress(OSError), socket.create_connection((LOOPBACK, host.port), timeout=1.0):
             return True
         return False
 
@@ -176,8 +234,45 @@ def _free_ports(count: int) -> list[int]:
     ports: list[int] = []
     for port in random.sample(_PORTS, _PORT_ATTEMPTS):
         with suppress(OSError), socket.socket() as probe:
-            probe.bind((_LOOPBACK, port))
+            probe.bind((LOOPBACK, port))
             ports.append(port)
         if len(ports) == count:
             return ports
     raise DemoFailed(f"no {count} free ports found within {_PORTS.start}..{_PORTS.stop - 1}")
+
+
+def _write_files(folder: Path, name: str, port: int) -> None:
+    """Write broker.conf, and topics.json in the form that a broker writes (RocketMQ 5.3)."""
+    store = folder / "store"
+    (store / "config").mkdir(parents=True)
+    (folder / "broker.conf").write_text(
+        _CONF.format(cluster=_CLUSTER, name=name, port=port, store=store), encoding="utf-8"
+    )
+    topics = [
+        _topic(TOPIC, 4),
+        _topic("payments", 2),
+        _topic("audit", 2, perm=4),
+        # Some of those that every broker creates at its start (TopicConfigManager.init).
+        _topic("TBW102", 8, perm=7),
+        _topic("BenchmarkTest", 1024),
+        _topic(name, 1, perm=7),
+        _topic("SCHEDULE_TOPIC_XXXX", 18),
+        _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, perm=1),
+    ]
+    version = {"counter": len(topics), "stateVersion": 0, "timestamp": time.time_ns() // 1_000_000}
+    table = {topic["topicName"]: topic for topic in topics}
+    text = json.dumps({"dataVersion": version, "topicConfigTable": table}, indent="\t")
+    (store / "config" / "topics.json").write_text(text, encoding="utf-8")
+
+
+def _topic(name: str, queues: int, perm: int = 6) -> dict[str, Any]:
+    return {
+        "attributes": {},
+        "order": False,
+        "perm": perm,
+        "readQueueNums": queues,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": name,
+        "topicSysFlag": 0,
+        "writeQueueNums": queues,
+    }

@@ -1,4 +1,4 @@
-"""The events of the demo, and what RocketMQ's own name server makes of each in the worst case."""
+"""The events of the demo, and how long each takes at worst with RocketMQ's own name server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BROKERS: Final = ("broker-a", "broker-b", "broker-c")
 
 
 class Happening(StrEnum):
-    """What happens; what is awaited after it, and how it is measured, follows from it."""
+    """What happens; it decides what is awaited afterwards, and how that is measured."""
 
     ALL_START = "all-start"
     BROKER_KILLED = "broker-killed"
@@ -23,12 +23,12 @@ class Happening(StrEnum):
 
     @property
     def is_death(self) -> bool:
-        """Whether clients have to stop using somebody."""
+        """Whether clients have to stop using a broker."""
         return self in {Happening.BROKER_KILLED, Happening.HOST_LOST}
 
     @property
     def is_birth(self) -> bool:
-        """Whether clients should begin to use somebody."""
+        """Whether clients should begin to use a broker."""
         return self in {Happening.ALL_START, Happening.BROKER_BACK, Happening.HOST_BACK}
 
     @property
@@ -38,31 +38,23 @@ class Happening(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NameServer:
-    """The same event with RocketMQ's own name server: calculated from its default timers, not measured."""
-
-    worst_s: float | None
-    """The longest time it can take; None = there is nothing to wait for."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """One step of the demo."""
 
     happening: Happening
     title: str
     short_title: str
-    """The same in a few words, for the table at the end."""
-
     brokers: tuple[str, ...]
-    """Whom it happens to."""
+    """The brokers to which it happens."""
 
     deadline_s: float
-    """An event whose effect has not been noticed by then counts as not seen."""
+    """An event whose effect the client does not show by then counts as not seen."""
 
-    name_server: NameServer
+    worst_s: float | None
+    """The same with RocketMQ's name server, calculated; None = there is nothing to wait for."""
+
+    why: str
+    """How `worst_s` comes about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +90,7 @@ SETTINGS: Final = Settings()
 _POLL_S: Final = 30.0
 _REGISTER_S: Final = 30.0
 _IDLE_S: Final = 120.0
-
-_AT_FIRST_USE: Final = NameServer(None, "asked at the first message, as here")
-_BY_POLL: Final = NameServer(_POLL_S, "the broker registers at its start, clients poll every 30 s")
-_AT_CLOSE: Final = NameServer(_POLL_S, "the closed connection is noticed at once, clients poll every 30 s")
-_WHEN_IDLE: Final = NameServer(
-    _IDLE_S + _POLL_S, "the silent connection is closed after 120 s, clients poll every 30 s"
-)
-_FROM_MEMORY: Final = NameServer(None, "name server stopped: clients keep their routes, as here")
-_BY_REGISTRATION: Final = NameServer(
-    _REGISTER_S, "name server restarted: it knows no route until brokers register, every 30 s"
-)
+_BY_POLL: Final = "the broker registers at its start, clients poll every 30 s"
 
 SCENARIO: Final = (
     Event(
@@ -117,7 +99,8 @@ SCENARIO: Final = (
         "three brokers start",
         BROKERS,
         20.0,
-        _AT_FIRST_USE,
+        None,
+        "asked at the first message, as here",
     ),
     Event(
         Happening.BROKER_KILLED,
@@ -125,7 +108,8 @@ SCENARIO: Final = (
         "broker-b killed",
         ("broker-b",),
         5.0,
-        _AT_CLOSE,
+        _POLL_S,
+        "the closed connection is noticed at once, clients poll every 30 s",
     ),
     Event(
         Happening.HOST_LOST,
@@ -133,16 +117,34 @@ SCENARIO: Final = (
         "broker-c's host lost",
         ("broker-c",),
         10.0,
-        _WHEN_IDLE,
+        _IDLE_S + _POLL_S,
+        "the silent connection is closed after 120 s, clients poll every 30 s",
     ),
-    Event(Happening.STORE_STOPPED, "Redis is stopped", "Redis stopped", (), 5.0, _FROM_MEMORY),
-    Event(Happening.STORE_EMPTY, "Redis comes back, empty", "Redis back, empty", (), 8.0, _BY_REGISTRATION),
+    Event(
+        Happening.STORE_STOPPED,
+        "Redis is stopped",
+        "Redis stopped",
+        (),
+        5.0,
+        None,
+        "name server stopped: clients keep their routes, as here",
+    ),
+    Event(
+        Happening.STORE_EMPTY,
+        "Redis comes back, empty",
+        "Redis back, empty",
+        (),
+        8.0,
+        _REGISTER_S,
+        "name server restarted: it knows no route until brokers register, every 30 s",
+    ),
     Event(
         Happening.BROKER_BACK,
         "broker-b: its process is started again",
         "broker-b back",
         ("broker-b",),
         8.0,
+        _POLL_S,
         _BY_POLL,
     ),
     Event(
@@ -151,6 +153,7 @@ SCENARIO: Final = (
         "broker-c's host back",
         ("broker-c",),
         8.0,
+        _POLL_S,
         _BY_POLL,
     ),
 )

@@ -1,21 +1,47 @@
-"""A client that sends messages all the time, as a user of sharedroutes would, and records how it went."""
+"""The client of the demo: sends messages all the time, as a user's program would, and records the outcome."""
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from time import monotonic
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ...client import RouteClient
 from ...registry import RegistryError
-from .connections import Connections
-from .measure import Message, Try
 from .scenario import TOPIC, Settings
 
 _RETRIES: Final = 2
+
+
+class Try(NamedTuple):
+    """One attempt to send one message; times are those of the monotonic clock."""
+
+    message_id: int
+    number: int
+    """1 for the first attempt."""
+
+    broker_name: str
+    began_s: float
+    ended_s: float
+    failed: bool
+
+
+class Message(NamedTuple):
+    """One message, after its last attempt."""
+
+    message_id: int
+    began_s: float
+    acknowledged_by: str
+    """The broker that acknowledged it; empty = none did."""
+
+    problem: str = ""
+    """Why none did."""
 
 
 class Sender:
@@ -43,7 +69,7 @@ class Sender:
         self._connections.close()
 
     def check(self) -> None:
-        """Raise what ended the thread early, if it has."""
+        """Raise what ended the thread early, if it has ended."""
         if self._fault is not None:
             raise self._fault
 
@@ -85,3 +111,48 @@ class Sender:
             failed = False
         finally:
             self.tries.append(Try(message_id, number, broker_name, began_s, monotonic(), failed))
+
+
+class Connections:
+    """One connection for each address, kept open as long as it works; for one thread."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._open: dict[str, tuple[socket.socket, BufferedReader]] = {}
+
+    def send(self, address: str, message_id: int, body: str) -> None:
+        """Send a message and wait for its acknowledgement; after an OSError or EOFError hang up."""
+        try:
+            connection, answers = self._connection(address)
+            connection.sendall(b"%d %s\n" % (message_id, body.encode()))
+            _check(answers.readline(), message_id)
+        except (OSError, EOFError):
+            self._hang_up(address)
+            raise
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for address in tuple(self._open):
+            self._hang_up(address)
+
+    def _connection(self, address: str) -> tuple[socket.socket, BufferedReader]:
+        found = self._open.get(address)
+        if found is not None and not select.select(found[:1], (), (), 0)[0]:
+            return found
+        # Something to read while nothing is awaited is the end of the connection. A broker that was started
+        # again has the old address: the connection to its former life must not be taken for a failure of the
+        # new one, which would then be left alone for a while.
+        self._hang_up(address)
+        host, _, port = address.rpartition(":")
+        connection = socket.create_connection((host, int(port)), timeout=self._timeout_s)
+        self._open[address] = connection, connection.makefile("rb")
+        return self._open[address]
+
+    def _hang_up(self, address: str) -> None:
+        for part in self._open.pop(address, ()):
+            part.close()
+
+
+def _check(answer: bytes, message_id: int) -> None:
+    if answer != b"%d\n" % message_id:
+        raise EOFError(f"{answer!r} is no acknowledgement of message {message_id}")

@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ...client import RouteClient
-from .measure import Observed, Try
+from .results import Observed
 from .scenario import BROKERS, Happening, Settings
-from .sender import Sender
+from .sender import Sender, Try
 
 SLOT_S: Final = 0.5
-"""What one column of the timeline stands for."""
+"""The time that one column of the timeline stands for."""
 
 _NAME_COLUMNS: Final = 12
 _REFRESHES_PER_S: Final = 8
@@ -32,7 +32,7 @@ _LEGEND: Final = (
 
 
 class Show:
-    """Is told what happens, and shows it."""
+    """Prints the events, and draws the timeline of the brokers, of Redis and of the client's routes."""
 
     def __init__(self, console: Console, settings: Settings) -> None:
         self._console = console
@@ -44,7 +44,7 @@ class Show:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Keep the timeline moving for the length of a `with` block, if this is a terminal."""
+        """Keep the timeline moving during a `with` block; without a terminal, print it at the end."""
         if not self._console.is_terminal:
             yield
             self._console.print(self._timeline())
@@ -58,11 +58,11 @@ class Show:
         self._console.print(line, soft_wrap=True, highlight=False)
 
     def seen(self, observed: Observed) -> None:
-        """Print what an event led to."""
+        """Print the effect of an event."""
         self.say(f"       {noticed(observed)}")
 
     def follow(self, sender: Sender, client: RouteClient) -> None:
-        """Show from now on what this client does."""
+        """Show this client from now on."""
         self._sender, self._client = sender, client
 
     def store(self, *, up: bool) -> None:
@@ -114,17 +114,19 @@ def store_cells(changes: Iterable[tuple[float, bool]], first: int, last: int) ->
 
 
 def noticed(observed: Observed) -> str:
-    """Return in words what an event led to."""
-    if observed.noticed_s is None:
-        return f"NOT SEEN within {observed.event.deadline_s:g} s"
-    after = f"after {max(0.0, observed.noticed_s - observed.at_s):.2f} s"
-    if observed.event.happening.is_death:
-        return f"gone from the client's routes {after}"
-    if observed.event.happening.is_birth:
-        return f"the client sends to {', '.join(observed.event.brokers)} {after}"
-    if observed.event.happening is Happening.STORE_STOPPED:
-        return f"the client serves its routes from memory {after}"
-    return f"all live brokers are registered again {after}"
+    """Return the effect of an event in words."""
+    event, after_s = observed.event, observed.noticed_after_s
+    if after_s is None:
+        return f"NOT SEEN within {event.deadline_s:g} s"
+    if event.happening.is_death:
+        effect = "gone from the client's routes"
+    elif event.happening.is_birth:
+        effect = f"the client sends to {', '.join(event.brokers)}"
+    elif event.happening is Happening.STORE_STOPPED:
+        effect = "the client serves its routes from memory"
+    else:
+        effect = "all live brokers are registered again"
+    return f"{effect} after {after_s:.2f} s"
 
 
 def _coloured(strip: str) -> Text:

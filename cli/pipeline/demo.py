@@ -16,7 +16,7 @@ from ...pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
 from ...pipeline.report import History, write_report
 from ...pipeline.schemas import FAULTS
 from ...registry import RegistryError
-from ..demo.patience import DemoFailed, Interrupted, Patience
+from ..demo.fleet import DemoFailed, Interrupted, Patience
 from ..demo.scenario import SETTINGS
 from .drill import Drill, Fault, Places
 from .spark import Start, say, with_spark

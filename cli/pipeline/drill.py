@@ -20,8 +20,7 @@ from ...client.observers.samples import SampleRecorder
 from ...registry import EmbeddedServer, RouteStore
 from ...registry.health.report import Unknown
 from ...registry.plans import server_time
-from ..demo.fleet import Fleet
-from ..demo.patience import DemoFailed, Patience
+from ..demo.fleet import DemoFailed, Fleet, Patience
 from ..demo.scenario import BROKERS, SETTINGS, TOPIC
 from ..demo.sender import Sender
 

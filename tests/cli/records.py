@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sharedroutes.cli.demo.measure import Log, Message, Observed, Try
+from sharedroutes.cli.demo.results import Log, Observed
 from sharedroutes.cli.demo.scenario import SCENARIO, Event, Happening
+from sharedroutes.cli.demo.sender import Message, Try
 
 
 def event(happening: Happening) -> Event:

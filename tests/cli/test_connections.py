@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.demo.connections import Connections
+from sharedroutes.cli.demo.sender import Connections
 
 TIMEOUT_S: Final = 10.0
 

@@ -7,8 +7,9 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.demo.measure import Log, Message, Observed, Report, measure
+from sharedroutes.cli.demo.results import Log, Observed, Report, measure
 from sharedroutes.cli.demo.scenario import Happening
+from sharedroutes.cli.demo.sender import Message
 from tests.cli.records import log_of, observed, try_of
 
 PAUSE_LIMIT_S: Final = 2.0

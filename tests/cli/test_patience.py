@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from sharedroutes.cli.demo.patience import Interrupted, Patience
+from sharedroutes.cli.demo.fleet import Interrupted, Patience
 
 
 def test_the_time_at_which_a_condition_was_met_is_returned() -> None:

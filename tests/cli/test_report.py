@@ -14,8 +14,7 @@ from rich.console import Console
 
 from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.cli.demo import command
-from sharedroutes.cli.demo.measure import Log, Observed, Report, measure
-from sharedroutes.cli.demo.report import summary, to_json
+from sharedroutes.cli.demo.results import Log, Observed, Report, measure, summary, to_json
 from sharedroutes.cli.demo.scenario import SCENARIO, SETTINGS, Happening
 from tests.cli.records import log_of, observed, try_of
 
@@ -111,7 +110,7 @@ def test_the_document_holds_all_figures() -> None:
 
 
 def test_the_name_server_s_worst_cases_are_sums_of_its_timers() -> None:
-    worst = {event.happening.value: event.name_server.worst_s for event in SCENARIO}
+    worst = {event.happening.value: event.worst_s for event in SCENARIO}
     assert worst == {
         "all-start": None,
         "broker-killed": 30.0,

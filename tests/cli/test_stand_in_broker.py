@@ -18,18 +18,8 @@ SOURCE: Final = Path(__file__).parents[2] / "src"
 
 
 def command(port: int, journal: Path) -> list[str]:
-    module = "sharedroutes.cli.stand_in_broker"
-    return [
-        sys.executable,
-        "-m",
-        module,
-        "--port",
-        str(port),
-        "--name",
-        "broker-a",
-        "--journal",
-        str(journal),
-    ]
+    module = "sharedroutes.cli.demo.stand_in_broker"
+    return [sys.executable, "-m", module, str(port), "broker-a", str(journal)]
 
 
 @contextmanager
