@@ -29,14 +29,13 @@ from .attempts import (
     RetryPolicy,
     Sending,
 )
-from .config import ClientConfig
+from .config import PRESETS, ClientConfig, Preset
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
 from .health import Health
 from .hints import HintConfig
 from .losses import HeldLoss
 from .observers import Observer
-from .presets import PRESETS, Preset
 from .route import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 

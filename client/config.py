@@ -1,9 +1,11 @@
-"""The settings of a route client; units are in the names."""
+"""The settings of a route client, and ready ones: ours, and what RocketMQ's producers do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from ..registry.checks import (
@@ -18,8 +20,8 @@ from ..registry.checks import (
 from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from ..registry.model import MAX_QUEUES
-from .attempts.policy import RetryPolicy
-from .faults import FaultConfig, Probe
+from .attempts import ROCKETMQ_4_POLICY, ROCKETMQ_POLICY, RetryPolicy
+from .faults import LADDER, LADDER_4, FaultConfig, Probe
 from .hints import HintConfig
 from .observers import Observer
 from .selection import RoundRobin, Strategy
@@ -32,9 +34,10 @@ class ClientConfig:
     """How a route client keeps its view fresh and chooses; raises InvalidInput for values that do not fit."""
 
     registry: RegistryConfig = field(default_factory=RegistryConfig)
+    """The namespace, the deadlines and the connections of the store."""
 
     topics: tuple[str, ...] = ()
-    """Topics to read at the start, before anybody asks for them."""
+    """Topics to read at the start, before they are used."""
 
     tail_s: float = 1.0
     """How often the tail of the change stream and the leases in use are read, doorbell or not."""
@@ -43,9 +46,9 @@ class ClientConfig:
     """How often everything in use is read again (RocketMQ: pollNameServerInterval)."""
 
     jitter_s: float = 15.0
-    """Clients spread over so many seconds the reading of everything, when all have to do it at once.
+    """Over so many seconds clients spread the reading of everything when all have to do it at once.
 
-    What is known is served meanwhile. Less time makes a higher peak of load after the store was away.
+    The known routes are served meanwhile. Less time makes a higher peak of load after the store was away.
     """
 
     reconnect_s: float = 6.0
@@ -55,7 +58,7 @@ class ClientConfig:
     """
 
     missing_retry_s: float = 1.0
-    """A topic without a live broker is not asked for again within this time, unless the feed names it."""
+    """A topic without a live broker is not looked up again within this time, unless the feed names it."""
 
     default_topic: str = ""
     """The topic whose brokers take messages for topics that do not exist (RocketMQ: TBW102); empty = none.
@@ -71,7 +74,7 @@ class ClientConfig:
     leaves the last known routes in use."""
 
     sweep: bool = False
-    """Whether to take part in making the end of leases known, as the agents do; needs their permissions."""
+    """Whether to help to announce the end of leases, as the agents do; needs their permissions."""
 
     snapshot_path: str | Path | None = None
     """A file that keeps the last known routes for a start within a day; None = no file."""
@@ -83,16 +86,16 @@ class ClientConfig:
     """How long a slow or failing broker is left alone, and how it comes back."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often, for how long and on which errors attempts are made that have no policy of their own."""
+    """How often, for how long and after which errors to try, for attempts without a policy of their own."""
 
     probe: Probe | None = None
     """How to find out whether a broker can be reached again; None = a TCP connection to its master."""
 
     hints: HintConfig | None = None
-    """Whether clients tell each other whom they cannot reach; None = no. Needs the role `hinter`."""
+    """Whether clients tell each other which brokers they cannot reach; None = no. Needs the role `hinter`."""
 
     observers: tuple[Observer, ...] = ()
-    """Who is told of state changes and of attempts, beside the log."""
+    """Objects that get events: state changes and attempts. The log gets state changes anyway."""
 
     def __post_init__(self) -> None:
         for name in ("tail_s", "refresh_s", "reconnect_s"):
@@ -122,8 +125,63 @@ class ClientConfig:
 
     @classmethod
     def of(cls, config: ClientConfig | None, namespace: str | None) -> ClientConfig:
-        """Return given settings, or the usual ones, with another namespace unless that is None."""
+        """Return the given settings, or the defaults, with another namespace unless that is None."""
         config = config or cls()
         if namespace is None:
             return config
         return replace(config, registry=RegistryConfig.of(config.registry, namespace))
+
+
+_FAULTS: Final = FaultConfig(
+    enabled=False,  # sendLatencyFaultEnable, sendLatencyEnable
+    rules="rocketmq-5",
+    ladder=LADDER,
+    consecutive_failures=0,
+    min_success_rate=0.0,
+    slow_start_s=0.0,
+    max_isolated_share=None,
+    detect=False,  # startDetectorEnable
+    detect_interval_s=2.0,
+    detect_timeout_s=0.2,
+)
+_ROCKETMQ_5: Final = ClientConfig(
+    refresh_s=30.0,  # pollNameServerInterval
+    default_topic="TBW102",  # createTopicKey
+    default_topic_queues=4,  # defaultTopicQueueNums
+    faults=_FAULTS,
+    policy=ROCKETMQ_POLICY,
+)
+_FAULTS_4: Final = replace(_FAULTS, rules="rocketmq-4", ladder=LADDER_4)
+_ROCKETMQ_4: Final = replace(_ROCKETMQ_5, faults=_FAULTS_4, policy=ROCKETMQ_4_POLICY)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings that belong together."""
+
+    client: ClientConfig
+    """For RouteClient.from_url, with the policy of attempts; `dataclasses.replace` changes single settings."""
+
+    callbacks: RetryPolicy = field(default_factory=RetryPolicy)
+    """For `sending`; RocketMQ's asynchronous sends try no other broker after an answer with an error."""
+
+
+def _preset(client: ClientConfig, *, enabled: bool = False, detect: bool = False) -> Preset:
+    changed = replace(client, faults=replace(client.faults, enabled=enabled, detect=detect))
+    return Preset(changed, replace(client.policy, retry_codes=frozenset()))
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "sharedroutes": Preset(ClientConfig()),
+        "rocketmq-4": _preset(_ROCKETMQ_4),
+        "rocketmq-4-latency": _preset(_ROCKETMQ_4, enabled=True),
+        "rocketmq-5": _preset(_ROCKETMQ_5),
+        "rocketmq-5-latency": _preset(_ROCKETMQ_5, enabled=True),
+        "rocketmq-5-detector": _preset(_ROCKETMQ_5, enabled=True, detect=True),
+    }
+)
+"""RocketMQ 4.9.7 and 5.3.3 as they come; `-latency`: with fault tolerance; `-detector`: with a detector too.
+
+Sources: DefaultMQProducer, ClientConfig, MQFaultStrategy, LatencyFaultToleranceImpl, TopicPublishInfo.
+"""

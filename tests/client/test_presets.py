@@ -70,7 +70,7 @@ class Producer:
 @pytest.mark.parametrize("preset", ROCKETMQ)
 def test_what_all_of_rocketmq_have(preset: str) -> None:
     found = PRESETS[preset]
-    client, faults, policy = found.client, found.client.faults, found.policy
+    client, faults, policy = found.client, found.client.faults, found.client.policy
     assert (client.refresh_s, client.default_topic, client.default_topic_queues) == (30.0, "TBW102", 4)
     assert client.strategy == RoundRobin()
     assert (faults.consecutive_failures, faults.min_success_rate) == (0, 0)  # no ejection
@@ -132,7 +132,7 @@ def test_fault_tolerance_is_on_where_the_name_says_so(
 def test_the_ladder_and_the_codes_of_each_release(
     preset: str, latency_max: tuple[int, ...], not_available: tuple[int, ...], failure: int, codes: set[int]
 ) -> None:
-    ladder, policy = PRESETS[preset].client.faults.ladder, PRESETS[preset].policy
+    ladder, policy = PRESETS[preset].client.faults.ladder, PRESETS[preset].client.policy
     assert ladder is not None
     assert (ladder.latency_ms, ladder.isolation_ms, ladder.failure_latency_ms) == (
         latency_max,
@@ -144,7 +144,7 @@ def test_the_ladder_and_the_codes_of_each_release(
 
 def test_our_own_preset_is_the_default() -> None:
     own = PRESETS["sharedroutes"]
-    assert (own.client, own.policy, own.callbacks) == (ClientConfig(), RetryPolicy(), RetryPolicy())
+    assert (own.client, own.client.policy, own.callbacks) == (ClientConfig(), RetryPolicy(), RetryPolicy())
 
 
 # ---- choices: models of LatencyFaultToleranceImpl and MQFaultStrategy, in milliseconds
@@ -318,7 +318,7 @@ def test_as_rocketmq_comes_only_the_last_broker_is_avoided(preset: str) -> None:
 def test_a_retry_by_rocketmqs_rules_may_come_back_to_the_first_broker() -> None:
     bench = Bench()
     bench.queues = bench.queues[:3]
-    log = bench.log(PRESETS["rocketmq-5"].policy)
+    log = bench.log(PRESETS["rocketmq-5"].client.policy)
     tried = []
     for _ in range(2):
         queue = choose(log, bench.select, 0.0)
