@@ -160,7 +160,7 @@ class Preset:
     """Settings that belong together."""
 
     client: ClientConfig
-    """For RouteClient.from_url, with the policy of attempts; `dataclasses.replace` changes single settings."""
+    """For RouteClient.from_url; it has the policy of attempts, too."""
 
     callbacks: RetryPolicy = field(default_factory=RetryPolicy)
     """For `sending`; RocketMQ's asynchronous sends try no other broker after an answer with an error."""

@@ -1,6 +1,5 @@
 """Which queue to use: whose turn it is for a producer, which are whose in a consumer group."""
 
-from .addresses import find_address
 from .allocation import (
     AllocateAveragely,
     AllocateAveragelyByCircle,
@@ -9,7 +8,7 @@ from .allocation import (
     AllocateMachineRoomNearby,
     AllocateStrategy,
 )
-from .queues import publish_queues, subscribe_queues
+from .queues import find_address, publish_queues, subscribe_queues
 from .ring import TopicRing
 from .strategy import Candidates, RoundRobin, Strategy, Weighted, ZoneAware
 from .views import PublishView

@@ -5,6 +5,7 @@ Every member computes its own part; they agree when they see the same queues and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,9 +39,10 @@ class AllocateStrategy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateAveragely:
-    """Equal runs of neighbouring queues (RocketMQ: AllocateMessageQueueAveragely, its default)."""
+class _ByPlace(ABC):
+    """A strategy that goes by the place of a member in the group, whatever the group."""
+
+    __slots__ = ()
 
     def allocate(
         self,
@@ -49,36 +51,37 @@ class AllocateAveragely:
         queues: Collection[MessageQueue],
         member_ids: Collection[str],
     ) -> tuple[MessageQueue, ...]:
-        """Return one run: the first members have one queue more if it does not come out even."""
-        members, ordered = _members(member_id, member_ids), _ordered(queues)
-        if member_id not in members:
-            return ()
-        index = members.index(member_id)
-        each, left_over = divmod(len(ordered), len(members))
-        start = index * each + min(index, left_over)
-        return tuple(ordered[start : start + each + (index < left_over)])
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateAveragelyByCircle:
-    """Queues dealt out like cards (RocketMQ: AllocateMessageQueueAveragelyByCircle)."""
-
-    def allocate(
-        self,
-        consumer_group: str,  # noqa: ARG002
-        member_id: str,
-        queues: Collection[MessageQueue],
-        member_ids: Collection[str],
-    ) -> tuple[MessageQueue, ...]:
-        """Return every n-th queue of n members."""
+        """Return the queues of one member; see AllocateStrategy."""
         members = _members(member_id, member_ids)
         if member_id not in members:
             return ()
-        return tuple(_ordered(queues)[members.index(member_id) :: len(members)])
+        return tuple(self._part(members.index(member_id), members, _ordered(queues)))
+
+    @abstractmethod
+    def _part(self, place: int, members: list[str], queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Return the queues of the member at a place."""
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateConsistentHash:
+class AllocateAveragely(_ByPlace):
+    """Equal runs of neighbouring queues (RocketMQ: AllocateMessageQueueAveragely, its default)."""
+
+    def _part(self, place: int, members: list[str], queues: list[MessageQueue]) -> list[MessageQueue]:
+        each, left_over = divmod(len(queues), len(members))  # the first members have one queue more
+        start = place * each + min(place, left_over)
+        return queues[start : start + each + (place < left_over)]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragelyByCircle(_ByPlace):
+    """Queues dealt out like cards (RocketMQ: AllocateMessageQueueAveragelyByCircle)."""
+
+    def _part(self, place: int, members: list[str], queues: list[MessageQueue]) -> list[MessageQueue]:
+        return queues[place :: len(members)]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateConsistentHash(_ByPlace):
     """Few queues change hands when members come and go (RocketMQ: AllocateMessageQueueConsistentHash).
 
     The ring is that of ConsistentHashRouter: the first four bytes of MD5. Raises InvalidInput for a number of
@@ -91,24 +94,34 @@ class AllocateConsistentHash:
     def __post_init__(self) -> None:
         check_int("virtual_nodes", self.virtual_nodes, 1, _MAX_VIRTUAL_NODES)
 
-    def allocate(
-        self,
-        consumer_group: str,  # noqa: ARG002
-        member_id: str,
-        queues: Collection[MessageQueue],
-        member_ids: Collection[str],
-    ) -> tuple[MessageQueue, ...]:
-        """Return the queues whose next place on the ring is the member's."""
-        members = _members(member_id, member_ids)
-        if member_id not in members:
-            return ()
+    def _part(self, place: int, members: list[str], queues: list[MessageQueue]) -> list[MessageQueue]:
         ring = {_hash(f"{member}-{node}"): member for member in members for node in range(self.virtual_nodes)}
-        places = sorted(ring)
+        points = sorted(ring)
 
         def holder(queue: MessageQueue) -> str:
-            return ring[places[bisect_left(places, _hash(_as_java_prints(queue))) % len(places)]]
+            return ring[points[bisect_left(points, _hash(_as_java_prints(queue))) % len(points)]]
 
-        return tuple([queue for queue in _ordered(queues) if holder(queue) == member_id])
+        return [queue for queue in queues if holder(queue) == members[place]]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateByMachineRoom(_ByPlace):
+    """Only queues of brokers that are named `<room>@<name>`, of these rooms.
+
+    Source: AllocateMessageQueueByMachineRoom; there the rooms are called consumeridcs.
+    """
+
+    rooms: frozenset[str]
+
+    def _part(self, place: int, members: list[str], queues: list[MessageQueue]) -> list[MessageQueue]:
+        ours = [queue for queue in queues if self._is_ours(queue)]
+        each = len(ours) // len(members)
+        left_over = ours[each * len(members) :]
+        return ours[place * each : (place + 1) * each] + left_over[place : place + 1]
+
+    def _is_ours(self, queue: MessageQueue) -> bool:
+        parts = queue.broker_name.rstrip("@").split("@")  # Java's split drops empty parts at the end
+        return len(parts) == _ROOM_AND_NAME and parts[0] in self.rooms
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,37 +160,6 @@ class AllocateMachineRoomNearby:
         for zone in sorted(queues_by_zone.keys() - members_by_zone.keys(), key=_as_java_sorts):
             found += self.inner.allocate(consumer_group, member_id, queues_by_zone[zone], members)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateByMachineRoom:
-    """Only queues of brokers that are named `<room>@<name>`, of these rooms.
-
-    Source: AllocateMessageQueueByMachineRoom; there the rooms are called consumeridcs.
-    """
-
-    rooms: frozenset[str]
-
-    def allocate(
-        self,
-        consumer_group: str,  # noqa: ARG002
-        member_id: str,
-        queues: Collection[MessageQueue],
-        member_ids: Collection[str],
-    ) -> tuple[MessageQueue, ...]:
-        """Return a run of neighbouring queues, and one of those that are left over at the end."""
-        members = _members(member_id, member_ids)
-        if member_id not in members:
-            return ()
-        ours = [queue for queue in _ordered(queues) if self._is_ours(queue)]
-        index = members.index(member_id)
-        each = len(ours) // len(members)
-        left_over = ours[each * len(members) :]
-        return tuple(ours[index * each : (index + 1) * each] + left_over[index : index + 1])
-
-    def _is_ours(self, queue: MessageQueue) -> bool:
-        parts = queue.broker_name.rstrip("@").split("@")  # Java's split drops empty parts at the end
-        return len(parts) == _ROOM_AND_NAME and parts[0] in self.rooms
 
 
 def _members(member_id: str, member_ids: Iterable[str]) -> list[str]:

@@ -1,17 +1,37 @@
-"""What a route means to a producer and to a consumer, as RocketMQ's clients derive it."""
+"""The queues and addresses of a route for producers and consumers, as RocketMQ's clients derive them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 
-from ...registry.model import MessageQueue, QueueData, QueueMapping, TopicRoute
-from .addresses import find_address
+from ...registry.model import MASTER_ID, BrokerData, MessageQueue, QueueData, QueueMapping, TopicRoute
 
 
 def is_static(route: TopicRoute) -> bool:
-    """Whether the topic has logical queues, which keep their ids when they move (RocketMQ: static topic)."""
+    """Return whether the topic has logical queues, which keep their ids when they move (static topic)."""
     return any(data.queue_mapping is not None for data in route.queue_datas)
+
+
+def find_address(
+    broker: BrokerData, broker_id: int = MASTER_ID, *, only_this: bool = False
+) -> tuple[str, int] | None:
+    """Return the address to read from and its broker id; None if there is none.
+
+    It is that of `broker_id`, or for a missing slave that of the next id, or else, without `only_this`, the
+    lowest id that is alive. Source: MQClientInstance.findBrokerAddressInSubscribe, where `broker_id` is the
+    hint of the last answer.
+    """
+    addresses = broker.broker_addrs
+    wanted = [broker_id]
+    if broker_id != MASTER_ID:
+        wanted.append(broker_id + 1)
+    if addresses and not only_this:
+        wanted.append(broker.min_broker_id)
+    for found in wanted:
+        if found in addresses:
+            return addresses[found], found
+    return None
 
 
 def publish_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:

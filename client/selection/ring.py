@@ -20,14 +20,14 @@ _INDEX_BITS: Final = 32
 _INDEX_MASK: Final = (1 << _INDEX_BITS) - 1
 
 _NOBODYS: Final = MessageQueue("", "", 0, "")
-"""Holds the places of a queue that has gone: no broker has an empty name."""
+"""Stands at the places of a queue that is gone: no broker has an empty name."""
 
 _MOST_PLACES: Final = 2
-"""So many times the places of its queues a ring may have: a search passes over those that are nobody's."""
+"""A ring may have so many times the places of its queues: a search has to pass over those of gone queues."""
 
 
 class _Places(NamedTuple):
-    """Where queues are on a ring, by their names, in the order of the queues."""
+    """The places of queues on a ring, by their names, in the order of the queues."""
 
     names: dict[str, None]
     points: array[int]
@@ -79,7 +79,7 @@ class QueueRing:
 
 
 class TopicRing:
-    """The ring of a topic through the changes of its route; threads share it, and may do work twice."""
+    """The ring of a topic through the changes of its route; threads may share it."""
 
     __slots__ = ("_ring",)
 

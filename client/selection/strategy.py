@@ -1,4 +1,4 @@
-"""In which order queues take turns, and how often each: small objects without state; a user can write one."""
+"""Strategies: in which order queues take turns, and how often each; users can write their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Candidates:
     """Those to choose from now, at least one; sorted by broker name and queue id."""
 
     all_queues: tuple[MessageQueue, ...]
-    """Every writable queue of the topic, those of failing brokers too."""
+    """Every writable queue of the topic, including those of failing brokers."""
 
     brokers: Mapping[str, BrokerData] = field(hash=False)
     """The brokers of the topic by name."""
@@ -69,16 +69,16 @@ class RoundRobin:
 class Weighted:
     """A queue of a broker with weight 2 gets two turns where one of a broker with weight 1 gets one.
 
-    A weight of 0 takes a broker out, unless that leaves nobody. Turns are spread evenly. Within one round of
-    at most 1,024 turns, or four a queue if that is more, a queue of any other weight has at least one.
-    Raises InvalidInput for a weight that is not a number, negative or not finite.
+    A weight of 0 takes a broker out, unless no other broker is left. Turns are spread evenly. Within one
+    round of at most 1,024 turns, or four a queue if that is more, a queue of any other weight has at least
+    one. Raises InvalidInput for a weight that is not a number, negative or not finite.
     """
 
     weights: Mapping[str, float] = field(hash=False)
-    """Weight by broker name."""
+    """Weights by broker name."""
 
     default: float = 1.0
-    """The weight of brokers that are not named."""
+    """The weight of the other brokers."""
 
     def __post_init__(self) -> None:
         _check_number("default", self.default, 0)
@@ -98,7 +98,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class ZoneAware:
-    """Brokers of the own zone first; the others as far as too few of the own zone's queues are left.
+    """Brokers of the own zone first; the others as far as too few queues of the own zone are left.
 
     A zone can carry all its traffic while the share of its queues that is left, times `overprovision`, is at
     least 1, and proportionally less below; the rest goes elsewhere, as far as the others can carry it.
@@ -168,7 +168,7 @@ def _rounds(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     exact = [Fraction(max(1.0, weight / lightest)).limit_denominator(_FINEST) for weight in weights]
     unit = math.lcm(*(share.denominator for share in exact))
     rounds = [int(share * unit) for share in exact]
-    spare = max(_SHORT, _TURNS_EACH * sum(sizes)) - sum(sizes)  # beside the one turn that everybody gets
+    spare = max(_SHORT, _TURNS_EACH * sum(sizes)) - sum(sizes)  # beside the one turn of each queue
     wanted = sum(size * count for size, count in zip(sizes, rounds, strict=True))
     if wanted > spare + sum(sizes):
         rounds = [max(1, count * spare // wanted) for count in rounds]

@@ -1,4 +1,4 @@
-"""The queues of one topic that a producer chooses from, and whose turn it is."""
+"""The queues of one topic that a producer chooses from, and which one is next."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ROUNDING: Final = 1e-9
 
 
 class _Plan(NamedTuple):
-    """Who takes turns for one set of brokers to avoid."""
+    """The queues that take turns, for one set of brokers to avoid."""
 
     allowed: frozenset[str]
     schedule: tuple[MessageQueue, ...]
 
 
 class _Judged(NamedTuple):
-    """What a verdict means to this topic."""
+    """What a verdict means for this topic."""
 
     verdict: Verdict | None
     names: frozenset[str]
@@ -43,7 +43,7 @@ class _Judged(NamedTuple):
 
     shares: Mapping[str, float]
     plans: dict[frozenset[str], _Plan]
-    """By the brokers to avoid; made when first asked for."""
+    """By the brokers to avoid; made on first use."""
 
 
 _NOT_YET: Final = _Judged(None, _NOBODY, _NOBODY, _NOBODY, _NOBODY, {}, {})
@@ -53,9 +53,8 @@ class PublishView:
     """The queues of a topic that a producer chooses from; immutable but for the turn; threads share it.
 
     At most `max_isolated_share` (0..1) of the topic's brokers are left alone, the worst ones; None = any
-    number. `rules` name those to use when all are. `ring` is that of the views before it. Raises
-    InvalidInput when the strategy gives nobody a turn, or a queue that is not a candidate; so do its methods,
-    which must not be called when `size` is 0.
+    number. `rules` name those to use when all are. `ring` is that of the views before it. The constructor and
+    the methods raise InvalidInput for a bad answer of the strategy; do not call them when `size` is 0.
     """
 
     __slots__ = (
@@ -206,7 +205,7 @@ def _relative(shares: Mapping[str, float], names: frozenset[str]) -> dict[str, f
 def _draw(
     schedule: Sequence[MessageQueue], avoid: frozenset[str], shares: Mapping[str, float], rng: random.Random
 ) -> MessageQueue | None:
-    """Draw a turn that its broker takes: so what some give away is spread over all, not over neighbours."""
+    """Draw a turn that its broker takes: so turns given away are spread over all, not over neighbours."""
     for _ in range(_MAX_TRIES):
         queue = schedule[int(rng.random() * len(schedule))]
         if queue.broker_name not in avoid and rng.random() < shares.get(queue.broker_name, 1.0):

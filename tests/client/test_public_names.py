@@ -18,7 +18,7 @@ from sharedroutes.registry import AsyncRouteStore, InvalidInput, RegistryConfig,
 from sharedroutes.registry import errors as registry_errors
 
 ROOT: Final = Path(__file__).parents[2]
-READERS: Final = ("base", "hints", "read", "stream", "view", "whole")
+READERS: Final = ("base", "changes", "client_hints", "routes")
 """The plans that a client runs, and what they use."""
 
 SOURCES: Final = (
