@@ -1,11 +1,11 @@
-"""What can go wrong for a caller of the route client.
+"""The errors of the route client, by what a caller can do.
 
 RegistryError           its `code` is RocketMQ's for such an error, if there is one
- +-- NoRoute          nobody alive holds the topic, or nobody accepts messages for it: create it, or wait
+ +-- NoRoute          no live broker holds the topic, or accepts messages for it: create it, or wait
  +-- AttemptsFailed   every attempt failed; `failures` says where and why. Try again later, unless a message
  |                    that arrives twice is worse than one that is lost: an attempt may have got through
  +-- NotStored        `sending` only: no broker stored the message as it should; `answer` is the last one's
- +-- BrokerRefused    you raise it when a broker answers with an error; its code decides what becomes of it
+ +-- BrokerRefused    raise it yourself when a broker answers with an error; its code decides what follows
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..remoting.codes import ClientErrorCode
 _NO_CONNECTION: Final = frozenset(
     (errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH)
 )
-"""What a connection that cannot be made fails with."""
+"""The error numbers of a connection that cannot be made."""
 
 
 class NoRoute(RegistryError, LookupError):
-    """The registry was read, and no live broker holds the topic in the way that was asked for."""
+    """The registry was read, and no live broker holds the topic as it was asked for."""
 
     code: int = ClientErrorCode.NOT_FOUND_TOPIC_EXCEPTION
 
@@ -39,7 +39,7 @@ class NoRoute(RegistryError, LookupError):
 
 
 class BrokerRefused(RegistryError):
-    """A broker answered with an error (RocketMQ: MQBrokerException); for callers to raise in an attempt."""
+    """A broker answered with an error (RocketMQ: MQBrokerException); callers raise it in an attempt."""
 
     code: int
     """The response code."""
@@ -97,7 +97,7 @@ class AttemptsFailed(RegistryError):
 class NotStored(RegistryError):
     """No broker stored the message as it should, and there is no further attempt; `answer` is the last one.
 
-    Brokers have the message all the same: it is less safe than it should be.
+    The message is stored all the same, but less safely than it should be.
     """
 
     def __init__(self, topic: str, answer: Any) -> None:

@@ -72,22 +72,6 @@ class HintBook:
     Every `now` is in seconds of the monotonic clock. Each client has a `client_id` of its own.
     """
 
-    __slots__ = (
-        "_client_id",
-        "_config",
-        "_failures",
-        "_heard",
-        "_lock",
-        "_not_before",
-        "_pace",
-        "_renew_at",
-        "_rng",
-        "_said",
-        "_successes",
-        "_suspected",
-        "_withdraws",
-    )
-
     def __init__(
         self,
         config: HintConfig,

@@ -148,7 +148,7 @@ class RouteClient(RouteClientBase):
         key: str | bytes | None = None,
     ) -> Sending:
         """Return the first attempt at an operation whose end a callback tells. Raises as select_queue."""
-        return Sending(self._log(topic, retries, policy), self._chooser(topic, key))
+        return Sending.begin(self._log(topic, retries, policy), self._chooser(topic, key))
 
     # --- looking --------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
 from ..registry.sweeper_async import AsyncSweeper
-from .attempts import AsyncAttempts, AsyncSending, RetryPolicy, SelectLater
+from .attempts import AsyncAttempts, AsyncSelect, AsyncSending, RetryPolicy
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig
@@ -219,7 +219,7 @@ class AsyncRouteClient(RouteClientBase):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _chooser(self, topic: str, key: str | bytes | None) -> SelectLater:
+    def _chooser(self, topic: str, key: str | bytes | None) -> AsyncSelect:
         async def choose(failed: frozenset[str], until: float) -> MessageQueue:
             view = self._views.get(topic) or await self._view(topic, until)
             return self._core.pick(topic, view, failed, monotonic(), key)

@@ -1,8 +1,17 @@
-"""Try an operation on one broker after another, measuring each and remembering who failed."""
+"""Attempts at an operation on one broker after another, each measured and remembered."""
 
 from ...remoting.codes import ResponseCode
+from .attempt import (
+    AsyncAttempt,
+    AsyncAttempts,
+    AsyncSelect,
+    AsyncSending,
+    Attempt,
+    Attempts,
+    Select,
+    Sending,
+)
 from .log import AttemptLog, Record
-from .loops import AsyncAttempt, AsyncAttempts, Attempt, Attempts, Select, SelectLater
 from .policy import (
     NETWORK_ERRORS,
     NOT_STORED_CODES,
@@ -13,7 +22,6 @@ from .policy import (
     ROCKETMQ_POLICY,
     RetryPolicy,
 )
-from .sending import AsyncSending, Sending
 
 __all__ = [
     "NETWORK_ERRORS",
@@ -25,6 +33,7 @@ __all__ = [
     "ROCKETMQ_POLICY",
     "AsyncAttempt",
     "AsyncAttempts",
+    "AsyncSelect",
     "AsyncSending",
     "Attempt",
     "AttemptLog",
@@ -33,6 +42,5 @@ __all__ = [
     "ResponseCode",
     "RetryPolicy",
     "Select",
-    "SelectLater",
     "Sending",
 ]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...registry.model import MessageQueue
 from ..errors import AttemptsFailed, Failure, code_of_failure
@@ -20,7 +20,7 @@ _UNSEEN: Final = ("", False)
 
 
 class Record(Protocol):
-    """Takes in how a broker did."""
+    """Takes the outcome of an attempt at a broker."""
 
     def __call__(
         self,
@@ -31,11 +31,11 @@ class Record(Protocol):
         reachable: bool | None = None,
         generation: int | None = None,
     ) -> None:
-        """Take in one outcome."""
+        """Take one outcome."""
 
 
 class Answer(NamedTuple):
-    """What a broker said that did not store a message as it should; the value may be None."""
+    """The answer of a broker that did not store a message as it should; the value may be None."""
 
     value: Any
 
@@ -57,18 +57,15 @@ class Begun:
         return None if self.ends == inf else max(_LEAST_TIMEOUT_S, self.ends - now)
 
 
-class See(Protocol):
-    """Says what a client knows as an attempt at a broker begins."""
-
-    def __call__(self, broker_name: str, now: float) -> tuple[str, bool]:
-        """Return the position in the change stream, and whether the broker is to be left alone."""
+See: TypeAlias = Callable[[str, float], tuple[str, bool]]
+"""Returns, for a broker, the client's position in the change stream, and whether the broker is left alone."""
 
 
 class AttemptLog:
     """Decides over the attempts at one operation.
 
-    `generation` is FaultMemory's at the time; without it, `record` is told of times and failures only. `see`
-    is asked for what AttemptEnded tells beside the outcome, if there is somebody to tell.
+    `generation` returns that of FaultMemory now. `see` is called, if there is a `tell`, for what AttemptEnded
+    has beside the outcome.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class AttemptLog:
         self.topic = topic
         self.failures: list[Failure] = []
         self.answer: Answer | None = None
-        """The last one that not_stored() was told; it stands if no later attempt goes well."""
+        """The last one that not_stored() got; it stands if no later attempt succeeds."""
 
         self.over = False
         self._tried: list[str] = []
@@ -109,7 +106,7 @@ class AttemptLog:
         return frozenset(self._tried[-1:] if self._policy.avoid_last_only else self._tried)
 
     def next(self, now: float) -> bool:
-        """Whether there is another attempt to make; raises RuntimeError for one that was not entered."""
+        """Return whether to make another attempt; raises RuntimeError if the last one was not entered."""
         if self.over:
             return False
         if self.answer is not None and self._is_late(now):
@@ -132,9 +129,9 @@ class AttemptLog:
         return self._until
 
     def rather_avoid(self, queue: MessageQueue) -> frozenset[str] | None:
-        """Return whom to avoid in place of all that were tried, when that left nobody; None = take the queue.
+        """Return the brokers to avoid instead, if the queue is of the one tried last; None = take the queue.
 
-        So no broker is tried twice in a row but an only one.
+        So no broker is tried twice in a row unless it is the only one.
         """
         if not self._tried or queue.broker_name != self._tried[-1]:
             return None
@@ -173,13 +170,13 @@ class AttemptLog:
         overdue: bool = False,
         answer: Answer | None = None,
     ) -> bool:
-        """Take in how an attempt ended; whether its error is dealt with. Raises AttemptsFailed at the end.
+        """End an attempt; return whether its error is dealt with. Raises AttemptsFailed after the last one.
 
-        One that is `overdue` was ended because its time was up: the broker's failure, whatever the policy.
-        One with an `answer` was not stored as it should, if it has no error.
+        An `overdue` attempt was cut because its time was up: the broker is at fault, by any policy.
+        One with an `answer` and no error was not stored as it should.
         """
         if error is not None and not isinstance(error, Exception):
-            self.over = True  # what ends the caller says nothing of the broker
+            self.over = True  # the end of the caller says nothing of the broker
             return False
         if overdue:
             now = max(now, begun.ends)  # timers of event loops may be a little early
@@ -219,15 +216,15 @@ class AttemptLog:
             )
 
     def _report(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
-        name, failed = begun.queue.broker_name, outcome.failed
-        if self._policy.one_way and not failed:
+        if self._policy.one_way and not outcome.failed:
             return
-        if begun.generation is None:
-            self._record(name, latency_s, failed=failed)
-        else:
-            self._record(
-                name, latency_s, failed=failed, reachable=outcome.reachable, generation=begun.generation
-            )
+        self._record(
+            begun.queue.broker_name,
+            latency_s,
+            failed=outcome.failed,
+            reachable=outcome.reachable,
+            generation=begun.generation,
+        )
 
     def _failure(self, begun: Begun, latency_s: float, cause: Exception) -> Failure:
         queue, code = begun.queue, self._policy.code_of(cause)
@@ -247,11 +244,11 @@ class AttemptLog:
         return f"the deadline of {self._policy.deadline_s} s"
 
     def _is_late(self, now: float) -> bool:
-        """Whether no further attempt may begin; the first one is made by who has a queue in time."""
+        """Return whether it is too late for a further attempt; the first one is made in any case."""
         return bool(self._tried) and now >= self.until(now)
 
     def _end(self, why_over: str) -> None:
-        """There is no further attempt: an answer stands, or all have failed."""
+        """End the attempts: an earlier answer stands, or AttemptsFailed is raised."""
         self.over = True
         if self.answer is None:
             raise AttemptsFailed(self.topic, tuple(self.failures), why_over) from self.failures[-1].cause

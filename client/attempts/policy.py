@@ -1,4 +1,4 @@
-"""How often to try, for how long, and what the end of an attempt means."""
+"""How often and how long to try, and what the end of an attempt means."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...remoting.codes import ResponseCode
 from ..errors import BrokerRefused
 
 NETWORK_ERRORS: Final[tuple[type[Exception], ...]] = (OSError, EOFError)
-"""What a broken connection raises: refused, reset, timed out, ended in the middle of an answer."""
+"""What a connection that breaks raises: refused, reset, timed out, ended in the middle of an answer."""
 
 _OUR_OWN: Final = (RegistryError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-"""Errors that are an OSError as well, and yet say nothing about the broker."""
+"""Errors that are an OSError too, but say nothing about the broker."""
 
 _MAX_RETRIES: Final = 1_000
 _LEAST_S: Final = 1e-9
@@ -23,7 +23,6 @@ _LEAST_S: Final = 1e-9
 _MOST_SHARES: Final = 3
 _LEAST_SHARE_S: Final = 0.1
 """A healthy broker answers within it even while it flushes its disk."""
-
 
 RETRYABLE_CODES_4: Final = frozenset(
     (
@@ -47,8 +46,8 @@ NOT_STORED_CODES: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     )
 )
-"""Answers that are no error, from a broker that does not have the message as safely as it should (RocketMQ:
-MQClientAPIImpl.processSendResponse): tell them by not_stored()."""
+"""Answers, not errors, of a broker that has the message less safely than it should (RocketMQ:
+MQClientAPIImpl.processSendResponse): hand them to not_stored()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Outcome:
     """What the end of an attempt says."""
 
     told: Literal["ok", "failed", "error"]
-    """What AttemptEnded calls it."""
+    """The outcome in AttemptEnded."""
 
     failed: bool
     """It counts against the broker."""
@@ -65,7 +64,7 @@ class Outcome:
     """Another broker may do better."""
 
     reachable: bool | None = None
-    """False: whether or not anybody probes it, the broker is not to be used; None: as FaultMemory sees it."""
+    """False: the broker is not to be used, detector or not; None: as FaultMemory sees it."""
 
 
 # Source: the catch clauses of DefaultMQProducerImpl.sendDefaultImpl.
@@ -75,7 +74,6 @@ _REFUSED: Final = Outcome("failed", failed=True, again=True, reachable=False)
 _REFUSED_FOR_GOOD: Final = Outcome("failed", failed=True, again=False, reachable=False)
 _NOT_THE_BROKERS: Final = Outcome("error", failed=False, again=False)
 _NOT_STORED: Final = Outcome("error", failed=False, again=True)
-_NOT_STORED_AND_OVER: Final = _NOT_THE_BROKERS
 
 
 def code_of_refusal(error: Exception) -> int | None:
@@ -85,13 +83,13 @@ def code_of_refusal(error: Exception) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, for how long and on which errors to try again; raises InvalidInput for impossible values."""
+    """How often, for how long and after which errors to try again; raises InvalidInput for bad values."""
 
     retries: int = 2
     """Attempts after the first (RocketMQ: retryTimesWhenSendFailed)."""
 
     deadline_s: float | None = 3.0
-    """All attempts together, with the first lookup: no other one begins later (RocketMQ: sendMsgTimeout).
+    """All attempts together, with the first lookup; no attempt begins later (RocketMQ: sendMsgTimeout).
 
     None = no limit."""
 
@@ -102,21 +100,20 @@ class RetryPolicy:
     `deadline_s` = all of it, as RocketMQ does unless told otherwise."""
 
     pause_s: float = 0.1
-    """Up to so long, at random, is waited before a broker that failed is tried again for want of another."""
+    """The longest pause, drawn at random, before a broker that failed is tried again for want of another."""
 
     retry_on: tuple[type[Exception], ...] = NETWORK_ERRORS
-    """Errors that are the broker's: it is left alone for a while and another is tried. Others pass."""
+    """The broker is at fault for these errors: it is left alone for a while, and another is tried."""
 
     retry_codes: frozenset[int] = RETRYABLE_CODES
-    """The response codes that are the broker's; an error that carries a code is judged by it alone."""
+    """The same for response codes; an error that carries a code is judged by it alone."""
 
     code_of: Callable[[Exception], int | None] = code_of_refusal
-    """Finds the response code that an error carries; None = it carries none."""
+    """Returns the response code that an error carries; None = it carries none."""
 
     every_refusal_isolates: bool = False
-    """Whether an answer with another code counts against the broker too, as in RocketMQ.
-
-    There, a message that no broker takes isolates all of them."""
+    """Whether an answer with another code counts against the broker too, as in RocketMQ: there, a message
+    that no broker takes isolates all of them."""
 
     retry_not_stored: bool = True
     """Whether not_stored() leads to another broker (RocketMQ: retryAnotherBrokerWhenNotStoreOK)."""
@@ -125,7 +122,7 @@ class RetryPolicy:
     """Whether only the broker of the last attempt is avoided, as in RocketMQ; else all that were tried."""
 
     one_way: bool = False
-    """Whether nobody answers, so that the end of the block tells nothing but a failure."""
+    """Whether brokers do not answer, so that only a failure says something of them."""
 
     def __post_init__(self) -> None:
         check_int("retries", self.retries, 0, _MAX_RETRIES)
@@ -141,13 +138,13 @@ class RetryPolicy:
         check_type("retry_codes", self.retry_codes, frozenset)
 
     def with_retries(self, retries: int | None) -> RetryPolicy:
-        """Return the policy with another number of retries, if one is given."""
+        """Return the policy with this number of retries; None = unchanged."""
         return self if retries is None else replace(self, retries=retries)
 
     def limit_s(self, left_s: float, following: int) -> float:
-        """Return for how long an attempt may go on, of the seconds left to it and so many that can follow.
+        """Return the seconds of `left_s` for an attempt that so many others can follow.
 
-        A share is a third of what is left, or more if fewer can follow, and 0.1 s at least.
+        Without a limit of the policy: a third of what is left, or more if fewer can follow, at least 0.1 s.
         """
         if not following:
             return left_s
@@ -156,7 +153,7 @@ class RetryPolicy:
         return min(left_s, max(_LEAST_SHARE_S, left_s / min(following + 1, _MOST_SHARES)))
 
     def outcome_of(self, error: Exception | None) -> Outcome:
-        """Return what an attempt that ended so says."""
+        """Return what the end of an attempt with this error means."""
         if error is None:
             return OK
         code = self.code_of(error)
@@ -168,11 +165,11 @@ class RetryPolicy:
 
     @property
     def outcome_not_stored(self) -> Outcome:
-        """What an answer says that not_stored() was called with."""
-        return _NOT_STORED if self.retry_not_stored else _NOT_STORED_AND_OVER
+        """What an answer means that not_stored() was called with."""
+        return _NOT_STORED if self.retry_not_stored else _NOT_THE_BROKERS
 
     def _is_the_brokers(self, error: Exception) -> bool:
-        """Whether the broker is at fault: what `retry_on` names most closely counts."""
+        """Return whether the broker is at fault: the closest class that is named counts."""
         for kind in type(error).__mro__:
             if kind in self.retry_on:
                 return True
@@ -186,8 +183,8 @@ ROCKETMQ_POLICY: Final = RetryPolicy(
 )
 """What the producer of RocketMQ 5.3.3 does; raise BrokerRefused for an answer with an error.
 
-One thing differs: an attempt has a share of the time, as if sendMsgMaxTimeoutPerRequest were 1000. RocketMQ's
-default lets the first broker that hangs take all of it; `attempt_timeout_s=3.0` does so here.
+One thing differs: an attempt has a share of the time, as if sendMsgMaxTimeoutPerRequest were 1000. By
+default, RocketMQ lets the first broker that hangs take all of it; `attempt_timeout_s=3.0` does so here.
 """
 
 ROCKETMQ_4_POLICY: Final = replace(ROCKETMQ_POLICY, retry_codes=RETRYABLE_CODES_4)

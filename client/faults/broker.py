@@ -139,22 +139,6 @@ class Results:
 class BrokerFaults:
     """The faults of one broker; not thread-safe. Every `now` is in seconds of the monotonic clock."""
 
-    __slots__ = (
-        "_config",
-        "_ejected_until",
-        "_ejections",
-        "_last_latency_s",
-        "_reason",
-        "_rng",
-        "_tuning",
-        "_unreachable_until",
-        "_until",
-        "failures_in_a_row",
-        "results",
-        "seen_at",
-        "suspected",
-    )
-
     def __init__(self, config: FaultConfig, tuning: Tuning, rng: random.Random, now: float) -> None:
         self._config = config
         self._tuning = tuning

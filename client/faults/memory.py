@@ -42,26 +42,6 @@ class FaultMemory:
     lock.
     """
 
-    __slots__ = (
-        "_brokers",
-        "_config",
-        "_isolated",
-        "_lock",
-        "_next_change",
-        "_now",
-        "_older_restarts",
-        "_prune_at",
-        "_restarts",
-        "_restricted",
-        "_rng",
-        "_suspects",
-        "_tell",
-        "_tuning",
-        "_verdict",
-        "generation",
-        "quiet",
-    )
-
     def __init__(
         self,
         config: FaultConfig | None = None,

@@ -23,8 +23,6 @@ _UNREACHABLE: Final = (OSError, UnicodeError)
 class Detector:
     """Says which brokers to probe, and when; for one thread or task. Every `now` is in monotonic seconds."""
 
-    __slots__ = ("_due_at", "_interval_s", "_jitter_share", "_memory", "_rng")
-
     def __init__(self, memory: FaultMemory, config: FaultConfig, rng: random.Random | None = None) -> None:
         self._memory = memory
         self._interval_s = config.detect_interval_s

@@ -178,7 +178,7 @@ async def failed(sending: Sending | AsyncSending, error: Exception) -> Any:
 async def first(bench: Bench, policy: RetryPolicy | None = None) -> Sending | AsyncSending:
     if bench.in_tasks:
         return await AsyncSending.begin(bench.log(policy), bench.select_later)
-    return Sending(bench.log(policy), bench.select)
+    return Sending.begin(bench.log(policy), bench.select)
 
 
 async def test_a_callback_is_led_to_another_broker(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
 from sharedroutes.client.attempts import AttemptLog
-from sharedroutes.client.attempts.loops import choose
+from sharedroutes.client.attempts.attempt import choose
 from sharedroutes.client.faults import FaultConfig, FaultMemory
 from sharedroutes.client.selection import PublishView, RoundRobin
 from sharedroutes.registry import MessageQueue

@@ -21,7 +21,7 @@ def bench() -> Bench:
 
 
 def sending(bench: Bench, policy: RetryPolicy | None = None) -> Sending:
-    return Sending(bench.log(policy), bench.select)
+    return Sending.begin(bench.log(policy), bench.select)
 
 
 def test_a_success_that_is_told_later_counts(bench: Bench) -> None:

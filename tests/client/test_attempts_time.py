@@ -179,8 +179,8 @@ async def test_the_only_broker_is_tried_again_after_a_pause(
     async def sleep(delay_s: float) -> None:
         slept.append(delay_s)
 
-    monkeypatch.setattr("sharedroutes.client.attempts.loops.sleep", slept.append)
-    monkeypatch.setattr("sharedroutes.client.attempts.loops.asyncio.sleep", sleep)
+    monkeypatch.setattr("sharedroutes.client.attempts.attempt.sleep", slept.append)
+    monkeypatch.setattr("sharedroutes.client.attempts.attempt.asyncio.sleep", sleep)
     bench = Bench(in_tasks=in_tasks)
     bench.queues = (A,)
     with pytest.raises(AttemptsFailed):

@@ -22,7 +22,7 @@ from sharedroutes.client import (
     RoundRobin,
     RouteClient,
 )
-from sharedroutes.client.attempts.loops import choose
+from sharedroutes.client.attempts.attempt import choose
 from sharedroutes.client.faults import Detector, FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.registry import RouteStore, TopicConfig
