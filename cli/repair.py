@@ -73,11 +73,11 @@ def rebuild(store: RouteStore, output: str) -> None:
             mended += done.mended
             left += not done.mended
             if output == "json":
-                _print_line({**_fields(done.difference), "mended": done.mended, "why": done.text})
+                _print_line({**_fields(done), "mended": done.mended, "why": done.left})
             elif done.mended:
-                _say(f"mended {done.difference.kind}: {done.difference}")
+                _say(f"mended {done.kind}: {done}")
             else:
-                _say(f"left {done.difference.kind}: {done.difference} ({done.text})")
+                _say(f"left {done.kind}: {done} ({done.left})")
     if output == "table":
         _say(f"{mended} mended, {left} left")
     sys.exit(1 if left else 0)

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from .config import RegistryConfig
-from .differences import Difference, DifferenceKind, Mended
 from .errors import (
     BrokerOwned,
     BrokerWithdrawn,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower
     from .embedded import EmbeddedServer, embedded_redis
     from .health.report import Finding, HealthReport, Severity
+    from .plans.repair.checks import Difference, DifferenceKind
     from .store import RouteStore
     from .store_async import AsyncRouteStore
     from .sweeper import Sweeper
@@ -91,7 +91,6 @@ __all__ = [
     "InvalidInput",
     "LeaseStatus",
     "Lookup",
-    "Mended",
     "MessageQueue",
     "NewerSchema",
     "NotFound",
@@ -129,6 +128,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
         "AsyncRouteStore": "store_async",
         "AsyncSweeper": "sweeper_async",
         "Counts": "transfer",
+        "Difference": "plans.repair.checks",
+        "DifferenceKind": "plans.repair.checks",
         "EmbeddedServer": "embedded",
         "Finding": "health.report",
         "FollowHealth": "change_stream.core",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import plans
 from .config import RegistryConfig
-from .differences import Difference, Mended
 from .keys import Keys
 from .model import Broker
 from .plans import Plan, Progress, Stream, advance
 
 if TYPE_CHECKING:
+    from .plans.repair.checks import Difference
     from .transfer import ImportSummary, Lines
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Admin:
         """Yield what is not as it should be; see plans.verify."""
         return iterate(self._run, plans.verify(self._config), progress)
 
-    def rebuild(self, progress: OnProgress | None = None) -> Iterator[Mended]:
+    def rebuild(self, progress: OnProgress | None = None) -> Iterator[Difference]:
         """Mend what is not as it should be, and yield what was done; see plans.rebuild.
 
         Nothing happens before it is iterated.

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import plans
 from .config import RegistryConfig
-from .differences import Difference, Mended
 from .keys import Keys
 from .model import Broker
 from .plans import Plan, Progress, Stream, advance
 
 if TYPE_CHECKING:
+    from .plans.repair.checks import Difference
     from .transfer import AsyncLines, ImportSummary
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class AsyncAdmin:
         """Yield what is not as it should be; see plans.verify."""
         return iterate_async(self._run, plans.verify(self._config), progress)
 
-    def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Mended]:
+    def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
         """Mend what is not as it should be, and yield what was done; see plans.rebuild.
 
         Nothing happens before it is iterated.

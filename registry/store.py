@@ -287,10 +287,12 @@ class RouteStore:
         return Follower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
     def health(self) -> HealthReport:
-        """Report on the registry and its server, with advice, in about 0.1 s; see plans.health."""
+        """Report on the registry and its server, with advice, in about 0.1 s; see health.findings."""
+        from .health.findings import CLOCK_PAUSE_S, health  # noqa: PLC0415 - few ask, and agents do not
+
         first_us = self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
-        sleep(plans.CLOCK_PAUSE_S)
-        return self._run(plans.health(self.config, first_us), stale=False)
+        sleep(CLOCK_PAUSE_S)
+        return self._run(health(self.config, first_us), stale=False)
 
     def doorbell(self) -> Doorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""

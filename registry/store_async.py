@@ -288,10 +288,12 @@ class AsyncRouteStore:
         return AsyncFollower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
     async def health(self) -> HealthReport:
-        """Report on the registry and its server, with advice, in about 0.1 s; see plans.health."""
+        """Report on the registry and its server, with advice, in about 0.1 s; see health.findings."""
+        from .health.findings import CLOCK_PAUSE_S, health  # noqa: PLC0415 - few ask, and agents do not
+
         first_us = await self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
-        await sleep(plans.CLOCK_PAUSE_S)
-        return await self._run(plans.health(self.config, first_us), stale=False)
+        await sleep(CLOCK_PAUSE_S)
+        return await self._run(health(self.config, first_us), stale=False)
 
     def doorbell(self) -> AsyncDoorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""

@@ -18,8 +18,7 @@ import orjson
 from ...client import ClientConfig, NoRoute, RouteClient
 from ...client.observers.samples import SampleRecorder
 from ...registry import EmbeddedServer, RouteStore
-from ...registry.health.report import Unknown
-from ...registry.plans import server_time
+from ...registry.plans import ErrorReply, server_time
 from ..demo.fleet import DemoFailed, Fleet, Patience
 from ..demo.scenario import BROKERS, SETTINGS, TOPIC
 from ..demo.sender import Sender
@@ -139,7 +138,7 @@ class Drill:
     def _note(self, name: str, what: str) -> None:
         self._say(f"{name}: {what}")
         now_us = self._store.run(server_time())
-        if isinstance(now_us, Unknown):
+        if isinstance(now_us, ErrorReply):
             raise DemoFailed(f"the store does not tell the time: {now_us.reason}")
         self.faults.append(Fault(self._store.config.namespace, name, now_us // 1000, what))
 

@@ -29,7 +29,7 @@ from .changes import (
     last_change_id,
 )
 from .client_hints import hint, hints
-from .expiry import expire, sweep
+from .expiry import expire, server_time, sweep
 from .leases import heartbeat, unregister, unregister_many
 from .listings import (
     cluster_info,
@@ -53,20 +53,17 @@ from .operators import (
     set_write_perm,
     withdraw,
 )
-from .registration import register, register_topic
+from .registration import may_register, register, register_topic
 from .routes import Listing, Lookup, brokers, lookup, route_of
 
 if TYPE_CHECKING:
-    from .examination import CLOCK_PAUSE_S, health, server_time
     from .load import forget
     from .records import export, import_broker, import_kv
     from .repair.mend import rebuild
     from .repair.walk import verify
     from .replicas import ReplicaState, Roster, RosterEntry, roster
-    from .rights import may_register
 
 __all__ = [
-    "CLOCK_PAUSE_S",
     "NEWEST",
     "ORDER_TOPIC_CONFIG",
     "ORIGIN",
@@ -98,7 +95,6 @@ __all__ = [
     "expire",
     "export",
     "forget",
-    "health",
     "heartbeat",
     "hint",
     "hints",
@@ -137,19 +133,15 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of this package
     _LATER = {
-        "CLOCK_PAUSE_S": "examination",
         "export": "records",
         "forget": "load",
-        "health": "examination",
         "import_broker": "records",
         "import_kv": "records",
         "ReplicaState": "replicas",
         "Roster": "replicas",
         "RosterEntry": "replicas",
-        "may_register": "rights",
         "rebuild": "repair.mend",
         "roster": "replicas",
-        "server_time": "examination",
         "verify": "repair.walk",
     }
     __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

@@ -48,6 +48,11 @@ class ErrorReply:
     code: str
     message: str
 
+    @property
+    def reason(self) -> str:
+        """Why there is no value, for people."""
+        return "no permission" if self.code == "NOPERM" else f"{self.code} {self.message}".strip()
+
 
 Reply: TypeAlias = Any
 """A reply of Redis: bytes, int, None, a list, a dict (HGETALL), or an ErrorReply."""
@@ -96,6 +101,12 @@ def checked(key: str, reply: Reply) -> Reply:
     if reply.code == _WRONG_TYPE:
         raise CorruptData(key, "holds another type than the registry writes; move the foreign key away")
     raise StoreRefused(f"{key}: {reply.code} {reply.message}")
+
+
+def clock_us(time: Sequence[int | bytes]) -> int:
+    """Return the reply of TIME in microseconds since 1970."""
+    seconds, us = time
+    return int(seconds) * 1_000_000 + int(us)
 
 
 def unless_foreign(key: str, reply: Reply) -> Reply:

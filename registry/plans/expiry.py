@@ -12,10 +12,22 @@ from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import EXPIRED, Change, ChangeKind, Sweep
-from .base import Call, Command, Plan, Reads, Reply, checked, script_reply, unless_foreign
+from .base import (
+    Call,
+    Command,
+    ErrorReply,
+    Plan,
+    Reads,
+    Reply,
+    checked,
+    clock_us,
+    script_reply,
+    unless_foreign,
+)
 from .routes import groups
 
 _AT_ONCE: Final = 100
+_SLACK_MS: Final = 1_000
 _NO_TIME_MS: Final = 2**53
 """From here on a score is no whole number any more."""
 
@@ -135,10 +147,21 @@ def _whole_ms(score: float | None) -> int | None:
     return int(score) if score is not None and math.isfinite(score) and 0 < score < _NO_TIME_MS else None
 
 
+def server_time() -> Plan[int | ErrorReply]:
+    """Return the server's clock in microseconds since 1970. Raises StoreUnavailable, StoreRefused."""
+    (reply,) = yield Reads((("TIME",),), tolerant=True)
+    return reply if isinstance(reply, ErrorReply) else clock_us(reply)
+
+
 def lease_of(member: str) -> tuple[str, int] | None:
     """Return broker name and id of the lease that `Keys.lease_member` so names; None = it names none."""
     found = _LEASE.fullmatch(member)
     return (found[1], int(found[2])) if found else None
+
+
+def late_ms(config: RegistryConfig) -> int:
+    """Return how late the end of a lease may be announced: the sweep changes hands, and 1 s on top."""
+    return round(config.sweeper_lease_s * 1000) + _SLACK_MS
 
 
 def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) -> Call:

@@ -11,7 +11,7 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, InvalidInput, RegistryError, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
-from .base import Plan, Reads, checked
+from .base import Command, ErrorReply, Plan, Reads, checked
 from .leases import RESTARTED, SUCCESSOR, activate, claim
 from .table import (
     NO_VERSION,
@@ -27,6 +27,10 @@ from .table import (
 
 _TRIES: Final = 5
 """So often a table may change under a registration before it gives up."""
+
+_NO_NUMBER: Final = "none"
+_NOT_THERE: Final = ""
+_DENIED: Final = ("NOPERM", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN")
 
 
 def register(
@@ -230,3 +234,34 @@ def _done(write: Write, registration: Registration | None) -> Registration:
             f"{write.broker_key}: the table changes under our epoch: is the registration shared?"
         )
     return registration
+
+
+def may_register(keys: Keys, broker_name: str, broker_id: int) -> Plan[tuple[ErrorReply, ...]]:
+    """Return why the store would not let this user register a broker; nothing = it would.
+
+    Redis looks at permissions before it looks at values: each command has one that cannot be, or names what
+    is never there. Raises StoreUnavailable, StoreRefused.
+    """
+    replies = yield Reads(_harmless(keys, broker_name, broker_id), tolerant=True)
+    return tuple(reply for reply in replies if isinstance(reply, ErrorReply) and reply.code in _DENIED)
+
+
+def _harmless(keys: Keys, broker_name: str, broker_id: int) -> tuple[Command, ...]:
+    group, table = keys.broker(broker_name), keys.broker_topics(broker_name)
+    lease = keys.lease(broker_name, broker_id)
+    return (
+        ("HGETALL", group),
+        ("EVAL", "return 1", 3, group, table, lease),
+        ("HSET", group, "field", "value", "a field without a value"),
+        ("HDEL", table, _NOT_THERE),
+        ("MSET", keys.topic(_NOT_THERE), "value", keys.topic(_NOT_THERE)),
+        ("SET", lease, "value", "PX", _NO_NUMBER),
+        ("PEXPIREAT", lease, _NO_NUMBER),
+        ("SREM", keys.topics, _NOT_THERE),
+        ("HDEL", keys.brokers, _NOT_THERE),
+        ("ZADD", keys.deadlines, _NO_NUMBER, "member"),
+        ("ZREM", keys.deadlines, _NOT_THERE),
+        ("XADD", keys.changes, _NO_NUMBER, "field", "value"),
+        ("XTRIM", keys.changes, "MAXLEN", _NO_NUMBER),
+        ("SET", keys.sweeper, "value", "PX", _NO_NUMBER),
+    )

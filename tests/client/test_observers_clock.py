@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from sharedroutes.client.observers.events import ClockRead, ClockReading, Event
-from sharedroutes.registry.health.report import Unknown
+from sharedroutes.registry.plans import ErrorReply
 from tests.client.heard import Heard
 
 
@@ -38,8 +38,8 @@ def test_a_store_that_does_not_tell_is_said_once_and_asked_again(caplog: pytest.
     with caplog.at_level(logging.WARNING, "sharedroutes.client"):
         for now in (0.0, 10.0):
             assert reading.due(now)
-            reading.was_read(Unknown("NOPERM"), now, now)
+            reading.was_read(ErrorReply("NOPERM", ""), now, now)
     assert told == []
     assert [record.getMessage() for record in caplog.records] == [
-        "the store does not tell its clock to observers: NOPERM"
+        "the store does not tell its clock to observers: no permission"
     ]

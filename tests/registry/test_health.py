@@ -23,8 +23,8 @@ from sharedroutes.registry import (
     StoreUnavailable,
     acl_rules,
     embedded,
-    plans,
 )
+from sharedroutes.registry.health.findings import health
 from sharedroutes.registry.plans import Batch, Reads
 from tests.fix_redis import StoreMaker
 from tests.registry.builders import broker, topics
@@ -319,7 +319,7 @@ def test_a_clock_that_stands_still_is_found(monkeypatch: pytest.MonkeyPatch, bin
 
 def test_a_clock_that_went_back_is_found(store: RouteStore, admin: redis.Redis) -> None:
     seconds, _ = admin.time()
-    report = store.run(plans.health(CONFIG, (seconds + 100) * 1_000_000))
+    report = store.run(health(CONFIG, (seconds + 100) * 1_000_000))
     assert found(report, "clock").severity is ERROR
     assert "went back" in found(report, "clock").text
     admin.xadd(store.keys.changes, {"c": "{}"}, id=f"{(seconds + 100) * 1000}-1")
@@ -415,7 +415,7 @@ def test_a_feed_that_others_bound_otherwise_is_told(store: RouteStore, admin: re
         admin.xadd(store.keys.changes, {"c": "{}"}, id=f"{(seconds - 3_600) * 1000}-{number}")
     assert severity(store, "feed") is OK
     bounds = RegistryConfig(feed_max_entries=10)
-    assert found(store.run(plans.health(bounds, 0)), "feed").severity is INFO
+    assert found(store.run(health(bounds, 0)), "feed").severity is INFO
 
 
 def test_leases_that_nobody_announces_are_found_until_somebody_sweeps(server: EmbeddedServer) -> None:
@@ -475,7 +475,7 @@ def test_a_report_takes_a_few_round_trips_whatever_the_size(store: RouteStore) -
     for number in range(150):
         store.register(broker(f"broker-{number:03}"), topics(10))
     batches: list[Batch] = []
-    store.run(recorded(plans.health(CONFIG, 0), batches))
+    store.run(recorded(health(CONFIG, 0), batches))
     assert len(batches) <= 6
     commands = [command for batch in batches if isinstance(batch, Reads) for command in batch.commands]
     assert len(commands) < 700

@@ -11,7 +11,7 @@ import redis
 from sharedroutes.registry import (
     ChangeKind,
     DataVersion,
-    Mended,
+    Difference,
     Registration,
     RegistryConfig,
     RouteStore,
@@ -51,9 +51,9 @@ def is_put(batch: Batch) -> bool:
     return isinstance(batch, Call) and batch.script is PUT_TOPICS
 
 
-def rebuilt(store: RouteStore, look: Callable[[Batch], None]) -> list[Mended]:
+def rebuilt(store: RouteStore, look: Callable[[Batch], None]) -> list[Difference]:
     stream = plans.rebuild(CONFIG)
-    found: list[Mended] = []
+    found: list[Difference] = []
     while (page := store.run(observed(advance(stream), look))) is not None:
         found += page.found
     return found
@@ -80,9 +80,9 @@ def test_a_replica_that_goes_while_it_is_mended_does_not_come_back(admin: redis.
     position = store.changes_since().position
     moment = reads("HMGET", group, "member:0", "epoch:0", "cluster")
     done, *more = rebuilt(store, once(moment, lambda: GONE[how](store, admin, held)))
-    assert (done.difference.kind, done.mended) == ("lease-without-member", False)
-    assert "meanwhile" in done.text
-    assert [found.difference.kind for found in more] == (["deadline-overdue"] if how == "ended" else [])
+    assert (done.kind, done.mended) == ("lease-without-member", False)
+    assert "meanwhile" in done.left
+    assert [found.kind for found in more] == (["deadline-overdue"] if how == "ended" else [])
     assert admin.hget(group, "member:0") is None
     assert all(change.kind is not ChangeKind.UP for change in store.changes_since(position).changes)
 

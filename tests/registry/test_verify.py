@@ -14,9 +14,9 @@ import pytest
 import redis
 
 from sharedroutes.registry import (
+    Difference,
     DifferenceKind,
     LeaseStatus,
-    Mended,
     NewerSchema,
     Progress,
     RegistryConfig,
@@ -300,7 +300,7 @@ async def test_what_is_wrong_is_found_and_mended_if_it_can_be(
     assert {one.mendable for one in found} == {case.mendable}
     assert all(one.text for one in found)
 
-    done: list[Mended] = await everything(store.admin.rebuild())
+    done: list[Difference] = await everything(store.admin.rebuild())
     assert {one.mended for one in done} == {case.mendable}
     left = await differences(store)
     assert left == [] if case.mendable else {(one.kind, one.key) for one in left} == {*case.found}

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from ... import codec, scripts
 from ...config import RegistryConfig
-from ...differences import Difference, DifferenceKind, Mended
 from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
 from ...model import MASTER_ID, Broker, Change, ChangeKind
 from ..base import Call, Page, Plan, Reads, Stream, advance, checked, script_reply
 from ..expiry import expire
-from .checks import field_problem
+from .checks import Difference, DifferenceKind, field_problem
 from .rows import mend_rows
 from .walk import verify
 
-_ROWS: Final = frozenset(
-    {
-        DifferenceKind.ROW_MISSING,
-        DifferenceKind.ROW_STALE,
-        DifferenceKind.ROW_DUPLICATE,
-        DifferenceKind.ROW_WITHOUT_TABLE,
-        DifferenceKind.ROW_CORRUPT,
-    }
-)
 _MOVED: Final = "it was written meanwhile; verify again"
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The replica whose lease and epoch must still be what was read; nothing = whatever they are."""
-
-    broker_id: int
-    lease: bytes = b""
-    epoch: bytes = b""
-
-
-_ANY: Final = _Seen(MASTER_ID)
-
-
-def rebuild(config: RegistryConfig) -> Stream[Mended]:
+def rebuild(config: RegistryConfig) -> Stream[Difference]:
     """Verify, and mend what can be mended; the brokers' own tables are the truth.
 
     Owners keep their leases and epochs, and what they write meanwhile is not overwritten. What changes for
@@ -55,35 +33,41 @@ def rebuild(config: RegistryConfig) -> Stream[Mended]:
         yield Page(tuple(mended), page.progress)
 
 
-def _mend_all(config: RegistryConfig, found: Sequence[Difference]) -> Plan[list[Mended]]:
+def _mend_all(config: RegistryConfig, found: Sequence[Difference]) -> Plan[list[Difference]]:
     rows: dict[str, list[Difference]] = {}
-    done: list[Mended] = []
+    done: list[Difference] = []
     for difference in found:
         if not difference.mendable:
-            done.append(Mended(difference, mended=False, text="it cannot be mended from the brokers' tables"))
-        elif difference.kind in _ROWS:
-            rows.setdefault(difference.broker_name, []).append(difference)
-        else:
+            done.append(replace(difference, left="it cannot be mended from the brokers' tables"))
+        elif difference.kind in _MENDERS:
             done.append((yield from _mend(config, difference)))
+        else:  # its row is wrong: those of one broker are mended together
+            rows.setdefault(difference.broker_name, []).append(difference)
     for broker_name, of_broker in rows.items():
         done += yield from _mend_rows(config, broker_name, of_broker)
     return done
 
 
-def _mend_rows(config: RegistryConfig, broker_name: str, rows: Sequence[Difference]) -> Plan[list[Mended]]:
+def _mend_rows(
+    config: RegistryConfig, broker_name: str, rows: Sequence[Difference]
+) -> Plan[list[Difference]]:
     try:
         left = yield from mend_rows(config, broker_name, [row.topic for row in rows])
     except CorruptData as error:
-        return [Mended(row, mended=False, text=str(error)) for row in rows]
-    return [Mended(row, row.topic not in left, _MOVED if row.topic in left else "") for row in rows]
+        return [replace(row, left=str(error)) for row in rows]
+    return [_done(row, mended=row.topic not in left) for row in rows]
 
 
-def _mend(config: RegistryConfig, difference: Difference) -> Plan[Mended]:
+def _mend(config: RegistryConfig, difference: Difference) -> Plan[Difference]:
     try:
         mended = yield from _MENDERS[difference.kind](config, difference)
     except CorruptData as error:
-        return Mended(difference, mended=False, text=str(error))
-    return Mended(difference, mended, "" if mended else _MOVED)
+        return replace(difference, left=str(error))
+    return _done(difference, mended=mended)
+
+
+def _done(difference: Difference, *, mended: bool) -> Difference:
+    return replace(difference, mended=mended, left="" if mended else _MOVED)
 
 
 def _mend_listing(config: RegistryConfig, found: Difference) -> Plan[bool]:
@@ -110,7 +94,7 @@ def _mend_ttl(config: RegistryConfig, found: Difference) -> Plan[bool]:
         return False
     kind, names = named
     if kind.name == "lease:<broker>:<id>":
-        return (yield from _mend_lease_of(config, names[0], int(names[1])))
+        return (yield from _mend_lease(config, replace(found, broker_name=names[0], broker_id=int(names[1]))))
     ttl_ms = round(config.sweeper_lease_s * 1000) if kind.expires else ""
     yield from script_reply(Call(scripts.MEND_KEY, (found.key, keys.schema), (kind.type_name, ttl_ms)))
     return True
@@ -122,11 +106,7 @@ def _mend_schema(config: RegistryConfig, _: Difference) -> Plan[bool]:
 
 
 def _mend_lease(config: RegistryConfig, found: Difference) -> Plan[bool]:
-    return (yield from _mend_lease_of(config, found.broker_name, found.broker_id or 0))
-
-
-def _mend_lease_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
-    keys = Keys(config.namespace)
+    keys, name, broker_id = Keys(config.namespace), found.broker_name, found.broker_id or 0
     call = Call(
         scripts.MEND_LEASE,
         (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.schema),
@@ -137,20 +117,15 @@ def _mend_lease_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[bo
 
 
 def _mend_dead(config: RegistryConfig, found: Difference) -> Plan[bool]:
-    """Tell that a replica is dead, as the sweep would."""
-    name, broker_id = found.broker_name, found.broker_id or 0
-    yield from _mend_lease_of(config, name, broker_id)
-    yield from expire(config, name, broker_id)
+    """Announce that a replica is dead, as the sweep would."""
+    yield from _mend_lease(config, found)
+    yield from expire(config, found.broker_name, found.broker_id or 0)
     return True
 
 
 def _mend_member(config: RegistryConfig, found: Difference) -> Plan[bool]:
     """Put a live replica into its group, with what its lease says; the rest comes when it registers."""
-    return (yield from _mend_member_of(config, found.broker_name, found.broker_id or 0))
-
-
-def _mend_member_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
-    keys = Keys(config.namespace)
+    keys, name, broker_id = Keys(config.namespace), found.broker_name, found.broker_id or 0
     group_key, lease_key = keys.broker(name), keys.lease(name, broker_id)
     field = f"member:{broker_id}"
     group, lease = yield Reads(
@@ -175,8 +150,9 @@ def _mend_member_of(config: RegistryConfig, name: str, broker_id: int) -> Plan[b
         cluster=broker.cluster,
         address=broker.address,
     )
-    new = codec.encode_member(broker)
-    return (yield from _replace(config, name, field, stored, new, _Seen(broker_id, value, epoch), up))
+    new, record = codec.encode_member(broker), codec.encode_change(up)
+    seen = (value, broker_id, epoch)
+    return (yield from _replace(config, name, field, stored, new, seen=seen, record=record))
 
 
 def _mend_field(config: RegistryConfig, found: Difference) -> Plan[bool]:
@@ -185,7 +161,7 @@ def _mend_field(config: RegistryConfig, found: Difference) -> Plan[bool]:
     field = part.decode()
     of_replica = codec.replica_field(part)
     if of_replica is not None and of_replica[0] == "member":
-        return (yield from _mend_member_of(config, name, of_replica[1]))
+        return (yield from _mend_member(config, replace(found, broker_id=of_replica[1])))
     keys = Keys(config.namespace)
     key = keys.broker(name)
     stored, listed = yield Reads((("HGET", key, field), ("HGET", keys.brokers, name)))
@@ -205,16 +181,20 @@ def _replace(
     field: str,
     old: bytes | None,
     new: bytes,
-    seen: _Seen = _ANY,
-    change: Change | None = None,
+    *,
+    seen: tuple[bytes, int, bytes] = (b"", MASTER_ID, b""),
+    record: bytes = b"",
 ) -> Plan[bool]:
-    """Write a field of a group, or remove it (new = nothing), if it and its replica are still as read."""
+    """Write a field of a group, or remove it (new = nothing), if it and its replica are still as read.
+
+    `seen` is the lease of that replica, its id, and its epoch; nothing = whatever they are.
+    """
     keys = Keys(config.namespace)
-    record = b"" if change is None else codec.encode_change(change)
+    lease, broker_id, epoch = seen
     call = Call(
         scripts.MEND_FIELD,
-        (keys.broker(name), keys.changes, keys.schema, keys.lease(name, seen.broker_id), keys.brokers),
-        (field, old or b"", new, record, config.feed_bounds, seen.lease, seen.broker_id, seen.epoch, name),
+        (keys.broker(name), keys.changes, keys.schema, keys.lease(name, broker_id), keys.brokers),
+        (field, old or b"", new, record, config.feed_bounds, lease, broker_id, epoch, name),
     )
     status, *_ = yield from script_reply(call)
     return bool(status == "ok")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from ... import codec, scripts
 from ...checks import check_broker_name, check_name
 from ...config import RegistryConfig
-from ...differences import Difference, DifferenceKind
 from ...errors import CorruptData, InvalidInput
 from ...keys import Keys
 from ...model import Change, ChangeKind
 from ..base import Call, Command, Plan, Reply, script_reply
 from ..routes import mget
-from .look import FOREIGN, Check, ask
+from .checks import FOREIGN, Check, Difference, DifferenceKind, ask
 
 _TRIES: Final = 10
 _NO_TABLE: Final = b""
@@ -44,8 +42,16 @@ def _config_problem(config: bytes) -> str:
     return ""
 
 
-def _rows(index: bytes) -> list[bytes]:
-    return index.split(b"\n") if index else []
+def _name_problem(name: bytes) -> str:
+    try:
+        check_name("topicName", name.decode())
+    except (UnicodeDecodeError, InvalidInput) as error:
+        return str(error)
+    return ""
+
+
+def _has_row(index: bytes, broker_name: str) -> bool:
+    return b"\n" + broker_name.encode() + b" " in b"\n" + index
 
 
 def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
@@ -55,7 +61,7 @@ def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
     """
     mine = codec.encode_row(broker_name.encode(), config) if config and broker_name else None
     kept: list[bytes] = []
-    for row in _rows(index):
+    for row in index.split(b"\n") if index else ():
         name = _broker_of(row)
         if name != broker_name and name:
             kept.append(row)
@@ -65,10 +71,11 @@ def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
     return b"\n".join(kept if mine is None else [*kept, mine])
 
 
-def check_indexes(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
+def index_checks(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
     """Return what to look at again, of the route indexes of some topics."""
     values = yield from mget([keys.topic(topic) for topic in topics])
-    named = [dict.fromkeys(filter(None, map(_broker_of, _rows(value or b"")))) for value in values]
+    rows = [value.split(b"\n") if value else [] for value in values]
+    named = [dict.fromkeys(filter(None, map(_broker_of, some))) for some in rows]
     wanted: dict[str, list[str]] = {}
     for topic, names in zip(topics, named, strict=True):
         for name in names:
@@ -83,7 +90,7 @@ def check_indexes(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
     checks = []
     for topic, value, names, member in zip(topics, values, named, memberships, strict=True):
         check = _index_check(keys, topic, tuple(names))
-        if check.judge([value, member, *(configs[name, topic] for name in names)]):
+        if any(check.judge(value, member, *(configs[name, topic] for name in names))):
             checks.append(check)
     return checks
 
@@ -92,137 +99,102 @@ def _index_check(keys: Keys, topic: str, names: Sequence[str]) -> Check:
     """Return the check of one route index, as far as its rows are of the brokers with those names."""
     key = keys.topic(topic)
 
-    def judge(replies: Sequence[Reply]) -> list[Difference]:
-        value, listed, *configs = replies
+    def judge(value: Reply, listed: Reply, *configs: Reply) -> Iterator[Difference]:
         if value is None or value is FOREIGN:
-            return []
-        found = _index_differences(key, topic, value, dict(zip(names, configs, strict=True)))
+            return
+        yield from _index_differences(key, topic, value, dict(zip(names, configs, strict=True)))
         if listed == 0:
             text = "the topic is not in the set of topics"
-            found.append(Difference(kind=DifferenceKind.TOPIC_UNLISTED, key=key, text=text, topic=topic))
-        return found
+            yield Difference(DifferenceKind.TOPIC_UNLISTED, key, text, topic=topic)
 
     tables: list[Command] = [("HGET", keys.broker_topics(name), topic) for name in names]
     return Check((("GET", key), ("SISMEMBER", keys.topics, topic), *tables), judge)
 
 
-def _index_differences(key: str, topic: str, index: bytes, configs: Mapping[str, Reply]) -> list[Difference]:
-    found: list[Difference] = []
+def _index_differences(
+    key: str, topic: str, index: bytes, configs: Mapping[str, Reply]
+) -> Iterator[Difference]:
     rows: dict[str, list[bytes]] = {}
     for row in index.split(b"\n"):
         rows.setdefault(_broker_of(row), []).append(row)
     nobodys = rows.pop("", [])
     if nobodys:
         text = f"{len(nobodys)} rows are of no broker, the first is {nobodys[0][:80]!r}"
-        found.append(Difference(kind=DifferenceKind.ROW_CORRUPT, key=key, text=text, topic=topic))
+        yield Difference(DifferenceKind.ROW_CORRUPT, key, text, topic=topic)
     for name, of_broker in rows.items():
         config = configs.get(name, FOREIGN)  # a broker that was not in the first look
         if config is FOREIGN or (config is not None and _config_problem(config)):
             continue  # what the row should be, nobody knows; the table is reported
-        kind, text = _row_problem(name, of_broker, config)
-        if kind is not None:
-            found.append(Difference(kind=kind, key=key, text=text, broker_name=name, topic=topic))
-    return found
+        problem = _row_problem(name, of_broker, config)
+        if problem is not None:
+            kind, text = problem
+            yield Difference(kind, key, text, name, topic=topic)
 
 
-def _row_problem(name: str, rows: Sequence[bytes], config: bytes | None) -> tuple[DifferenceKind | None, str]:
+def _row_problem(name: str, rows: Sequence[bytes], config: bytes | None) -> tuple[DifferenceKind, str] | None:
     if config is None:
         return DifferenceKind.ROW_WITHOUT_TABLE, f"has a row of {name}, whose table does not have the topic"
     if len(rows) > 1:
         return DifferenceKind.ROW_DUPLICATE, f"has {len(rows)} rows of {name}"
     expected = codec.encode_row(name.encode(), config)
     if rows[0] == expected:
-        return None, ""
+        return None
     if codec.decode_index("", rows[0])[1] is not None:
         return DifferenceKind.ROW_CORRUPT, f"{rows[0][:80]!r} is no route; it should be {expected[:80]!r}"
     return DifferenceKind.ROW_STALE, f"has the row {rows[0][:80]!r}; it should be {expected[:80]!r}"
 
 
-def check_table(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Check]]:
+def table_checks(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Check]]:
     """Return what to look at again, of some entries of a broker's own table."""
-    checks: list[Check] = []
-    topics: list[str] = []
-    for name, config in entries.items():
-        problem = _name_problem(name) or _config_problem(config)
-        if problem:
-            checks.append(_config_check(keys, broker_name, name))
-        else:
-            topics.append(name.decode())
-    mark = b"\n" + broker_name.encode() + b" "
+    bad = [name for name, config in entries.items() if _name_problem(name) or _config_problem(config)]
+    topics = [name.decode() for name in entries.keys() - {*bad}]
     values = yield from mget([keys.topic(topic) for topic in topics])
-    for topic, value in zip(topics, values, strict=True):
-        if value is None or mark not in b"\n" + value:
-            checks.append(_row_check(keys, broker_name, topic))
-    return checks
-
-
-def _name_problem(name: bytes) -> str:
-    try:
-        check_name("topicName", name.decode())
-    except (UnicodeDecodeError, InvalidInput) as error:
-        return str(error)
-    return ""
+    both = zip(topics, values, strict=True)
+    lost = [topic for topic, value in both if value is None or not _has_row(value, broker_name)]
+    return [
+        *(_config_check(keys, broker_name, name) for name in bad),
+        *(_row_check(keys, broker_name, topic) for topic in lost),
+    ]
 
 
 def _config_check(keys: Keys, broker_name: str, name: bytes) -> Check:
-    key = keys.broker_topics(broker_name)
-    topic = name.decode(errors="replace")
+    key, topic = keys.broker_topics(broker_name), name.decode(errors="replace")
 
-    def judge(replies: Sequence[Reply]) -> list[Difference]:
-        (config,) = replies
+    def judge(config: Reply) -> Iterator[Difference]:
         if config is None or config is FOREIGN:
-            return []
+            return
         unnamed = _name_problem(name)
         problem = unnamed or _config_problem(config)
-        if not problem:
-            return []
-        text = f"the entry {name[:80]!r}: {problem}; " + (
-            "remove it" if unnamed else "the broker writes it anew when it starts without its registration"
-        )
-        return [
-            Difference(
-                kind=DifferenceKind.CONFIG_CORRUPT,
-                key=key,
-                text=text,
-                mendable=False,
-                broker_name=broker_name,
-                topic=topic,
-                part=name,
-            )
-        ]
+        if problem:
+            what = "the broker writes it anew when it starts without its registration"
+            text = f"the entry {name[:80]!r}: {problem}; {'remove it' if unnamed else what}"
+            kind = DifferenceKind.CONFIG_CORRUPT
+            yield Difference(kind, key, text, broker_name, topic=topic, part=name, mendable=False)
 
     return Check((("HGET", key, name),), judge)
 
 
 def _row_check(keys: Keys, broker_name: str, topic: str) -> Check:
     table, index = keys.broker_topics(broker_name), keys.topic(topic)
-    mark = b"\n" + broker_name.encode() + b" "
 
-    def judge(replies: Sequence[Reply]) -> list[Difference]:
-        config, value = replies
-        if config in (None, FOREIGN) or value is FOREIGN or mark in b"\n" + (value or b""):
-            return []
-        if _config_problem(config):
-            return []
-        text = f"has no row of {broker_name}, whose table has the topic"
-        return [
-            Difference(
-                kind=DifferenceKind.ROW_MISSING, key=index, text=text, broker_name=broker_name, topic=topic
-            )
-        ]
+    def judge(config: Reply, value: Reply) -> Iterator[Difference]:
+        known = config not in (None, FOREIGN) and value is not FOREIGN
+        if known and not _has_row(value or b"", broker_name) and not _config_problem(config):
+            text = f"has no row of {broker_name}, whose table has the topic"
+            yield Difference(DifferenceKind.ROW_MISSING, index, text, broker_name, topic=topic)
 
     return Check((("HGET", table, topic), ("GET", index)), judge)
 
 
-@dataclass(slots=True)
-class _Mend:
-    """What one script call writes."""
+class _Write(NamedTuple):
+    """What becomes of one route index."""
 
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    writes: list[tuple[str, bytes, bytes, bytes]] = field(default_factory=list)
-    """Topic, its configuration and its index as they were read, the index to write."""
+    topic: str
+    config: bytes
+    rows: bytes
+    """The index as it was read, as `config` was; empty = there was none, in both."""
+
+    fixed: bytes
 
 
 def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -> Plan[set[str]]:
@@ -234,61 +206,50 @@ def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -
     keys = Keys(config.namespace)
     left = list(dict.fromkeys(topics))
     for _ in range(_TRIES):
-        mend, hopeless = yield from _plan_mend(keys, broker_name, left)
+        writes, hopeless = yield from _writes(keys, broker_name, left)
         moved: list[str] = []
-        for start in range(0, len(mend.writes), config.chunk_topics):
-            part = mend.writes[start : start + config.chunk_topics]
-            moved += yield from _write(config, keys, broker_name, mend, part)
+        for start in range(0, len(writes), config.chunk_topics):
+            part = writes[start : start + config.chunk_topics]
+            moved += yield from _write(config, keys, broker_name, part)
         if not moved:
             return hopeless
         left = [*moved, *hopeless]
     return set(left)
 
 
-def _plan_mend(keys: Keys, broker_name: str, topics: Sequence[str]) -> Plan[tuple[_Mend, set[str]]]:
+def _writes(keys: Keys, broker_name: str, topics: Sequence[str]) -> Plan[tuple[list[_Write], set[str]]]:
     """Read what there is and return what to write, and the topics whose configuration is corrupt."""
     table: Sequence[bytes | None] = [None] * len(topics)
     if broker_name and topics:
         (reply,) = yield from ask([("HMGET", keys.broker_topics(broker_name), *topics)])
         if reply is FOREIGN:
-            return _Mend(), set(topics)
+            return [], set(topics)
         table = reply
     indexes = yield from mget([keys.topic(topic) for topic in topics])
-    mend, hopeless = _Mend(), set[str]()
-    mark = b"\n" + broker_name.encode() + b" "
+    writes, hopeless = list[_Write](), set[str]()
     for topic, found, value in zip(topics, table, indexes, strict=True):
         config, index = found or _NO_TABLE, value or b""
         if config and _config_problem(config):
             hopeless.add(topic)
             continue
         fixed = fixed_index(index, broker_name, config)
-        if fixed == index and value != b"":
-            continue
-        mend.writes.append((topic, config, index, fixed))
-        if not config:
-            mend.removed.append(topic)
-        elif mark in b"\n" + index:
-            mend.changed.append(topic)
-        else:
-            mend.added.append(topic)
-    return mend, hopeless
+        if fixed != index or value == b"":
+            writes.append(_Write(topic, config, index, fixed))
+    return writes, hopeless
 
 
-def _write(
-    config: RegistryConfig,
-    keys: Keys,
-    broker_name: str,
-    mend: _Mend,
-    part: Sequence[tuple[str, bytes, bytes, bytes]],
-) -> Plan[list[str]]:
-    """Write a part of what is to be written; return the topics that have changed meanwhile."""
-    named = {topic for topic, *_ in part}
+def _write(config: RegistryConfig, keys: Keys, broker_name: str, part: Sequence[_Write]) -> Plan[list[str]]:
+    """Write some route indexes; return the topics that have changed meanwhile."""
+    named: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
+    for one in part:
+        known = "changed" if _has_row(one.rows, broker_name) else "added"
+        named[known if one.config else "removed"].append(one.topic)
     record = Change(
         kind=ChangeKind.TOPICS,
         broker_name=broker_name,
-        added=tuple(topic for topic in mend.added if topic in named),
-        changed=tuple(topic for topic in mend.changed if topic in named),
-        removed=tuple(topic for topic in mend.removed if topic in named),
+        added=tuple(named["added"]),
+        changed=tuple(named["changed"]),
+        removed=tuple(named["removed"]),
     )
     prefix = keys.topic("")
     call = Call(
@@ -299,15 +260,15 @@ def _write(
             keys.changes,
             keys.schema,
             keys.broker(broker_name),
-            *(prefix + topic for topic, *_ in part),
+            *(prefix + one.topic for one in part),
         ),
         (
             codec.encode_change(record) if broker_name else "",
             config.feed_bounds,
             len(prefix.encode()),
             int(bool(record.removed)),
-            *(value for _, found, index, fixed in part for value in (found, index, fixed)),
+            *(value for one in part for value in one[1:]),
         ),
     )
     _, *numbers = yield from script_reply(call)
-    return [part[number][0] for number in numbers]
+    return [part[number].topic for number in numbers]

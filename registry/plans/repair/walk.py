@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ... import scripts
 from ...checks import check_broker_name, check_name
 from ...codec import broker_id_of, is_text, replica_field
 from ...config import RegistryConfig
-from ...differences import Difference, DifferenceKind
 from ...errors import InvalidInput
-from ...health.table import late_ms
 from ...keys import KeyKind, Keys
 from ..base import Call, Page, Plan, Progress, Reads, Stream, checked, script_reply
-from ..expiry import lease_of
+from ..expiry import late_ms, lease_of
 from ..operators import check_schema
 from ..routes import mget
 from .checks import (
+    FOREIGN,
+    Check,
+    Difference,
+    DifferenceKind,
+    ask,
     broker_listed,
+    confirm,
     deadline_check,
     group_check,
     lease_check,
     member_check,
     namespace_check,
     schema_check,
+    suspects,
     table_group_check,
     topic_listed,
 )
-from .look import FOREIGN, Check, ask, confirm, suspects
-from .rows import check_indexes, check_table
+from .rows import index_checks, table_checks
+
+T = TypeVar("T")
 
 _AT_ONCE: Final = 1_000
 _GLOB: Final = re.compile(r"([\\*?\[\]^-])")
@@ -117,7 +123,7 @@ def _kinds(keys: Keys, names: Sequence[bytes]) -> Plan[tuple[list[Difference], l
         kind = keys.kind_of(text) if text.encode() == name else None
         if kind is None or not _legal(kind):
             what = "the registry has no such key; move it away"
-            found.append(Difference(kind=DifferenceKind.UNKNOWN_KEY, key=text, text=what, mendable=False))
+            found.append(Difference(DifferenceKind.UNKNOWN_KEY, text, what, mendable=False))
         else:
             known.append((*kind, text))
     if not known:
@@ -150,11 +156,10 @@ def _odd(named: _Named, type_name: str, left_ms: int) -> Difference:
     kind, _, key = named
     if type_name != kind.type_name:
         text = f"is a {type_name}, not a {kind.type_name}; move it away"
-        return Difference(kind=DifferenceKind.WRONG_TYPE, key=key, text=text, mendable=False)
+        return Difference(DifferenceKind.WRONG_TYPE, key, text, mendable=False)
     if kind.expires:
-        return Difference(kind=DifferenceKind.NO_TTL, key=key, text="never ends")
-    text = f"vanishes in {left_ms} ms"
-    return Difference(kind=DifferenceKind.UNWANTED_TTL, key=key, text=text)
+        return Difference(DifferenceKind.NO_TTL, key, "never ends")
+    return Difference(DifferenceKind.UNWANTED_TTL, key, f"vanishes in {left_ms} ms")
 
 
 def _checks(keys: Keys, named: Sequence[_Named]) -> Plan[list[Check]]:
@@ -163,7 +168,7 @@ def _checks(keys: Keys, named: Sequence[_Named]) -> Plan[list[Check]]:
     for kind, names, _ in named:
         by_kind.setdefault(kind.name, []).append(names)
     topics = [topic for (topic,) in by_kind.get("topic:<topic>", ())]
-    checks = (yield from check_indexes(keys, topics)) if topics else []
+    checks = (yield from index_checks(keys, topics)) if topics else []
     groups = [name for (name,) in by_kind.get("broker:<broker>", ())]
     singles = [group_check(keys, name) for name in groups]
     singles += yield from _member_checks(keys, groups)
@@ -203,56 +208,56 @@ def _scan(
 
 def _walk_table(keys: Keys, count: _Count, broker_name: str, key: str) -> Stream[Difference]:
     def look(entries: Mapping[bytes, bytes]) -> Plan[list[Difference]]:
-        return (yield from confirm((yield from check_table(keys, broker_name, entries))))
+        return (yield from confirm((yield from table_checks(keys, broker_name, entries))))
 
     return _scan("HSCAN", key, count, look)
 
 
 def _walk_topics(keys: Keys, count: _Count) -> Stream[Difference]:
     def look(members: Iterable[bytes]) -> Plan[list[Difference]]:
-        names, garbage = _names(members)
+        names, garbage = _named(members, bytes.decode)
         values = yield from mget([keys.topic(name) for name in names])
         gone = [name for name, value in zip(names, values, strict=True) if value is None]
         found = yield from confirm([topic_listed(keys, name) for name in gone])
         text = "the set of topics has {!r}, which is no name; remove it"
-        return found + [_garbage(keys.topics, DifferenceKind.TOPIC_GONE, text, part) for part in garbage]
+        return found + _garbage(DifferenceKind.TOPIC_GONE, keys.topics, text, garbage)
 
     return _scan("SSCAN", keys.topics, count, look)
 
 
 def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
     def look(members: Iterable[bytes]) -> Plan[list[Difference]]:
-        names, garbage = _names(members)
+        names, garbage = _named(members, bytes.decode)
         found = yield from confirm((yield from suspects([broker_listed(keys, name) for name in names])))
         text = "the index of brokers has {!r}, which is no name; remove it"
-        return found + [_garbage(keys.brokers, DifferenceKind.BROKER_GONE, text, part) for part in garbage]
+        return found + _garbage(DifferenceKind.BROKER_GONE, keys.brokers, text, garbage)
 
     return _scan("HSCAN", keys.brokers, count, look)
 
 
-def _walk_deadlines(keys: Keys, count: _Count, late_ms: int) -> Stream[Difference]:
+def _walk_deadlines(keys: Keys, count: _Count, bound_ms: int) -> Stream[Difference]:
     def look(members: Iterable[tuple[bytes, float]]) -> Plan[list[Difference]]:
-        leases, garbage = [], []
-        for member, _ in members:
-            lease = lease_of(member.decode()) if is_text(member) else None
-            if lease is None:
-                garbage.append(member)
-            else:
-                leases.append(lease)
-        checks = [deadline_check(keys, *lease, late_ms) for lease in leases]
+        leases, garbage = _named(dict(members), lambda member: lease_of(member.decode()))
+        checks = [deadline_check(keys, *lease, bound_ms) for lease in leases]
         found = yield from confirm((yield from suspects(checks)))
         text = "has {!r}, which is no broker:id; remove it"
-        kind = DifferenceKind.DEADLINE_CORRUPT
-        return found + [_garbage(keys.deadlines, kind, text, part) for part in garbage]
+        return found + _garbage(DifferenceKind.DEADLINE_CORRUPT, keys.deadlines, text, garbage)
 
     return _scan("ZSCAN", keys.deadlines, count, look)
 
 
-def _names(members: Iterable[bytes]) -> tuple[list[str], list[bytes]]:
-    """Return the members that are text, and those that are not."""
-    members = list(dict.fromkeys(members))
-    return [m.decode() for m in members if is_text(m)], [m for m in members if not is_text(m)]
+def _named(members: Iterable[bytes], name_of: Callable[[bytes], T | None]) -> tuple[list[T], list[bytes]]:
+    """Return what members name, and those that name nothing."""
+    found: list[T] = []
+    garbage: list[bytes] = []
+    for member in dict.fromkeys(members):
+        name = name_of(member) if is_text(member) else None
+        if name is None:
+            garbage.append(member)
+        else:
+            found.append(name)
+    return found, garbage
 
 
-def _garbage(key: str, kind: DifferenceKind, text: str, part: bytes) -> Difference:
-    return Difference(kind=kind, key=key, text=text.format(part[:80]), mendable=False, part=part)
+def _garbage(kind: DifferenceKind, key: str, text: str, parts: Iterable[bytes]) -> list[Difference]:
+    return [Difference(kind, key, text.format(part[:80]), part=part, mendable=False) for part in parts]
