@@ -14,7 +14,9 @@ from ..registry.errors import (
 )
 from ..registry.lazily import lazily
 from ..registry.model import MessageQueue
-from .attempts import (
+from ..remoting.codes import ResponseCode
+from .attempts.attempt import AsyncAttempt, AsyncSending, Attempt, Sending
+from .attempts.policy import (
     NETWORK_ERRORS,
     NOT_STORED_CODES,
     ONE_WAY_POLICY,
@@ -22,16 +24,12 @@ from .attempts import (
     RETRYABLE_CODES_4,
     ROCKETMQ_4_POLICY,
     ROCKETMQ_POLICY,
-    AsyncAttempt,
-    AsyncSending,
-    Attempt,
-    ResponseCode,
     RetryPolicy,
-    Sending,
 )
 from .config import PRESETS, ClientConfig, Preset
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
-from .faults import LADDER, LADDER_4, FaultConfig, FaultState, Ladder
+from .faults.broker import FaultState
+from .faults.config import LADDER, LADDER_4, FaultConfig, Ladder
 from .health import Health
 from .hints import HintConfig
 from .losses import HeldLoss

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from time import monotonic
 
 from ..registry.checks import check_broker_name, check_name, check_names
-from .attempts import AttemptLog, RetryPolicy
+from .attempts.log import AttemptLog
+from .attempts.policy import RetryPolicy
 from .config import ClientConfig
 from .core import ClientCore
-from .faults import FaultState
+from .faults.broker import FaultState
 from .health import Health
 
 

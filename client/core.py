@@ -19,7 +19,7 @@ from ..registry.plans import ChangePage, Lookup
 from .cache import Request, RouteCache
 from .config import ClientConfig
 from .errors import NoRoute
-from .faults import FaultMemory
+from .faults.memory import FaultMemory
 from .flights import Flight, Flights
 from .health import Health, Trust
 from .hearing import Hearing

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..registry.concurrency_async import is_cancelled
 from .core import ClientCore
-from .faults import Detector, async_tcp_probe, tcp_probe
+from .faults.probes import Detector, async_tcp_probe, tcp_probe
 
 _log: Final = logging.getLogger("sharedroutes.client")
 

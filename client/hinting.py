@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from ..registry.change_stream.core import REFUSED_PAUSE_S
 from ..registry.errors import RegistryError, StoreRefused
-from .faults import FaultMemory
+from .faults.memory import FaultMemory
 from .hints import HintBook, HintConfig
 from .observers import Tell
 from .observers.events import BrokersSuspected

@@ -19,7 +19,8 @@ from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store import Doorbell, RouteStore
 from ..registry.sweeper import Sweeper
-from .attempts import Attempts, RetryPolicy, Select, Sending
+from .attempts.attempt import Attempts, Select, Sending
+from .attempts.policy import RetryPolicy
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig

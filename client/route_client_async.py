@@ -20,7 +20,8 @@ from ..registry.model import MessageQueue
 from ..registry.plans import last_change_id, server_time
 from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
 from ..registry.sweeper_async import AsyncSweeper
-from .attempts import AsyncAttempts, AsyncSelect, AsyncSending, RetryPolicy
+from .attempts.attempt import AsyncAttempts, AsyncSelect, AsyncSending
+from .attempts.policy import RetryPolicy
 from .base import RouteClientBase
 from .cache import Request
 from .config import ClientConfig

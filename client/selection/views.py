@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ...registry.model import MessageQueue, TopicRoute
-from ..faults import Rules, Verdict
+from ..faults.config import Rules
+from ..faults.memory import Verdict
 from .queues import is_static, publish_queues
 from .ring import QueueRing, TopicRing
 from .strategy import Candidates, Strategy, arranged

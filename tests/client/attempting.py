@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from sharedroutes.client import RetryPolicy
-from sharedroutes.client.attempts import AsyncAttempts, AttemptLog, Attempts
+from sharedroutes.client.attempts.attempt import AsyncAttempts, Attempts
+from sharedroutes.client.attempts.log import AttemptLog
 from sharedroutes.client.observers import Event
 from sharedroutes.registry import MessageQueue
 

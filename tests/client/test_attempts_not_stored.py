@@ -16,9 +16,9 @@ from sharedroutes.client import (
     NotStored,
     RetryPolicy,
 )
-from sharedroutes.client.attempts import AsyncSending, Sending
+from sharedroutes.client.attempts.attempt import AsyncSending, Sending
 from sharedroutes.client.attempts.log import Answer, AttemptLog
-from sharedroutes.client.faults import FaultMemory
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers.events import AttemptEnded
 from tests.client.attempting import QUEUES, RESET, Bench
 

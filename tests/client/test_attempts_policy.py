@@ -7,10 +7,11 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.attempts import ONE_WAY_POLICY, RETRYABLE_CODES, ROCKETMQ_POLICY, ResponseCode
+from sharedroutes.client.attempts.policy import ONE_WAY_POLICY, RETRYABLE_CODES, ROCKETMQ_POLICY
 from sharedroutes.client.errors import BrokerRefused
 from sharedroutes.client.observers.events import AttemptEnded
 from sharedroutes.registry import RegistryError
+from sharedroutes.remoting.codes import ResponseCode
 from tests.client.attempting import QUEUES, RESET, Bench, script
 
 MESSAGE_ILLEGAL: Final = 13

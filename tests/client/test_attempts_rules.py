@@ -13,9 +13,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.attempts import AttemptLog
 from sharedroutes.client.attempts.attempt import choose
-from sharedroutes.client.faults import FaultConfig, FaultMemory
+from sharedroutes.client.attempts.log import AttemptLog
+from sharedroutes.client.faults.config import FaultConfig
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView, RoundRobin
 from sharedroutes.registry import MessageQueue
 from sharedroutes.registry.model import BrokerData, QueueData, TopicRoute

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.attempts import AsyncSending, Sending
+from sharedroutes.client.attempts.attempt import AsyncSending, Sending
 from tests.client.attempting import QUEUES, RESET, Bench
 
 THREADS = 8

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
+from sharedroutes.client.faults.config import FaultConfig, Tuning
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers import Event
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import InvalidInput

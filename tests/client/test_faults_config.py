@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sharedroutes.client.faults import FaultConfig
+from sharedroutes.client.faults.config import FaultConfig
 from sharedroutes.registry import InvalidInput
 
 NAN = float("nan")

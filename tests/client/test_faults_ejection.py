@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
+from sharedroutes.client.faults.config import FaultConfig, Tuning
+from sharedroutes.client.faults.memory import FaultMemory
 
 TIMES = FaultConfig(base_isolation_s=30, max_isolation_s=300, slow_start_s=0)
 BY_COUNT = replace(TIMES, ladder=None, consecutive_failures=3, min_success_rate=0)

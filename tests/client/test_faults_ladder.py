@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.client.faults import LADDER, LADDER_4, Ladder
+from sharedroutes.client.faults.config import LADDER, LADDER_4, Ladder
 from sharedroutes.registry import InvalidInput
 
 # (milliseconds, seconds of isolation), on both sides of every step.

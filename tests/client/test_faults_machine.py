@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sharedroutes.client.faults import FaultConfig, FaultMemory, Tuning
+from sharedroutes.client.faults.config import FaultConfig, Tuning
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers import Event
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from tests.support import examples

@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.client import RetryPolicy
-from sharedroutes.client.attempts import AttemptLog, Attempts, Record
+from sharedroutes.client.attempts.attempt import Attempts
+from sharedroutes.client.attempts.log import AttemptLog, Record
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observers import samples as module
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead, FeedLost

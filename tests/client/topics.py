@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
-from sharedroutes.client.faults import Verdict
+from sharedroutes.client.faults.memory import Verdict
 from sharedroutes.client.selection import PublishView, RoundRobin, Strategy
 from sharedroutes.registry import BrokerData, QueueData, TopicRoute
 

@@ -16,7 +16,8 @@ from math import inf
 from sharedroutes.broker_agent.liveness.probing import Probing, Rules
 from sharedroutes.broker_agent.planner.events import BrokerGone
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
-from sharedroutes.client.faults import FaultMemory, Tuning
+from sharedroutes.client.faults.config import Tuning
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.pipeline.simulate import ClientFaults, NameServers, SharedRoutes
 from sharedroutes.registry import BrokerData, QueueData, TopicRoute

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.client import LADDER, LADDER_4, FaultConfig, Ladder
-from sharedroutes.client.faults import FaultMemory
+from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.pipeline.answers.replay import (
     CANDIDATES,
     Attempt,
