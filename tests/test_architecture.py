@@ -37,7 +37,7 @@ EXTRAS_OF: Final = {
 """The extras that the user of a folder installs."""
 
 EXTRA_OF: Final = {
-    "broker_agent/process/web/metrics.py": ("prometheus_client", "metrics"),
+    "broker_agent/process/metrics.py": ("prometheus_client", "metrics"),
     "client/observers/otel.py": ("opentelemetry", "otel"),
     "client/observers/prometheus.py": ("prometheus_client", "metrics"),
 }

@@ -19,9 +19,9 @@ import click
 from ...registry import InvalidInput
 from ..daemon_threads import in_thread
 from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, SidecarConfig, as_toml, load
+from .http_server import AddressTaken
 from .logs import LogOutput
 from .sidecar import Fault, Sidecar
-from .web import AddressTaken
 
 F = TypeVar("F", bound=Callable[..., Any])
 

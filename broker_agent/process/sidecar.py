@@ -21,9 +21,10 @@ from ..daemon_threads import in_thread
 from ..planner.hand_over import LEAST_WATCH_S
 from ..rocketmq.access import Access
 from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
-from .systemd import Notifier
-from .watchdog import Progress
-from .web import AddressTaken, BrokerStatus, HttpServer, Pages, ProcessStatus
+from .http_server import AddressTaken, HttpServer
+from .pages import Pages
+from .status import BrokerStatus, ProcessStatus
+from .supervision import Notifier, Progress
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)

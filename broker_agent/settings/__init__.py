@@ -1,9 +1,9 @@
 """The settings of the agent process: from flags, environment and agent.toml to a checked configuration."""
 
+from ..option import CONFIG_FLAG, CONFIG_VARIABLE, DEFAULT_HTTP, OPTIONS, Kind, Option, Section
 from .awaiting import Awaiting
 from .changes import Changes, changes
 from .loading import load
-from .options import CONFIG_FLAG, CONFIG_VARIABLE, DEFAULT_HTTP, OPTIONS, Kind, Option, Section
 from .sidecar_config import (
     AwaitedBroker,
     BrokerSettings,

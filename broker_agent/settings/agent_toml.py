@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .options import Section, of, type_of
+from ..option import Section, of, type_of
 
 
 class Table(NamedTuple):

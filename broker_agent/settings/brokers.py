@@ -7,11 +7,11 @@ from functools import partial
 
 from ...registry import InvalidInput, RegistryConfig
 from ..config import AgentConfig, TopicsFrom
+from ..option import OPTIONS
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf
 from ..rocketmq.conf_values import OVERRIDE, of_file
 from .from_broker_conf import agent_config
-from .options import OPTIONS
 from .sidecar_config import AwaitedBroker, BrokerSettings, Value
 
 

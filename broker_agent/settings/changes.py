@@ -10,7 +10,7 @@ from typing import Final
 
 from ...registry import InvalidInput
 from ..config import AgentConfig
-from .options import OPTIONS
+from ..option import OPTIONS
 from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
 _RESTART: Final = "restart the agent to apply it"

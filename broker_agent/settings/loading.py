@@ -11,10 +11,10 @@ from ...registry import Broker, InvalidInput, RegistryConfig
 from ...registry.checks import check_address
 from ...registry.connection.connect import parse_url
 from ..config import AgentConfig
+from ..option import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, Section, of
 from . import agent_toml
 from .agent_toml import NO_FILE, Table
 from .brokers import settings_of, twins
-from .options import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, Section, of
 from .sidecar_config import (
     DEFAULT,
     AwaitedBroker,

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 
 import orjson
 
-from .options import OPTIONS, Kind, Option, Section, of
+from ..option import OPTIONS, Kind, Option, Section, of
 from .sidecar_config import DEFAULT, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
 _MASK: Final = "***"

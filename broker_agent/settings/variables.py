@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from .options import CONFIG_VARIABLE, OPTIONS, PREFIX
+from ..option import CONFIG_VARIABLE, OPTIONS, PREFIX
 
 _OF_OTHERS: Final = frozenset(
     ("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS")

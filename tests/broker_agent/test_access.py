@@ -17,9 +17,9 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
 from sharedroutes.broker_agent.process.command import agent_command
+from sharedroutes.broker_agent.process.http_server import Request
+from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
-from sharedroutes.broker_agent.process.web import Pages
-from sharedroutes.broker_agent.process.web.server import Request
 from sharedroutes.broker_agent.rocketmq.access import Access
 from sharedroutes.broker_agent.rocketmq.credentials import credentials_of
 from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.broker_agent.process.systemd import Notifier
+from sharedroutes.broker_agent.process.supervision import Notifier
 
 
 class Systemd:

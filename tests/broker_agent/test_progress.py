@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
-from sharedroutes.broker_agent.process.watchdog import Progress
+from sharedroutes.broker_agent.process.supervision import Progress
 
 
 def status(phase: Phase = Phase.SERVING, **counts: Any) -> list[tuple[AgentStatus, float]]:

@@ -16,9 +16,9 @@ import pytest
 
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.command import EXIT_CODES
+from sharedroutes.broker_agent.process.metrics import METRICS
+from sharedroutes.broker_agent.process.pages import CONTROLS, VIEWS
 from sharedroutes.broker_agent.process.sidecar import SIGNALS
-from sharedroutes.broker_agent.process.web.metrics import METRICS
-from sharedroutes.broker_agent.process.web.pages import CONTROLS, VIEWS
 from sharedroutes.broker_agent.settings import OPTIONS, Option
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.main import COMMANDS

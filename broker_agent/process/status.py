@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...planner.status import AgentStatus, Phase
-from ...roles.master import Master
+from ..planner.status import AgentStatus, Phase
+from ..roles.master import Master
 
 READY = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY))
 """Phases in which an agent does what it is there for."""

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import h11
 
-from ....registry.concurrency_async import end
+from ...registry.concurrency_async import end
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 

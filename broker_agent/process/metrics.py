@@ -11,8 +11,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ...planner.status import Phase
-from .state import BrokerStatus, ProcessStatus
+from ..planner.status import Phase
+from .status import BrokerStatus, ProcessStatus
 
 _PREFIX: Final = "sharedroutes_agent_"
 

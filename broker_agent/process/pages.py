@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from ....registry import NotFound
-from .server import Request, Response
-from .state import Process, ProcessStatus
+from ...registry import NotFound
+from .http_server import Request, Response
+from .status import Process, ProcessStatus
 
 VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
@@ -56,7 +56,7 @@ class Pages:
             try:
                 from .metrics import Metrics  # noqa: PLC0415 - most never ask for it, and it takes 2 MB
             except ModuleNotFoundError:
-                from ....extras import lacking  # noqa: PLC0415 - as above
+                from ...extras import lacking  # noqa: PLC0415 - as above
 
                 problem = lacking("/metrics", "metrics")
                 if problem is None:

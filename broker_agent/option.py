@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from ...registry import InvalidInput, RegistryConfig
-from ..config import AgentConfig, BrokerTls, TopicsFrom
+from ..registry import InvalidInput, RegistryConfig
+from .config import AgentConfig, BrokerTls, TopicsFrom
 
 CONFIG_FLAG: Final = "--config"
 CONFIG_VARIABLE: Final = "SHAREDROUTES_CONFIG"
