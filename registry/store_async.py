@@ -13,21 +13,27 @@ from . import plans
 from .admin_async import AsyncAdmin, AsyncKeyValues
 from .concurrency_async import sleep
 from .config import RegistryConfig
-from .connection.links_async import AsyncLink, AsyncRedisClient, AsyncReplicaLink, open_links
-from .connection.redispy import (
+from .connection.links_async import (
+    AsyncLink,
+    AsyncRedisClient,
+    AsyncReplicaLink,
+    AsyncSubscription,
+    open_links,
+)
+from .connection.replies import (
     REDIS_ERRORS,
     LeftOut,
     check_client,
+    lease_channels,
+    lease_gone,
     no_script,
     normal,
     report,
     ring,
     translate,
 )
-from .connection.subscription_async import AsyncSubscription
 from .errors import InvalidInput, SeenLease, StaleEpoch
 from .keys import Keys
-from .leaseevents import lease_channels, lease_gone
 from .model import (
     MASTER_ID,
     Broker,
@@ -92,7 +98,7 @@ class AsyncRouteStore:
     ) -> Self:
         """Return a store with connections of its own for a URL: one server, Sentinels or a Cluster.
 
-        The forms are in connect.FORMS and docs/operating.md. Nothing is connected yet. `namespace`: which
+        docs/operating.md has the forms. Nothing is connected yet. `namespace`: which
         registry of the store; None = as the settings say. Raises InvalidInput.
         """
         config = RegistryConfig.of(config, namespace)

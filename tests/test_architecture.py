@@ -47,8 +47,10 @@ CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline"
 USERS_OF_REDIS: Final = {
     "registry/connection/links_async.py",
     "registry/connection/links.py",
-    "registry/connection/options.py",
-    "registry/connection/redispy.py",
+    "registry/connection/located_async.py",
+    "registry/connection/located.py",
+    "registry/connection/replies.py",
+    "registry/connection/url.py",
 }
 
 MAX_FILE_LINES: Final = 500

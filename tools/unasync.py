@@ -24,7 +24,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCES: Final = (
     "registry/admin_async.py",
     "registry/connection/links_async.py",
-    "registry/connection/subscription_async.py",
+    "registry/connection/located_async.py",
     "registry/store_async.py",
     "registry/sweeper_async.py",
 )

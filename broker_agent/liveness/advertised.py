@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Final, TypeAlias
 
 from ...registry.checks import split_address
-from ...registry.connection.connect import parse_url
+from ...registry.connection.url import parse_url
 from ..rocketmq.broker_client import BrokerCallError, BrokerClient
 
 Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address

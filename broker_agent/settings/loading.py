@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...registry import Broker, InvalidInput, RegistryConfig
 from ...registry.checks import check_address
-from ...registry.connection.connect import parse_url
+from ...registry.connection.url import parse_url
 from ..config import AgentConfig
 from ..option import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, Section, of
 from . import agent_toml

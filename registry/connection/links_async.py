@@ -1,10 +1,11 @@
-"""How the asyncio store reaches its servers: bounded pools whose connections find the right server."""
+"""How the asyncio store reaches its servers: links send commands, and subscriptions outlive failures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import redis
 import redis.asyncio
@@ -16,180 +17,24 @@ from ..concurrency_async import close_fully, closing_fully, learn_nodes
 from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
-from .connect import Address, Endpoint, Mode, parse_url
-from .locate import CHECK_AGAIN_S, REDIRECTS, Whereabouts
-from .options import asking_options, pool_options, retry_arguments, server_options
-from .redispy import (
-    REDIS_ERRORS,
-    Rest,
-    asked_of,
-    moved_to,
-    nobody_knows,
-    of_the_pool,
-    report_switch,
-    slot_of,
-    suspicious,
-)
-from .switchover import ANSWER_S, Opinion, Switchover, believed, epoch_in
+from .discovery import REDIRECTS, Whereabouts
+from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection
+from .replies import REDIS_ERRORS, Rest, asked_of, moved_to, of_the_pool, slot_of, suspicious, translate
+from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
 
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The client that a store can be made over."""
 
+T = TypeVar("T")
 
-class _Directory:
-    """Finds the servers of one role; for one event loop."""
-
-    def __init__(self, where: Whereabouts, options: dict[str, Any], deadline_s: float) -> None:
-        self.where = where
-        self.options = options
-        self.deadline_s = deadline_s
-        self._switchover = Switchover(where.endpoint.nodes if where.may_switch else ())
-        self._sentinels: dict[Address, redis.asyncio.Redis] = {}
-
-    async def confirm(self) -> None:
-        """Ask the Sentinels now and then whether the primary is still the one; if not, doubt all connections.
-
-        Where none answers nobody can know, and things stay as they are.
-        """
-        where, current = self.where, self.where.current
-        if current is None or not where.may_switch or not self._switchover.due(monotonic()):
-            return
-        opinions = await self._opinions(with_epochs=False)
-        if all(opinion.named == current for opinion in opinions):
-            return
-        followed = believed(await self._opinions(with_epochs=True), current)
-        if followed is not None and where.current == current:  # else somebody was quicker
-            report_switch(where, current, followed.named)
-            where.doubt(followed.sentinel)
-
-    async def _opinions(self, *, with_epochs: bool) -> list[Opinion]:
-        """Return what each Sentinel says that answers."""
-        opinions = list[Opinion]()
-        for sentinel in self._switchover.to_ask(monotonic()):
-            try:
-                named = self.where.named_by(await self._told(sentinel, self.where.question))
-                epoch = None
-                if with_epochs:
-                    epoch = epoch_in(await self._told(sentinel, self.where.epoch_question))
-                opinions += [Opinion(sentinel, named, epoch)] if named is not None else []
-            except REDIS_ERRORS:
-                self._switchover.silent(sentinel, monotonic())
-        return opinions
-
-    async def _told(self, sentinel: Address, question: Sequence[str]) -> Any:
-        """Return the answer of a Sentinel, or the error that it answered with."""
-        client = self._sentinels.get(sentinel)
-        if client is None:
-            options = {**self.options, "socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S}
-            client = self._sentinels[sentinel] = self.client(sentinel, options)
-        try:
-            return await client.execute_command(*question)
-        except redis.ResponseError as error:
-            return error
-
-    async def aclose(self) -> None:
-        """Close the connections to Sentinels."""
-        for each in self._sentinels.values():
-            await close_fully(each)
-        self._sentinels.clear()
-
-    async def locate(self) -> list[Address]:
-        """Ask where to connect to; raise an error of redis-py when nobody tells in time."""
-        where = self.where
-        if not where.question:
-            return where.fixed()
-        deadline = monotonic() + self.deadline_s
-        problem: Exception | None = None
-        for asked in where.to_ask():
-            try:
-                async with closing_fully(self.client(asked)) as client:
-                    found = where.answer(await client.execute_command(*where.question), asked)
-                if found:
-                    return found
-            except REDIS_ERRORS as error:
-                problem = error
-            if monotonic() >= deadline:
-                break
-        raise nobody_knows(where, problem) from problem
-
-    def client(self, address: Address, options: Mapping[str, Any] | None = None) -> redis.asyncio.Redis:
-        """Return a client of one server, which is to be asked where others are."""
-        retry = Retry(*retry_arguments())
-        return redis.asyncio.Redis(
-            host=address.host, port=address.port, retry=retry, **(options or self.options)
-        )
-
-
-class _Located:
-    """What makes a connection find its server whenever it connects, and leave one that is in doubt."""
-
-    def __init__(self, *, directory: _Directory, **options: Any) -> None:
-        self._directory = directory
-        self._token: object = None
-        self._check_at = 0.0
-        super().__init__(**options)
-
-    async def connect(self: Any) -> None:
-        where: Whereabouts = self._directory.where
-        await self._directory.confirm()
-        if self.is_connected and self._token is where.token and await self._is_good():
-            return
-        await self.disconnect()
-        self._token = where.token
-        problem: Exception | None = None
-        deadline = monotonic() + self._directory.deadline_s
-        for address in await self._directory.locate():
-            self.host, self.port = address
-            try:
-                await super().connect()  # type: ignore[misc]
-                if where.needs_readonly:
-                    await self.send_command("READONLY")
-                    await self.read_response()
-                self._check_at = 0.0
-                await self._check()
-            except REDIS_ERRORS as error:
-                await self.disconnect()
-                problem = error
-            else:
-                where.found(address)
-                return
-            if monotonic() >= deadline:
-                break
-        raise problem or nobody_knows(where, None)
-
-    async def _is_good(self: Any) -> bool:
-        """Check a connection that was idle; the server may have closed it meanwhile."""
-        try:
-            await self._check()
-        except (redis.TimeoutError, TimeoutError):
-            raise  # who hangs would take as long again for a new connection
-        except REDIS_ERRORS:
-            return False
-        return True
-
-    async def _check(self: Any) -> None:
-        """Raise an error unless the server is what it should be: the primary, or a replica that hears it."""
-        if self._directory.where.checks_role and monotonic() >= self._check_at:
-            await self.send_command("ROLE")
-            odd = self._directory.where.odd_role(await self.read_response())
-            if odd:
-                await self.disconnect()
-                raise redis.ConnectionError(f"{self.host}:{self.port} {odd}")
-            self._check_at = monotonic() + CHECK_AGAIN_S
-
-
-class _LocatedConnection(_Located, redis.asyncio.Connection):
-    pass
-
-
-class _LocatedSSLConnection(_Located, redis.asyncio.SSLConnection):
-    pass
+Reader: TypeAlias = Callable[[Mapping[str, Any] | None], T | None]
+"""Takes a message of redis-py's PubSub and returns what it says, None when that is nothing."""
 
 
 class AsyncLink:
     """Sends the commands of a store to its primary; for one event loop."""
 
-    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: AsyncDirectory | None = None) -> None:
         self.client: Any = client  # redis-py's types differ between its clients
         self._keys = keys
         self._directory = directory
@@ -237,7 +82,7 @@ class AsyncLink:
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         try:
-            # What names no key must reach the same node of a Cluster as what does.
+            # In a Cluster, commands that name no key have to reach the node of the registry, too.
             options: dict[str, Any] = {}
             if isinstance(self.client, RedisCluster):
                 await learn_nodes(self.client)
@@ -274,7 +119,7 @@ class AsyncLink:
 class AsyncReplicaLink(AsyncLink):
     """Sends reads that may be stale to a replica, as long as there is one."""
 
-    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: _Directory | None = None) -> None:
+    def __init__(self, client: AsyncRedisClient, keys: Keys, directory: AsyncDirectory | None = None) -> None:
         super().__init__(client, keys, directory)
         self._rest = Rest()
 
@@ -307,14 +152,70 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink,
 
 def _located(
     endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
-) -> tuple[AsyncRedisClient, Keys, _Directory]:
+) -> tuple[AsyncRedisClient, Keys, AsyncDirectory]:
     where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
-    directory = _Directory(where, asking_options(endpoint, config), config.call_deadline_s)
-    kind = _LocatedConnection if endpoint.tls is None else _LocatedSSLConnection
+    directory = AsyncDirectory(where, asking_options(endpoint, config), config.call_deadline_s)
+    kind = AsyncLocatedConnection if endpoint.tls is None else AsyncLocatedSSLConnection
     options = pool_options(endpoint, config, replicas=replicas)
     return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
 
 
 def _pooled(options: dict[str, Any]) -> AsyncRedisClient:
-    pool = redis.asyncio.BlockingConnectionPool(retry=Retry(*retry_arguments()), **options)
+    pool = redis.asyncio.BlockingConnectionPool(retry=Retry(*NO_RETRIES), **options)
     return redis.asyncio.Redis.from_pool(pool)
+
+
+class AsyncSubscription(Generic[T]):
+    """A subscription to a channel, or to all whose names begin with `prefix`; for one task.
+
+    From its first wait on it holds one of the pool's connections. In `prefix` nothing is special to a glob.
+    """
+
+    def __init__(self, link: AsyncLink, read: Reader[T], *, channel: str = "", prefix: str = "") -> None:
+        self._link = link  # redis-py cuts a subscription off when its client is collected
+        self._read = read
+        self._channel = channel
+        self._prefix = prefix
+        self._pubsub: Any = None
+        self._token: object = None
+
+    async def wait(self, timeout_s: float) -> T | None:
+        """Return what the next message says, None when none came in time; 0 or less only looks.
+
+        Raises StoreUnavailable, and StoreRefused for a user who may not listen; the next wait tries anew.
+        """
+        until_s = monotonic() + timeout_s
+        try:
+            await self._link.confirm()
+            if self._token is not self._link.token:  # it may hang on a server that is no primary any more
+                await self.aclose()
+            if self._pubsub is None:
+                await self._subscribe()
+            while True:
+                # redis-py takes a negative timeout for one without end.
+                said = self._read(await self._pubsub.get_message(timeout=max(0.0, timeout_s)))
+                timeout_s = until_s - monotonic()
+                if said is not None or timeout_s <= 0:
+                    return said
+        except REDIS_ERRORS as error:
+            await self.aclose()
+            raise translate(error) from error
+
+    async def aclose(self) -> None:
+        """End the subscription and give its connection back; a wait after that begins a new one."""
+        pubsub, self._pubsub = self._pubsub, None
+        if pubsub is not None:
+            with suppress(*REDIS_ERRORS):  # what cannot even be closed is gone already
+                await close_fully(pubsub)
+
+    async def _subscribe(self) -> None:
+        self._token = self._link.token
+        self._pubsub = await self._link.pubsub()
+        try:
+            if self._prefix:
+                await self._pubsub.psubscribe(self._prefix + "*")
+            else:
+                await self._pubsub.subscribe(self._channel)
+        except BaseException:  # a cancellation too: half a subscription would hear nothing for ever
+            await self.aclose()
+            raise

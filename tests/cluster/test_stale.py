@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, plans
-from sharedroutes.registry.connection import links, links_async
+from sharedroutes.registry.connection import located, located_async
 from sharedroutes.registry.plans import Plan, Reads
 from tests.cluster.conftest import Group
 from tests.cluster.servers import ClusterServers, SentinelServers
@@ -131,7 +131,7 @@ async def test_a_replica_that_lost_its_primary_is_not_read(make_store: StoreMake
 async def test_a_connection_that_the_replica_closed_meanwhile_is_replaced(
     make_store: StoreMaker, pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (links, links_async):
+    for module in (located, located_async):
         monkeypatch.setattr(module, "CHECK_AGAIN_S", 0.0)  # as if it had been idle for so long
     store = make_store(pair.url)
     assert await store.run(who_answers(), stale=True) == pair.replica.port

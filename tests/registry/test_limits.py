@@ -35,7 +35,7 @@ from sharedroutes.registry import (
     plans,
     scripts,
 )
-from sharedroutes.registry.connection.redispy import normal
+from sharedroutes.registry.connection.replies import normal
 from sharedroutes.registry.plans import ORIGIN, Batch, Call, Plan
 from sharedroutes.registry.plans.table import TableDifference
 from tests.fix_redis import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.registry.connection.connect import Address
-from sharedroutes.registry.connection.switchover import CONFIRM_S, Opinion, Switchover, believed, epoch_in
+from sharedroutes.registry.connection.discovery import CONFIRM_S, Opinion, Switchover, believed, epoch_in
+from sharedroutes.registry.connection.url import Address
 
 A, B, C = (Address("sentinel", port) for port in (1, 2, 3))
 OLD, NEW = Address("old", 6379), Address("new", 6379)

@@ -16,7 +16,7 @@ from sharedroutes.registry import (
     StoreTimeout,
     StoreUnavailable,
 )
-from sharedroutes.registry.connection.redispy import error_reply, normal, translate
+from sharedroutes.registry.connection.replies import error_reply, normal, translate
 
 MOVED = "5000 127.0.0.1:7001"
 

@@ -1,18 +1,32 @@
-"""Where the servers of a Sentinel service or of a Cluster's slot are: what to ask, what the answers mean."""
+"""Where the servers of a Sentinel service or of a Cluster's slot are: what to ask, what the answers mean.
+
+Who is the primary is asked again and again: after a planned failover the old one goes on as one for some 10 s
+and answers all that it is asked. Only the Sentinels know better, and not all of them at once.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from .connect import Address, Endpoint, Mode
+from .url import Address, Endpoint, Mode
 
 REDIRECTS: Final = 3
 """So often commands are sent on to the server that they were redirected to."""
 
 CHECK_AGAIN_S: Final = 1.0
 """So long a server is trusted to be what it was: the primary, or a replica that hears its primary."""
+
+CONFIRM_S: Final = 1.0
+"""So old may the word of the Sentinels be when a command is sent."""
+
+ANSWER_S: Final = 0.5
+"""The longest wait for a Sentinel: a command waits for it, too."""
+
+_REST_S: Final = 10.0
+"""So long a Sentinel that did not answer is left alone."""
 
 _OUT_OF_ORDER: Final = frozenset(("s_down", "o_down", "disconnected"))
 _UNKNOWN_HOST: Final = "?"
@@ -135,7 +149,7 @@ def _replicas_of(reply: Any) -> list[Address]:
     """Read SENTINEL REPLICAS: those that can be reached and hear their primary."""
     found = []
     for item in reply:
-        fields = fields_of(item)
+        fields = _fields_of(item)
         flags = set(fields.get("flags", "").split(","))
         if not flags & _OUT_OF_ORDER and fields.get("master-link-status") == "ok":
             found.append(Address(fields["ip"], int(fields["port"])))
@@ -159,7 +173,7 @@ def _addresses(servers: Iterable[Any], asked: Address) -> Iterable[Address | Non
         yield None if name == _UNKNOWN_HOST else Address(name, int(port))
 
 
-def fields_of(item: Any) -> Mapping[str, str]:
+def _fields_of(item: Any) -> Mapping[str, str]:
     """Return a map of RESP3, or its flat list of RESP2, as text."""
     pairs = item.items() if isinstance(item, Mapping) else zip(item[::2], item[1::2], strict=True)
     return {_text(name): _text(value) for name, value in pairs}
@@ -167,3 +181,57 @@ def fields_of(item: Any) -> Mapping[str, str]:
 
 def _text(item: Any) -> str:
     return item.decode(errors="replace") if isinstance(item, bytes) else str(item)
+
+
+class Opinion(NamedTuple):
+    """What one Sentinel says."""
+
+    sentinel: Address
+    named: Address
+    """The primary, by its word."""
+
+    epoch: int | None = None
+    """Of its configuration; the greater one is the later one. None = it does not tell."""
+
+
+class Switchover:
+    """When to ask which Sentinel; every `now` is in seconds of the monotonic clock."""
+
+    def __init__(self, sentinels: Sequence[Address]) -> None:
+        self._sentinels = tuple(sentinels)
+        self._ask_at = 0.0
+        self._rests_until: dict[Address, float] = {}
+
+    def due(self, now: float) -> bool:
+        """Whether to ask; who is told so does it, and nobody else meanwhile."""
+        if now < self._ask_at:
+            return False
+        self._ask_at = now + CONFIRM_S
+        return True
+
+    def to_ask(self, now: float) -> list[Address]:
+        """Return the Sentinels to ask, all that answer: at first only one of them knows of a switch."""
+        return [each for each in self._sentinels if now >= self._rests_until.get(each, 0.0)]
+
+    def silent(self, sentinel: Address, now: float) -> None:
+        """Note that a Sentinel did not answer."""
+        self._rests_until[sentinel] = now + _REST_S
+
+
+def believed(opinions: Sequence[Opinion], current: Address) -> Opinion | None:
+    """Return the Sentinel to follow to another primary; None = stay.
+
+    The latest configuration counts; of several that are as late, or whose age nobody tells, that of most.
+    """
+    latest = max((each.epoch or 0 for each in opinions), default=0)
+    late = [each for each in opinions if (each.epoch or 0) == latest]
+    votes = Counter(each.named for each in late)
+    if not late or votes[current] == max(votes.values()):
+        return None
+    return max(late, key=lambda each: votes[each.named])
+
+
+def epoch_in(reply: Any) -> int | None:
+    """Return the epoch in the answer to SENTINEL MASTER; None when it has none, as for who may not ask."""
+    text = "" if isinstance(reply, Exception) else _fields_of(reply).get("config-epoch", "")
+    return int(text) if text.isdecimal() else None

@@ -1,4 +1,4 @@
-"""What both stores share of redis-py: its errors, the form of replies."""
+"""What redis-py's replies, errors and messages mean to a store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ import redis
 from redis.crc import key_slot
 
 from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
+from ..keys import Keys
 from ..plans import ErrorReply, Reply
 from ..plans.base import without
-from .connect import Address
-from .locate import Whereabouts
+from ..plans.expiry import lease_of
+from .discovery import Whereabouts
+from .url import Address
 
 _log = logging.getLogger("sharedroutes.registry")
 
 REDIS_ERRORS: Final = (redis.RedisError, redis.exceptions.RedisClusterException, OSError)
+
+_LEASE_GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", b"move_from"))
+"""Keyspace events of a lease that is there no more; UNLINK says `del` too. Those of renewals are passed over.
+
+They are never needed: off by default, lost without a trace, and late for what ends by itself. Where a server
+sends them, they tell at once of a lease that somebody deleted.
+"""
 
 _NONE_FREE: Final = "No connection available."
 """What a BlockingConnectionPool says, with an error that is also a server's."""
@@ -187,6 +196,24 @@ def ring(message: Mapping[str, Any] | None) -> bytes | None:
         return None
     data: bytes = message["data"] if message["type"] == "message" else b""
     return data
+
+
+def lease_channels(client: Any, keys: Keys) -> str:
+    """Return what the channels of the leases' events begin with; it has no character special to a glob.
+
+    In a Redis Cluster the node that holds a key tells of it. The prefix has the hash tag of the registry, so
+    that node is the one that is subscribed to.
+    """
+    pool = getattr(client, "connection_pool", None)  # a client of a Cluster has several, and only database 0
+    database = pool.connection_kwargs.get("db") if pool is not None else None
+    return f"__keyspace@{database or 0}__:{keys.prefix}:lease:"
+
+
+def lease_gone(prefix: str, message: Mapping[str, Any] | None) -> tuple[str, int] | None:
+    """Return the lease that a message of redis-py's PubSub says is gone."""
+    if message is None or message["type"] != "pmessage" or message["data"] not in _LEASE_GONE:
+        return None
+    return lease_of(message["channel"].decode(errors="replace").removeprefix(prefix))
 
 
 _UNTIL_FAILED_OVER: Final = (

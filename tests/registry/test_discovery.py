@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sharedroutes.registry.connection.connect import Address, parse_url
-from sharedroutes.registry.connection.locate import Whereabouts
+from sharedroutes.registry.connection.discovery import Whereabouts
+from sharedroutes.registry.connection.url import Address, parse_url
 
 A = Address("a", 1)
 ASKED = Address("asked", 9)

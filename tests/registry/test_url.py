@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import AsyncRouteStore, InvalidInput, RouteStore
-from sharedroutes.registry.connection.connect import Address, Endpoint, Mode, parse_url
+from sharedroutes.registry.connection.url import Address, Endpoint, Mode, parse_url
 
 A = Address("a", 1)
 B = Address("b", 2)

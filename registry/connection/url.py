@@ -1,4 +1,4 @@
-"""Store URLs: which servers one names, and how they are to be spoken to; nothing here connects."""
+"""Store URLs: which servers one names, and the options of redis-py that follow; nothing here connects."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
+
 from ..checks import check_address
+from ..config import RegistryConfig
 from ..errors import InvalidInput
 
-FORMS: Final = (
+_FORMS: Final = (
     "redis[s]://[user:password@]host[:port][/db], unix://[user:password@]/path/to/socket[?db=], "
     "redis[s]+sentinel://[user:password@]host:port[,host:port...]/service[/db] or "
     "redis[s]+cluster://[user:password@]host:port[,host:port...]"
@@ -69,6 +74,12 @@ class Endpoint:
     protocol: int | None = None
 
 
+NO_RETRIES: Final = (NoBackoff(), 0)
+"""The arguments of redis-py's Retry; by default it tries ten times, which outlasts any deadline."""
+
+_SHARE_OF_A_REPLICA: Final = 0.5
+"""A replica may take this part of the call deadline: time is left to ask the primary instead."""
+
 _SCHEME: Final = re.compile(r"(?:redis(s?)(?:\+(sentinel|cluster))?|(unix))", re.IGNORECASE)
 _REST: Final = re.compile(r"([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?", re.DOTALL)
 _DEFAULT_PORTS: Final = {Mode.STANDALONE: 6379, Mode.CLUSTER: 6379, Mode.SENTINEL: 26379}
@@ -88,7 +99,7 @@ def parse_url(url: str) -> Endpoint:
     scheme, separator, rest = url.partition("://")
     named = _SCHEME.fullmatch(scheme)
     if named is None or not separator:
-        raise _wrong(f"expected {FORMS}")
+        raise _wrong(f"expected {_FORMS}")
     authority, path, query, fragment = _parts(rest)
     if fragment or (authority and "@" in path + query and "@" not in authority):
         raise _wrong("a / ? # or % in a password or a name must be percent-encoded, as in %2F")
@@ -213,4 +224,64 @@ def _tls(options: Mapping[str, str]) -> dict[str, Any]:
     if check and requirement == "none":
         raise _wrong("ssl_check_hostname=true needs a certificate, so not ssl_cert_reqs=none")
     tls["ssl_check_hostname"] = check
+    return tls
+
+
+def pool_options(endpoint: Endpoint, config: RegistryConfig, *, replicas: bool) -> dict[str, Any]:
+    """Return what a pool of redis-py needs to be bounded, and to wait for a free connection no longer.
+
+    Addresses are not in it. Raises InvalidInput for a file of TLS that is not there.
+    """
+    share = _SHARE_OF_A_REPLICA if replicas else 1.0
+    return {
+        **_connection_options(endpoint, config),
+        "max_connections": config.max_connections,
+        "timeout": config.call_deadline_s * share,
+        "socket_timeout": config.call_deadline_s * share,
+        # A feature of Redis Enterprise; with it, redis-py does not look for replies that were left over.
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    }
+
+
+def server_options(endpoint: Endpoint, config: RegistryConfig, library: Any) -> dict[str, Any]:
+    """Return what a pool for the one server of a URL needs; `library` is redis, or redis.asyncio."""
+    options = pool_options(endpoint, config, replicas=False)
+    if endpoint.path:
+        return options | {"connection_class": library.UnixDomainSocketConnection, "path": endpoint.path}
+    (address,) = endpoint.nodes
+    kind = library.Connection if endpoint.tls is None else library.SSLConnection
+    return options | {"connection_class": kind, "host": address.host, "port": address.port}
+
+
+def asking_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
+    """Return what a client needs that asks a Sentinel, or a node of a Cluster, where others are."""
+    options = _connection_options(endpoint, config) | {"db": 0, "socket_timeout": config.connect_deadline_s}
+    if endpoint.service:
+        options |= {"username": endpoint.sentinel_username, "password": endpoint.sentinel_password}
+    if endpoint.tls is not None:
+        options["ssl"] = True
+    return options
+
+
+def _connection_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
+    """Return what a connection of redis-py to a data server needs, without its address."""
+    options: dict[str, Any] = {
+        "username": endpoint.username,
+        "password": endpoint.password,
+        "db": endpoint.database,
+        "client_name": endpoint.client_name,
+        "driver_info": None,  # after a restart all come at once: CLIENT SETINFO would be half of what is said
+        "decode_responses": False,
+        "socket_timeout": config.call_deadline_s,
+        "socket_connect_timeout": config.connect_deadline_s,
+        **_tls_options(endpoint),
+    }
+    return options if endpoint.protocol is None else {**options, "protocol": endpoint.protocol}
+
+
+def _tls_options(endpoint: Endpoint) -> Mapping[str, Any]:
+    tls = endpoint.tls or {}
+    for name, value in tls.items():
+        if name in _FILES and not Path(value).is_file():
+            raise InvalidInput(f"Redis URL: {name}: there is no file {value}")
     return tls
