@@ -9,7 +9,8 @@ from typing import Final
 import click
 import orjson
 
-from ..registry import Change, ChangeKind, ChangePage, Reset, Role, RouteStore, StoreUnavailable
+from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
+from ..registry.acl import Role
 from ..registry.codec import encode_change
 from ..registry.plans import ORIGIN
 from .output import iso, shown, terminal_columns, wrapped

@@ -9,7 +9,9 @@ from typing import Final
 
 import click
 
-from ..registry import HealthReport, Role, RouteStore, Severity
+from ..registry import RouteStore
+from ..registry.acl import Role
+from ..registry.health.report import HealthReport, Severity
 from .output import print_json, wrapped
 from .store_options import with_store
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..registry import NotFound, Role, RouteStore
+from ..registry import NotFound, RouteStore
+from ..registry.acl import Role
 from .commands import Group
 from .output import print_json, print_table
 from .store_options import with_store

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from ..registry import BrokerOwned, Difference, NotFound, Progress, Role, RouteStore, StaleEpoch
+from ..registry import BrokerOwned, NotFound, Progress, RouteStore, StaleEpoch
+from ..registry.acl import Role
 from ..registry.admin import OnProgress
+from ..registry.plans.repair.checks import Difference
 from .output import print_json, print_table
 from .store_options import with_store
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import click
 
-from ..registry import MASTER_ID, BrokerData, Role, RouteStore, TopicKind, TopicRoute
-from ..registry.plans import ReplicaState, RosterEntry, roster
+from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
+from ..registry.acl import Role
+from ..registry.plans.replicas import ReplicaState, RosterEntry, roster
 from .output import iso, print_json, print_table
 from .store_options import with_store
 

@@ -12,7 +12,9 @@ from typing import Final
 
 import click
 
-from ..registry import Counts, ImportSummary, InvalidInput, Role, RouteStore
+from ..registry import InvalidInput, RouteStore
+from ..registry.acl import Role
+from ..registry.transfer import Counts, ImportSummary
 from .output import print_json, print_table
 from .repair import progress_bar
 from .store_options import with_store

@@ -12,7 +12,7 @@ from ..registry.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from ..registry.lazily import lazily
+from ..registry.lazy_imports import lazy_imports
 from ..registry.model import MessageQueue
 from ..remoting.codes import ResponseCode
 from .attempts.attempt import AsyncAttempt, AsyncSending, Attempt, Sending
@@ -40,6 +40,10 @@ from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 if TYPE_CHECKING:
     from .route_client import RouteClient
     from .route_client_async import AsyncRouteClient
+else:  # imported when they are first asked for, each with its store: redis-py takes most of the time
+    __getattr__, __dir__ = lazy_imports(
+        __name__, {"AsyncRouteClient": "route_client_async", "RouteClient": "route_client"}
+    )
 
 __all__ = [
     "LADDER",
@@ -90,8 +94,3 @@ __all__ = [
     "Weighted",
     "ZoneAware",
 ]
-
-if not TYPE_CHECKING:  # a type checker would take every name for one of this package
-    # Each with its store: who uses threads need not import the one for asyncio.
-    _LATER = {"AsyncRouteClient": "route_client_async", "RouteClient": "route_client"}
-    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

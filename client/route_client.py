@@ -16,7 +16,8 @@ from ..registry.checks import check_name, check_names, several
 from ..registry.connection.links import RedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue
-from ..registry.plans import last_change_id, server_time
+from ..registry.plans import last_change_id
+from ..registry.plans.expiry import server_time
 from ..registry.store import Doorbell, RouteStore
 from ..registry.sweeper import Sweeper
 from .attempts.attempt import Attempts, Select, Sending

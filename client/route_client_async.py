@@ -17,7 +17,8 @@ from ..registry.concurrency_async import end, is_cancelled
 from ..registry.connection.links_async import AsyncRedisClient
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.model import MessageQueue
-from ..registry.plans import last_change_id, server_time
+from ..registry.plans import last_change_id
+from ..registry.plans.expiry import server_time
 from ..registry.store_async import AsyncDoorbell, AsyncRouteStore
 from ..registry.sweeper_async import AsyncSweeper
 from .attempts.attempt import AsyncAttempts, AsyncSelect, AsyncSending

@@ -18,7 +18,7 @@ from .errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from .lazily import lazily
+from .lazy_imports import lazy_imports
 from .model import (
     EXPIRED,
     MASTER_ID,
@@ -44,23 +44,30 @@ from .model import (
 from .plans import ChangePage, HistoryBounds, HistoryPage, Lookup, Progress
 
 if TYPE_CHECKING:
-    from .acl import Role, acl_rules
-    from .change_stream.core import FollowHealth, FollowItem, Idle, Reset, ResetReason
-    from .change_stream.follower import Follower
-    from .change_stream.follower_async import AsyncFollower
+    from .change_stream.core import Idle, Reset
     from .embedded import EmbeddedServer, embedded_redis
-    from .health.report import Finding, HealthReport, Severity
-    from .plans.repair.checks import Difference, DifferenceKind
     from .store import RouteStore
     from .store_async import AsyncRouteStore
     from .sweeper import Sweeper
     from .sweeper_async import AsyncSweeper
-    from .transfer import Counts, ImportSummary, Refusal
+else:  # imported when they are first asked for: redis-py takes long, and nobody needs all of them
+    __getattr__, __dir__ = lazy_imports(
+        __name__,
+        {
+            "AsyncRouteStore": "store_async",
+            "AsyncSweeper": "sweeper_async",
+            "EmbeddedServer": "embedded",
+            "Idle": "change_stream.core",
+            "Reset": "change_stream.core",
+            "RouteStore": "store",
+            "Sweeper": "sweeper",
+            "embedded_redis": "embedded",
+        },
+    )
 
 __all__ = [
     "EXPIRED",
     "MASTER_ID",
-    "AsyncFollower",
     "AsyncRouteStore",
     "AsyncSweeper",
     "Broker",
@@ -72,22 +79,13 @@ __all__ = [
     "ChangePage",
     "ClusterInfo",
     "CorruptData",
-    "Counts",
     "DataVersion",
-    "Difference",
-    "DifferenceKind",
     "EmbeddedServer",
     "EmbeddedServerError",
-    "Finding",
-    "FollowHealth",
-    "FollowItem",
-    "Follower",
     "Group",
-    "HealthReport",
     "HistoryBounds",
     "HistoryPage",
     "Idle",
-    "ImportSummary",
     "InvalidInput",
     "LeaseStatus",
     "Lookup",
@@ -98,16 +96,12 @@ __all__ = [
     "Progress",
     "QueueData",
     "QueueMapping",
-    "Refusal",
     "Registration",
     "RegistryConfig",
     "RegistryError",
     "Reset",
-    "ResetReason",
-    "Role",
     "RouteStore",
     "SeenLease",
-    "Severity",
     "StaleEpoch",
     "StoreRefused",
     "StoreTimeout",
@@ -117,35 +111,6 @@ __all__ = [
     "TopicConfig",
     "TopicKind",
     "TopicRoute",
-    "acl_rules",
     "embedded_redis",
     "topic_table",
 ]
-
-if not TYPE_CHECKING:  # a type checker would take every name for one of this package
-    _LATER = {
-        "AsyncFollower": "change_stream.follower_async",
-        "AsyncRouteStore": "store_async",
-        "AsyncSweeper": "sweeper_async",
-        "Counts": "transfer",
-        "Difference": "plans.repair.checks",
-        "DifferenceKind": "plans.repair.checks",
-        "EmbeddedServer": "embedded",
-        "Finding": "health.report",
-        "FollowHealth": "change_stream.core",
-        "FollowItem": "change_stream.core",
-        "Follower": "change_stream.follower",
-        "HealthReport": "health.report",
-        "Idle": "change_stream.core",
-        "ImportSummary": "transfer",
-        "Refusal": "transfer",
-        "Reset": "change_stream.core",
-        "ResetReason": "change_stream.core",
-        "Role": "acl",
-        "RouteStore": "store",
-        "Severity": "health.report",
-        "Sweeper": "sweeper",
-        "acl_rules": "acl",
-        "embedded_redis": "embedded",
-    }
-    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

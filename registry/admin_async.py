@@ -52,27 +52,34 @@ class AsyncAdmin:
         return await self._run(plans.delete_topic(self._config, topic, cluster))
 
     def verify(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
-        """Yield what is not as it should be; see plans.verify."""
-        return iterate_async(self._run, plans.verify(self._config), progress)
+        """Yield what is not as it should be; see plans.repair.walk."""
+        from .plans.repair.walk import verify
+
+        return iterate_async(self._run, verify(self._config), progress)
 
     def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
-        """Mend what is not as it should be, and yield what was done; see plans.rebuild.
+        """Mend what is not as it should be, and yield what was done; see plans.repair.mend.
 
         Nothing happens before it is iterated.
         """
-        return iterate_async(self._run, plans.rebuild(self._config), progress)
+        from .plans.repair.mend import rebuild
+
+        return iterate_async(self._run, rebuild(self._config), progress)
 
     async def forget(self, broker_name: str) -> int:
-        """Remove a broker that will not come back; return how many topics it had; see plans.forget."""
-        return await self._run(plans.forget(self._config, broker_name))
+        """Remove a broker that will not come back; return how many topics it had; see plans.load."""
+        from .plans.load import forget
+
+        return await self._run(forget(self._config, broker_name))
 
     async def export(self, progress: OnProgress | None = None) -> AsyncIterator[bytes]:
-        """Yield the whole registry as lines of JSON, each with its line feed; see plans.export."""
-        from .transfer import Writer  # noqa: PLC0415 - only this needs it, and it stays in memory
+        """Yield the whole registry as lines of JSON, each with its line feed; see plans.records."""
+        from .plans.records import export
+        from .transfer import Writer
 
         writer = Writer(self._config.namespace)
         yield writer.header()
-        async for record in iterate_async(self._run, plans.export(self._config), progress):
+        async for record in iterate_async(self._run, export(self._config), progress):
             for line in writer.lines(record):
                 yield line
         yield writer.end()
@@ -85,13 +92,13 @@ class AsyncAdmin:
         dry_run: bool = False,
         progress: OnProgress | None = None,
     ) -> ImportSummary:
-        """Import the lines of an export; see plans.import_broker for what becomes of each broker.
+        """Import the lines of an export; see plans.records for what becomes of each broker.
 
         Lines that can be iterated again (a list; not a generator or an open file) are all checked before
         anything is written, others are checked as they come. `progress` is told the lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
-        from . import transfer  # noqa: PLC0415 - only this needs it, and it stays in memory
+        from . import transfer
 
         total = transfer.check(lines)
         await self._run(plans.check_schema(Keys(self._config.namespace)))

@@ -289,13 +289,13 @@ class AsyncRouteStore:
         `tail_s`: how often the stream is read, doorbell or not.
         Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
         """
-        from .change_stream.follower_async import AsyncFollower  # noqa: PLC0415 - few follow, and agents do not
+        from .change_stream.follower_async import AsyncFollower
 
         return AsyncFollower(self, position, table=table, idle_s=idle_s, tail_s=tail_s)
 
     async def health(self) -> HealthReport:
         """Report on the registry and its server, with advice, in about 0.1 s; see health.findings."""
-        from .health.findings import CLOCK_PAUSE_S, health  # noqa: PLC0415 - few ask, and agents do not
+        from .health.findings import CLOCK_PAUSE_S, health
 
         first_us = await self._run(plans.server_time(), stale=False)  # whatever the schema: it is reported
         await sleep(CLOCK_PAUSE_S)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from ...registry import AsyncRouteStore, InvalidInput, RegistryError, plans
 from ...registry.checks import split_address
 from ...registry.keys import Keys
+from ...registry.plans.registration import may_register
 from ..config import AgentConfig, TopicsFrom
 from ..daemon_threads import in_thread
 from ..rocketmq.access import Access
@@ -121,7 +122,7 @@ async def _store(config: SidecarConfig) -> list[Result]:
     store = AsyncRouteStore.from_url(config.redis_url, registry)
     try:
         for name, broker_id in _replicas(config):
-            denied = await store.run(plans.may_register(Keys(registry.namespace), name, broker_id))
+            denied = await store.run(may_register(Keys(registry.namespace), name, broker_id))
             if denied:
                 return [Result(Check.STORE, Outcome.FAILED, _denied(url, registry.namespace, denied[0]))]
     except RegistryError as error:

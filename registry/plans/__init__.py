@@ -1,8 +1,9 @@
-"""One generator per operation: what is sent to Redis and what the answers mean, without any I/O."""
+"""One generator per operation: what is sent to Redis and what the answers mean, without any I/O.
 
-from typing import TYPE_CHECKING
+Here are those that agents and clients need; those of operators are imported from their modules, so that they
+take no memory elsewhere.
+"""
 
-from ..lazily import lazily
 from .base import (
     Batch,
     Call,
@@ -56,13 +57,6 @@ from .operators import (
 from .registration import may_register, register, register_topic
 from .routes import Listing, Lookup, brokers, lookup, route_of
 
-if TYPE_CHECKING:
-    from .load import forget
-    from .records import export, import_broker, import_kv
-    from .repair.mend import rebuild
-    from .repair.walk import verify
-    from .replicas import ReplicaState, Roster, RosterEntry, roster
-
 __all__ = [
     "NEWEST",
     "ORDER_TOPIC_CONFIG",
@@ -81,10 +75,7 @@ __all__ = [
     "Plan",
     "Progress",
     "Reads",
-    "ReplicaState",
     "Reply",
-    "Roster",
-    "RosterEntry",
     "Stream",
     "advance",
     "brokers",
@@ -93,15 +84,11 @@ __all__ = [
     "cluster_info",
     "delete_topic",
     "expire",
-    "export",
-    "forget",
     "heartbeat",
     "hint",
     "hints",
     "history",
     "history_bounds",
-    "import_broker",
-    "import_kv",
     "kv_delete",
     "kv_get",
     "kv_list",
@@ -114,10 +101,8 @@ __all__ = [
     "order_configs",
     "owner",
     "query_data_version",
-    "rebuild",
     "register",
     "register_topic",
-    "roster",
     "route_of",
     "server_time",
     "set_write_perm",
@@ -126,22 +111,6 @@ __all__ = [
     "topics",
     "unregister",
     "unregister_many",
-    "verify",
     "whole_table",
     "withdraw",
 ]
-
-if not TYPE_CHECKING:  # a type checker would take every name for one of this package
-    _LATER = {
-        "export": "records",
-        "forget": "load",
-        "import_broker": "records",
-        "import_kv": "records",
-        "ReplicaState": "replicas",
-        "Roster": "replicas",
-        "RosterEntry": "replicas",
-        "rebuild": "repair.mend",
-        "roster": "replicas",
-        "verify": "repair.walk",
-    }
-    __getattr__, __dir__ = lazily(__name__, __all__, _LATER)

@@ -12,7 +12,8 @@ import redis
 from click.testing import CliRunner, Result
 
 from sharedroutes.broker_agent.process.command import agent_command
-from sharedroutes.registry import EmbeddedServer, Role, acl_rules
+from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry.acl import Role, acl_rules
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.ports import free_port
 

@@ -7,8 +7,8 @@ import redis
 from click.testing import CliRunner, Result
 
 from sharedroutes.cli.commands import sharedroutes
-from sharedroutes.registry import EmbeddedServer, Role, acl_rules
-from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER
+from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules
 
 
 def run(*arguments: str, **environment: str) -> Result:

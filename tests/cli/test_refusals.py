@@ -10,7 +10,8 @@ import redis
 from click.testing import CliRunner, Result
 
 from sharedroutes.cli.commands import sharedroutes
-from sharedroutes.registry import Broker, EmbeddedServer, Role, RouteStore, TopicConfig, acl_rules
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+from sharedroutes.registry.acl import Role, acl_rules
 
 SECRET: Final = "secret"  # noqa: S105
 PASSWORD_RULE: Final = f">{SECRET}"

@@ -15,7 +15,8 @@ from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, Rout
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.hints import Pace
 from sharedroutes.client.observers.events import BrokersSuspected
-from sharedroutes.registry import ChangePage, EmbeddedServer, Role, RouteStore, acl_rules
+from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
+from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
 from tests.client.clients import QUICK, AnyClient, ClientMaker, until_held_by, until_in_place
 from tests.client.fake_table import FakeTable

@@ -22,7 +22,7 @@ from sharedroutes.client.observers import samples as module
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead, FeedLost
 from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import InvalidInput, RouteStore
-from sharedroutes.registry.plans import server_time
+from sharedroutes.registry.plans.expiry import server_time
 from tests.client.attempting import QUEUES, RESET, Bench
 from tests.client.clients import ClientMaker, attempt
 from tests.client.heard import PLACE, begun, fail

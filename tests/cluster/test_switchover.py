@@ -8,7 +8,8 @@ from contextlib import ExitStack
 import redis
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
-from sharedroutes.registry import Change, EmbeddedServer, FollowItem, Reset, RouteStore, Sweeper, TopicConfig
+from sharedroutes.registry import Change, EmbeddedServer, Reset, RouteStore, Sweeper, TopicConfig
+from sharedroutes.registry.change_stream.core import FollowItem
 from tests.cluster.owners import CONFIG, FAILED_OVER_WITHIN_S, Owner, beaten_since
 from tests.cluster.servers import SERVICE, SentinelServers
 from tests.registry.builders import OTHER_ADDRESS, broker

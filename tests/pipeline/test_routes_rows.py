@@ -13,7 +13,8 @@ from sharedroutes.pipeline.errors import BadOption, PipelineError
 from sharedroutes.pipeline.schemas import REPLICAS, ROUTES
 from sharedroutes.pipeline.sources.routes import RoutesSource
 from sharedroutes.pipeline.sources.routes_reading import Part, share_out
-from sharedroutes.registry import Broker, Role, RouteStore, TopicConfig, acl_rules
+from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from sharedroutes.registry.acl import Role, acl_rules
 
 Row = dict[str, Any]
 

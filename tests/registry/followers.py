@@ -9,8 +9,10 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 import redis
 
-from sharedroutes.registry import AsyncFollower, Change, FollowHealth, Idle, Reset
+from sharedroutes.registry import Change, Idle, Reset
+from sharedroutes.registry.change_stream.core import FollowHealth
 from sharedroutes.registry.change_stream.follower import Follower
+from sharedroutes.registry.change_stream.follower_async import AsyncFollower
 from sharedroutes.registry.concurrency_async import end
 from tests.fix_redis import AsyncFromSync, Store
 from tests.support import await_until

@@ -20,14 +20,12 @@ from sharedroutes.registry import (
     LeaseStatus,
     RegistryConfig,
     Reset,
-    Role,
     RouteStore,
     StoreRefused,
-    acl_rules,
     embedded,
     scripts,
 )
-from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, commands_of
+from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
 from sharedroutes.registry.admin import Admin, KeyValues
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.scripts import Script

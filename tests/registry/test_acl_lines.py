@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sharedroutes.registry import InvalidInput, Role, acl_rules
+from sharedroutes.registry import InvalidInput
+from sharedroutes.registry.acl import Role, acl_rules
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ from sharedroutes.registry import (
     Change,
     ChangeKind,
     EmbeddedServer,
-    Follower,
     Idle,
     InvalidInput,
     Lookup,
     QueueData,
     Reset,
-    ResetReason,
     RouteStore,
 )
+from sharedroutes.registry.change_stream.core import ResetReason
+from sharedroutes.registry.change_stream.follower import Follower
 from sharedroutes.registry.plans import ORIGIN
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, row, topics

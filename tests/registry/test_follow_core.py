@@ -16,12 +16,11 @@ from sharedroutes.registry import (
     Idle,
     Lookup,
     Reset,
-    ResetReason,
     StoreRefused,
     StoreUnavailable,
     codec,
 )
-from sharedroutes.registry.change_stream.core import Do, FollowCore, FollowHealth, Step
+from sharedroutes.registry.change_stream.core import Do, FollowCore, FollowHealth, ResetReason, Step
 from sharedroutes.registry.plans import ORIGIN, ChangePage
 
 HERE, NEXT, AFTER = "1700000000000-1", "1700000000000-2", "1700000000000-3"

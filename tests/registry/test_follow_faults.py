@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, Reset, ResetReason, StoreRefused
+from sharedroutes.registry import EmbeddedServer, Reset, StoreRefused
+from sharedroutes.registry.change_stream.core import ResetReason
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.followers import Told, follow, listening, tell, tell_silently

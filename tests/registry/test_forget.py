@@ -16,8 +16,8 @@ from sharedroutes.registry import (
     RegistryConfig,
     RouteStore,
     StaleEpoch,
-    plans,
 )
+from sharedroutes.registry.plans.load import forget
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import Crash, dump, interrupted, observed
@@ -99,7 +99,7 @@ def test_a_crash_on_the_way_leaves_nothing_that_a_second_time_does_not_finish(
     store.unregister(store.register(broker(), topics(25)))
     crashed = False
     try:
-        store.run(interrupted(plans.forget(CONFIG, "broker-a"), after))
+        store.run(interrupted(forget(CONFIG, "broker-a"), after))
     except Crash:
         crashed = True
     assert list(store.admin.verify()) == []
@@ -115,7 +115,7 @@ def test_the_index_of_brokers_keeps_the_cluster_as_long_as_it_has_the_broker(
     store = RouteStore.from_client(admin, CONFIG)
     store.unregister(store.register(broker(), topics(25)))
     with suppress(Crash):
-        store.run(interrupted(plans.forget(CONFIG, "broker-a"), after))
+        store.run(interrupted(forget(CONFIG, "broker-a"), after))
     assert admin.hget(store.keys.brokers, "broker-a") in (b"cluster-1", None)
 
 
@@ -130,7 +130,7 @@ def test_a_cluster_that_the_group_has_lost_stays_in_the_index(
     admin.hdel(store.keys.broker("broker-a"), "cluster")
     admin.hset(store.keys.brokers, "broker-a", listed)
     with pytest.raises(Crash):
-        store.run(interrupted(plans.forget(CONFIG, "broker-a"), 7))
+        store.run(interrupted(forget(CONFIG, "broker-a"), 7))
     assert admin.hget(store.keys.brokers, "broker-a") == kept
 
 
@@ -171,7 +171,7 @@ def test_a_broker_that_registers_meanwhile_wins(admin: redis.Redis, after: int, 
     """Whatever forgetting had removed, a registration brings back; what came is not forgotten."""
     store = RouteStore.from_client(admin, CONFIG)
     store.unregister(store.register(broker(), topics(25)))
-    plan = plans.forget(CONFIG, "broker-a")
+    plan = forget(CONFIG, "broker-a")
     comer = broker(broker_id=broker_id, address="10.0.0.8:1")
     registered = False
 

@@ -14,17 +14,14 @@ import redis
 
 from sharedroutes.registry import (
     EmbeddedServer,
-    Finding,
-    HealthReport,
     RegistryConfig,
-    Role,
     RouteStore,
-    Severity,
     StoreUnavailable,
-    acl_rules,
     embedded,
 )
+from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.health.findings import health
+from sharedroutes.registry.health.report import Finding, HealthReport, Severity
 from sharedroutes.registry.plans import Batch, Reads
 from tests.fix_redis import StoreMaker
 from tests.registry.builders import broker, topics

@@ -8,15 +8,8 @@ import pytest
 import redis
 from hypothesis import given
 
-from sharedroutes.registry import (
-    CorruptData,
-    EmbeddedServer,
-    InvalidInput,
-    Role,
-    RouteStore,
-    acl_rules,
-    plans,
-)
+from sharedroutes.registry import CorruptData, EmbeddedServer, InvalidInput, RouteStore, plans
+from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 from tests.fix_redis import Store

@@ -11,7 +11,6 @@ import redis
 from sharedroutes.registry import (
     ChangeKind,
     DataVersion,
-    Difference,
     Registration,
     RegistryConfig,
     RouteStore,
@@ -19,7 +18,9 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import Batch, Call, Reads, advance
-from sharedroutes.registry.plans.records import BrokerRecord, Outcome, Written
+from sharedroutes.registry.plans.records import BrokerRecord, Outcome, Written, import_broker
+from sharedroutes.registry.plans.repair.checks import Difference
+from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.registry.builders import broker, topics
 from tests.registry.probes import Crash, interrupted, observed
@@ -52,7 +53,7 @@ def is_put(batch: Batch) -> bool:
 
 
 def rebuilt(store: RouteStore, look: Callable[[Batch], None]) -> list[Difference]:
-    stream = plans.rebuild(CONFIG)
+    stream = rebuild(CONFIG)
     found: list[Difference] = []
     while (page := store.run(observed(advance(stream), look))) is not None:
         found += page.found
@@ -94,7 +95,7 @@ def slave_comes(store: RouteStore) -> Registration:
 def imported(
     store: RouteStore, record: BrokerRecord, look: Callable[[Batch], None], *, replace_live: bool = False
 ) -> Outcome:
-    plan = plans.import_broker(store.config, record, replace_live=replace_live)
+    plan = import_broker(store.config, record, replace_live=replace_live)
     return store.run(observed(plan, look))
 
 
@@ -160,7 +161,7 @@ def test_the_index_of_brokers_keeps_the_cluster_while_a_broker_is_imported(
     store.unregister(store.register(broker(), topics(2)))
     try:
         record = BrokerRecord("broker-a", topics=TABLE)
-        store.run(interrupted(plans.import_broker(store.config, record), after))
+        store.run(interrupted(import_broker(store.config, record), after))
     except Crash:
         pass
     assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-1"}

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore, plans
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import Batch, Call, Reads, Stream, advance
+from sharedroutes.registry.plans.load import forget
+from sharedroutes.registry.plans.records import export, import_broker, import_kv
+from sharedroutes.registry.plans.repair.mend import rebuild
+from sharedroutes.registry.plans.repair.walk import verify
 from sharedroutes.registry.transfer import Reader
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
@@ -40,20 +44,20 @@ async def every_repair(store: Store, admin: Any) -> list[Batch]:
     batches: list[Batch] = []
     await register_two(store)
     spoil(admin, store)
-    assert len(await collect(store, plans.verify(store.config), batches)) == 8
-    assert all(done.mended for done in await collect(store, plans.rebuild(store.config), batches))
-    assert await collect(store, plans.verify(store.config), []) == []
-    assert len(await collect(store, plans.export(store.config), batches)) == 3
+    assert len(await collect(store, verify(store.config), batches)) == 8
+    assert all(done.mended for done in await collect(store, rebuild(store.config), batches))
+    assert await collect(store, verify(store.config), []) == []
+    assert len(await collect(store, export(store.config), batches)) == 3
     lines = await everything(store.admin.export())
     for name, broker_id in (("broker-a", 0), ("broker-a", 1), ("broker-b", 0)):
         admin.delete(store.keys.lease(name, broker_id))
     for name in ("broker-a", "broker-b"):
-        await store.run(recorded(plans.forget(store.config, name), batches))
+        await store.run(recorded(forget(store.config, name), batches))
     for unit in Reader().units(lines):
         if unit.broker is not None:
-            await store.run(recorded(plans.import_broker(store.config, unit.broker), batches))
+            await store.run(recorded(import_broker(store.config, unit.broker), batches))
         else:
-            await store.run(recorded(plans.import_kv(store.config, unit.pairs), batches))
+            await store.run(recorded(import_kv(store.config, unit.pairs), batches))
     assert await differences(store) == []
     return batches
 
@@ -74,7 +78,7 @@ async def test_no_page_keeps_the_server_long(store: Store, admin: redis.Redis) -
     batches: list[Batch] = []
     await store.register(broker(), topics(5_000))
     admin.delete(*(store.keys.topic(f"t{number}") for number in range(5_000)))
-    assert len(await collect(store, plans.rebuild(store.config), batches)) == 5_000
+    assert len(await collect(store, rebuild(store.config), batches)) == 5_000
     assert max(len(batch.keys) for batch in batches if isinstance(batch, Call)) <= 1_100
     assert max(len(c) for batch in batches if isinstance(batch, Reads) for c in batch.commands) <= 1_100
 

@@ -13,16 +13,9 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.registry import (
-    Difference,
-    DifferenceKind,
-    LeaseStatus,
-    NewerSchema,
-    Progress,
-    RegistryConfig,
-    RouteStore,
-)
+from sharedroutes.registry import LeaseStatus, NewerSchema, Progress, RegistryConfig, RouteStore
 from sharedroutes.registry.keys import KEY_KINDS, Keys
+from sharedroutes.registry.plans.repair.checks import Difference, DifferenceKind
 from tests.fix_redis import KINDS, Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import dump
