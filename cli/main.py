@@ -38,7 +38,7 @@ _ROOT: Final = Place(".commands", "sharedroutes", ABOUT)
 COMMANDS: Final = {
     "acl": Place(".acl", "acl", "Print the ACL line of a Redis user with a given role.", ()),
     "agent": Place(
-        "..broker_agent.command",
+        "..broker_agent.process.command",
         "agent_command",
         "Keep the topics and the leases of brokers in the registry.",
         ("agent",),

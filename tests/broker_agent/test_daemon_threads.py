@@ -16,10 +16,10 @@ from sharedroutes.broker_agent.daemon_threads import in_thread
 _FOLLOWS: Final = """
 import asyncio, logging, sys
 from pathlib import Path
-from sharedroutes.broker_agent import watch
+from sharedroutes.broker_agent.topic_sources import file_watch
 from sharedroutes.broker_agent.topic_sources import FileTopics
 
-watch.STUCK_S = 0.1
+file_watch.STUCK_S = 0.1
 hangs = asyncio.Event()
 
 class Told(logging.Handler):
