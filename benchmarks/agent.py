@@ -1,9 +1,9 @@
-"""How soon a client in another process knows what has happened to a broker beside which an agent runs.
+"""How soon does a client know what has happened to a broker?
 
 Broker, agent, client and store are a process each, on one machine. A change has reached the client when it
-chooses accordingly: from the end of the first turn over all its queues in which the broker is not chosen any
-more, or a new topic's queue is. Beside each event stands what RocketMQ's name server and client need for it
-at worst, by the settings they have by default.
+chooses accordingly: from the end of the first turn over all its queues in which the broker is not chosen
+any more, or a new topic's queue is. Beside each event stands what RocketMQ's name server and client need
+for it at worst, by their default settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ from typing import Final
 
 import redis
 
+from sharedroutes.client import NoRoute, RouteClient
 from sharedroutes.registry import (
     Broker,
     ChangeKind,
@@ -31,11 +32,14 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.plans import last_change_id
 
-from . import chooser
-from .kit.figures import Benchmark, Figure, Outcome, Target, at_most, percentile
-from .kit.hosts import Agent, AgentSettings, Host, choosing
+from .kit.figures import Figure, Outcome, Target, at_most, percentile
+from .kit.hosts import Agent, AgentSettings, Host
+from .kit.processes import Child, await_until, commands, running, say
 
 _TOPIC: Final = "orders"
+_WITHOUT: Final = "without"
+_WITH: Final = "with"
+_CREATED: Final = "topic"
 _STEADY_PER_HOST: Final = 2
 """Brokers that stay, for each that is lost: a client holds back what takes most of them away at once."""
 
@@ -43,7 +47,10 @@ _ADDRESS: Final = "127.0.0.1:10911"
 _SEED: Final = 20_260
 _REST_S: Final = 0.3
 _POLL_S: Final = 0.005
-_DEADLINE_S: Final = 60.0
+_CHOOSE_S: Final = 100e-6
+_STAYS_S: Final = 0.03
+"""An effect counts when it has lasted for this long."""
+
 _ON_STANDBY: Final = "on standby"
 
 _CLIENT_POLL_MS: Final = 30_000.0
@@ -164,7 +171,8 @@ class _Site:
         for host in self.hosts:
             host.start_broker()
         self.agents = [host.start_agent() for host in self.hosts]
-        self.client = stack.enter_context(choosing(self.server.url, _TOPIC, hosts + steady))
+        child = stack.enter_context(running(choose, self.server.url, _TOPIC, hosts + steady))
+        self.client = _Chooser(child)
         self.client.await_chosen(*names)
 
     @property
@@ -185,13 +193,35 @@ class _Site:
 
     def await_change_ms(self, since: str, kind: ChangeKind, name: str) -> float:
         """Wait for a change of a broker after a position in the stream; return its time (ms)."""
-        deadline = time.monotonic() + _DEADLINE_S
-        while time.monotonic() < deadline:
-            for change in self.store.changes_since(since).changes:
-                if (change.kind, change.broker_name) == (kind, name):
-                    return float(change.change_id.partition("-")[0])
-            time.sleep(_POLL_S)
-        raise TimeoutError(f"no change {kind} of {name} within {_DEADLINE_S} s")
+        found: list[str] = []
+
+        def look() -> bool:
+            changes = self.store.changes_since(since).changes
+            found.extend(one.change_id for one in changes if (one.kind, one.broker_name) == (kind, name))
+            return bool(found)
+
+        await_until(look, f"a change {kind} of {name}", poll_s=_POLL_S)
+        return float(found[0].partition("-")[0])
+
+
+class _Chooser:
+    """The producer in the other process; both read the same monotonic clock."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    def begin(self, what: str, *names: str) -> None:
+        """Let it wait for something; returns when it does."""
+        self._child.tell([what, names])
+
+    def times_ns(self) -> list[int]:
+        """Return since when each of the names of the last `begin` has been as awaited."""
+        return list(self._child.answer())
+
+    def await_chosen(self, *names: str) -> None:
+        """Wait until it chooses all of these brokers."""
+        self.begin(_WITH, *names)
+        self.times_ns()
 
 
 def _one_broker(size: Size) -> _Found:
@@ -201,12 +231,12 @@ def _one_broker(size: Size) -> _Found:
         site = _Site(stack, size.heartbeat_s, size.lease_ttl_s)
         for number in range(size.trials):
             site.rest()
-            found.killed += site.until(chooser.WITHOUT, site.host.name, site.host.kill_broker)
+            found.killed += site.until(_WITHOUT, site.host.name, site.host.kill_broker)
             site.host.start_broker()
             site.client.await_chosen(site.host.name)
             site.rest()
             topic = f"created-{number}"
-            found.created += site.until(chooser.TOPIC, topic, partial(site.host.create_topic, topic))
+            found.created += site.until(_CREATED, topic, partial(site.host.create_topic, topic))
             site.rest()
             stopped_ms, unregistered_ms = _stop(site)
             found.stopped.append(stopped_ms)
@@ -221,7 +251,7 @@ def _stop(site: _Site) -> tuple[float, float]:
     """
     host = site.host
     position = site.store.run(last_change_id(site.store.keys))
-    (stopped_ms,) = site.until(chooser.WITHOUT, host.name, host.tell_to_end)
+    (stopped_ms,) = site.until(_WITHOUT, host.name, host.tell_to_end)
     unregistered_at_ms = site.await_change_ms(position, ChangeKind.DOWN, host.name)
     host.await_ended()
     host.start_broker()
@@ -238,7 +268,7 @@ def _hosts_lost(size: Size, losses: int, *, survivors: int) -> list[float]:
         hosts = site.hosts[: size.hosts]
         names = [host.name for host in hosts]
         for _ in range(losses):
-            site.client.begin(chooser.WITHOUT, *names)
+            site.client.begin(_WITHOUT, *names)
             lost_ns = []
             for host in hosts:
                 site.rest()
@@ -277,15 +307,61 @@ def _take_overs(size: Size) -> list[float]:
 
 def _await_standby(agent: Agent, times: int) -> None:
     """Wait until an agent has noticed so many times that another one has its broker."""
-    deadline = time.monotonic() + _DEADLINE_S
-    while agent.times_said(_ON_STANDBY) < times:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"an agent without a lease did not notice within {_DEADLINE_S} s")
-        time.sleep(_POLL_S)
+    what = "an agent without a lease notices"
+    await_until(lambda: agent.times_said(_ON_STANDBY) >= times, what, poll_s=_POLL_S)
 
 
-BENCHMARK: Final = Benchmark(
-    "How soon does a client know what has happened to a broker?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+def choose(url: str, topic: str, queues: int) -> None:
+    """In the other process: a producer, which chooses queues of a topic a whole turn of `queues` at a time.
+
+    A command names brokers that are to be chosen or not, or topics that are to have a queue; this says since
+    when (ns) it is so for each of them: the end of the first such turn.
+    """
+    with RouteClient.from_url(url) as client:
+        client.select_queue(topic)
+        for what, names in commands():
+            look = partial(_topics, client, names)
+            if what != _CREATED:
+                look = partial(_brokers, client, topic, queues, names, without=what == _WITHOUT)
+            say()
+            say(_await(names, look))
+
+
+def _brokers(
+    client: RouteClient, topic: str, queues: int, names: Iterable[str], *, without: bool
+) -> set[str]:
+    """Return those of the brokers that a whole turn comes to, or does not come to."""
+    chosen = {client.select_queue(topic).broker_name for _ in range(queues)}
+    return {name for name in names if (name in chosen) is not without}
+
+
+def _topics(client: RouteClient, names: Iterable[str]) -> set[str]:
+    """Return those of the topics that have a queue."""
+    return {name for name in names if _has_queue(client, name)}
+
+
+def _has_queue(client: RouteClient, topic: str) -> bool:
+    try:
+        client.select_queue(topic)
+    except NoRoute:
+        return False
+    return True
+
+
+def _await(wanted: Sequence[str], look: Callable[[], set[str]]) -> list[int]:
+    """Return since when (ns) `look` finds each name, when all of them have stayed found for a while."""
+    since: dict[str, int] = {}
+
+    def is_so() -> bool:
+        now_s = time.monotonic()
+        found = look()
+        at_ns = time.monotonic_ns()
+        for name in wanted:
+            if name in found:
+                since.setdefault(name, at_ns)
+            else:
+                since.pop(name, None)
+        return len(since) == len(wanted) and now_s - max(since.values()) / 1e9 >= _STAYS_S
+
+    await_until(is_so, f"{', '.join(wanted)} as awaited", poll_s=_CHOOSE_S)
+    return [since[name] for name in wanted]

@@ -1,8 +1,9 @@
-"""How soon the end of a lease is in the change stream, with a sweeper and by Redis' own `expired` event.
+"""How soon is the end of a lease known, whatever else has a TTL?
 
 All leases are real registrations of brokers without topics. Those that die were registered with a short TTL
-and are left alone; they end one at a time. A delay is told by the server's clock alone: from the deadline of
-the lease to the id of its change record, or to the TIME that is asked for when the `expired` event arrives.
+and are left alone; they end one at a time. A delay is measured by the server's clock alone: from the
+deadline of the lease to the id of its change record. Peers: Redis' own `expired` event, up to the TIME that
+is asked for when it arrives, and RocketMQ's scan (computed). Ratio: each of them to the sweeper.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import redis
@@ -20,7 +20,7 @@ import redis
 from sharedroutes.registry import EXPIRED, EmbeddedServer, RegistryConfig, RouteStore, Sweeper
 from sharedroutes.registry.plans import last_change_id
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most, percentile, ratio
+from .kit.figures import Figure, Outcome, at_most, percentile, ratio
 from .kit.workload import broker
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600.0)
@@ -215,10 +215,3 @@ def _scripts(client: redis.Redis) -> tuple[float, float]:
 def _clock_ms(client: redis.Redis) -> float:
     seconds, us = client.time()
     return float(seconds * 1000 + us / 1000)
-
-
-BENCHMARK: Final = Benchmark(
-    "How soon is the end of a lease known, whatever else has a TTL?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

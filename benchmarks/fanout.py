@@ -1,34 +1,41 @@
-"""How soon one change is with 200 followers, and what a delivery costs the server.
+"""How soon is a change with 200 followers, and what does that cost?
 
-The receivers are raw connections in one other process: 200 followers in Python would measure the interpreter,
-not the server. They wait for what a follower takes a change from: the doorbell with its record. A blocked
-XREAD asks again at once, which is part of its price.
+The receivers are raw connections in one other process: 200 followers in Python would measure the
+interpreter, not the server. They wait for what a follower takes a change from: the doorbell with its
+record. Peers: a bare PUBLISH of the same bytes, and blocked XREADs, which ask again at once: that is part
+of their price. Ratio: the server's CPU for a delivery to that of each.
 """
 
 from __future__ import annotations
 
+import select
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import hiredis
 import redis
 
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 from sharedroutes.registry.plans import ORIGIN
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
-from .kit.processes import Child, running
+from .kit.figures import Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.processes import Child, commands, running, say
 from .kit.workload import broker, tables, topic_names
-from .receivers import SUBSCRIBE, XREAD
 
+_SUBSCRIBE: Final = "subscribe"
+_XREAD: Final = "xread"
 _DOORBELL: Final = "doorbell"
 _PUBLISH: Final = "bare PUBLISH of the same bytes"
 _BLOCKED: Final = "blocked XREADs"
 _CHANNEL: Final = "bare"
-_END_S: Final = 10.0
+_DEADLINE_S: Final = 10.0
+_AT_ONCE: Final = 65_536
 _TARGET_MS: Final = 15.0
 _TOPICS: Final = 10
 
@@ -57,9 +64,11 @@ def run(size: Size) -> Outcome:
         (table,) = tables(topic_names(_TOPICS), 1)
         writer = _Writer(store, store.register(broker(0), table))
         bell = _a_doorbell(store, writer)
-        rings = _FanOut(server.url, client, SUBSCRIBE, store.keys.changes, writer.change, size)
-        bare = _FanOut(server.url, client, SUBSCRIBE, _CHANNEL, partial(client.publish, _CHANNEL, bell), size)
-        blocked = _FanOut(server.url, client, XREAD, store.keys.changes, writer.change, size)
+        rings = _FanOut(server.url, client, _SUBSCRIBE, store.keys.changes, writer.change, size)
+        bare = _FanOut(
+            server.url, client, _SUBSCRIBE, _CHANNEL, partial(client.publish, _CHANNEL, bell), size
+        )
+        blocked = _FanOut(server.url, client, _XREAD, store.keys.changes, writer.change, size)
         contestants = {_DOORBELL: rings, _PUBLISH: bare, _BLOCKED: blocked}
         p99 = interleave(size.rounds, {name: one.round for name, one in contestants.items()})
     figures = []
@@ -95,10 +104,10 @@ def _a_doorbell(store: RouteStore, writer: _Writer) -> bytes:
     """Return what a change rings."""
     doorbell = store.doorbell()
     try:
-        while doorbell.wait(_END_S) != b"":
+        while doorbell.wait(_DEADLINE_S) != b"":
             pass  # until it is subscribed
         writer.change()
-        message = doorbell.wait(_END_S)
+        message = doorbell.wait(_DEADLINE_S)
     finally:
         doorbell.close()
     if not message:
@@ -122,9 +131,8 @@ class _FanOut:
     def round(self) -> float:
         """Return the p99 (ms) of one round; keep its p50 and the server's CPU a delivery."""
         found: list[float] = []
-        arguments = (self.url, self.mode, self.key, self._position(), str(self.size.followers))
-        with running("receivers", *arguments) as child:
-            receivers = _Receivers(child)
+        arguments = (self.url, self.mode, self.key, self._position(), self.size.followers)
+        with running(receive, *arguments) as receivers:
             self._tell(receivers)  # the first one is slower, whatever is told
             before = self._server_us()
             for _ in range(self.size.changes):
@@ -134,14 +142,14 @@ class _FanOut:
         self.cpu_us.append(cpu_us / len(found))
         return percentile(found, 0.99)
 
-    def _tell(self, receivers: _Receivers) -> list[float]:
-        receivers.get_ready()
+    def _tell(self, receivers: Child) -> list[float]:
+        receivers.tell("next")
         begin = time.monotonic_ns()
         self.act()
-        return [(arrival - begin) / 1e6 for arrival in receivers.arrivals()]
+        return [(arrival - begin) / 1e6 for arrival in receivers.answer()]
 
     def _position(self) -> str:
-        last: Any = self.client.xrevrange(self.key, count=1) if self.mode == XREAD else ()
+        last: Any = self.client.xrevrange(self.key, count=1) if self.mode == _XREAD else ()
         return last[0][0].decode() if last else ORIGIN
 
     def _server_us(self) -> float:
@@ -149,21 +157,82 @@ class _FanOut:
         return (float(used["used_cpu_user"]) + float(used["used_cpu_sys"])) * 1e6
 
 
-class _Receivers:
-    """The other process, by its standard input and output; both read the same monotonic clock."""
+class _Receiver:
+    """One connection and what it still has to be told."""
 
-    def __init__(self, child: Child) -> None:
-        self._child = child
+    def __init__(self, address: tuple[str, int], request: Callable[[str], bytes], position: str) -> None:
+        self.socket = socket.create_connection(address, _DEADLINE_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = hiredis.Reader()
+        self._request = request
+        self.socket.sendall(request(position))
 
-    def get_ready(self) -> None:
-        self._child.tell("next")
+    def messages(self) -> Iterator[Any]:
+        """Read what is there and return what it completes."""
+        self._reader.feed(self.socket.recv(_AT_ONCE))
+        while (reply := self._reader.gets()) is not False:
+            if isinstance(reply, Exception):
+                raise reply
+            yield reply
 
-    def arrivals(self) -> list[int]:
-        return [int(word) for word in self._child.answer().split()]
+    def has_got(self, reply: Any) -> bool:
+        """Whether a reply is a message; a reader of the stream asks for the next one."""
+        if reply[0] == b"message":
+            return True
+        if reply[0] == b"subscribe":
+            return False
+        ((_, entries),) = reply
+        self.socket.sendall(self._request(entries[-1][0].decode()))
+        return True
 
 
-BENCHMARK: Final = Benchmark(
-    "How soon is a change with 200 followers, and what does that cost?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+def receive(url: str, mode: str, key: str, position: str, count: int) -> None:
+    """In the other process: receive on so many connections, in one loop over epoll.
+
+    They are subscribed to a channel, or in a blocking XREAD of a stream. For each command this says when each
+    of them had the next message (ns); raises TimeoutError when it does not reach all.
+    """
+    parts = urlsplit(url)
+    address = (str(parts.hostname), int(parts.port or 0))
+    poll = select.epoll()
+    request = partial(_subscribe if mode == _SUBSCRIBE else _xread, key)
+    made = [_Receiver(address, request, position) for _ in range(count)]
+    receivers = {one.socket.fileno(): one for one in made}
+    for descriptor in receivers:
+        poll.register(descriptor, select.EPOLLIN)
+    if mode == _SUBSCRIBE:
+        _collect(poll, receivers, lambda reply: bool(reply[0] == b"subscribe"))
+    for _ in commands():
+        say()
+        say(_collect(poll, receivers))
+
+
+def _collect(
+    poll: select.epoll, receivers: dict[int, _Receiver], wanted: Callable[[Any], bool] | None = None
+) -> list[int]:
+    """Wait until every connection has got one reply that is wanted; return when each had it (ns)."""
+    arrivals: dict[int, int] = {}
+    while len(arrivals) < len(receivers):
+        ready = poll.poll(_DEADLINE_S)
+        if not ready:
+            raise TimeoutError(f"only {len(arrivals)} of {len(receivers)} got it within {_DEADLINE_S} s")
+        for descriptor, _ in ready:
+            one = receivers[descriptor]
+            for reply in one.messages():
+                if (wanted or one.has_got)(reply):
+                    arrivals[descriptor] = time.monotonic_ns()
+    return list(arrivals.values())
+
+
+def _subscribe(key: str, _: str) -> bytes:
+    return _packed("SUBSCRIBE", key)
+
+
+def _xread(key: str, position: str) -> bytes:
+    return _packed("XREAD", "BLOCK", "0", "STREAMS", key, position)
+
+
+def _packed(*words: str) -> bytes:
+    pack: Any = hiredis.pack_command  # its stub knows commands of one word only
+    command: bytes = pack(words)
+    return command

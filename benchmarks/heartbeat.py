@@ -1,4 +1,7 @@
-"""What a heartbeat costs, and whether the number of topics matters."""
+"""Does a heartbeat cost the same for 10 topics and for 100,000?
+
+Peer: a bare PEXPIRE. Ratios: many topics to few, few topics to the PEXPIRE.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import redis
 
 from sharedroutes.registry import EmbeddedServer, LeaseStatus, Registration, RouteStore
 
-from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
 from .kit.workload import broker, tables, topic_names
 
 _BARE: Final = "bare PEXPIRE"
@@ -81,10 +84,3 @@ def _expire(client: redis.Redis, count: int) -> float:
 
     expire(_SETTLE)
     return seconds(partial(expire, count)) / count * 1e6
-
-
-BENCHMARK: Final = Benchmark(
-    "Does a heartbeat cost the same for 10 topics and for 100,000?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

@@ -1,45 +1,49 @@
-"""What an agent costs while nothing happens: bytes on the wire, memory, CPU.
+"""What does an agent cost while nothing happens?
 
-An agent process with few topics and one with many run side by side, each on a server of its own, behind a
-proxy that counts bytes: those of requests and replies, without what TCP and IP put around them. Every agent
-is alone on its server, so it is also the one that looks for ended leases. Memory and CPU are what Linux says
-of the process; elsewhere they are left out. The agents run as an operator's do: in an environment that has
-the extra `agent` alone, with the variables of the systemd unit.
+Bytes on the wire, memory, CPU. An agent process with few topics and one with many run side by side, each on
+a server of its own, behind a proxy that counts bytes: those of requests and replies, without what TCP and
+IP put around them. Every agent is alone on its server, so it is also the one that looks for ended leases.
+Memory and CPU are what Linux says of the process; elsewhere they are left out. The agents run as an
+operator's do: in an environment that has the extra `agent` alone, with the variables of the systemd unit.
+Ratio: a heartbeat of many topics to one of few.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
+import socket
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
+
+import hiredis
 
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.scripts import HEARTBEAT
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most
-from .kit.hosts import Agent, AgentSettings, Host
-from .kit.installed import HERE, Interpreter, install_agent
+from .kit.figures import Figure, Outcome, at_most
+from .kit.hosts import HERE, Agent, AgentSettings, Host, Interpreter, install_agent
+from .kit.processes import await_until
+from .kit.usage import cpu_s, processes_are_seen, resident_mb
 from .kit.workload import long_topic_names
-from .wire import Tap
 
 _BEAT: Final = "heartbeat"
 _REST: Final = "all else"
-_POLL_S: Final = 0.05
-_DEADLINE_S: Final = 60.0
 _NAME: Final = "broker-{:05d}"
 """Of one length for all: each letter of it is in every key of a heartbeat."""
 
-_MB: Final = 1_000_000
 MOST_MB: Final = 40
 """What an agent with 10,000 topics may take."""
 
-_PROC: Final = Path("/proc")
+_LOOPBACK: Final = "127.0.0.1"
+_AT_ONCE: Final = 65_536
+_START_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,11 @@ class _Idle:
         """Begin a round."""
         self._tap.start_anew()
         self._began_s = time.monotonic()
-        self._cpu_s = _cpu_s(self._agent.pid)
+        self._cpu_s = cpu_s(self._agent.pid)
 
     def end(self) -> None:
         """End the round and take note of it; raises RuntimeError for one without a heartbeat."""
-        cpu_s, took_s, counts = _cpu_s(self._agent.pid), time.monotonic() - self._began_s, self._tap.counts
+        used_s, took_s, counts = cpu_s(self._agent.pid), time.monotonic() - self._began_s, self._tap.counts
         if not counts.requests[_BEAT]:
             raise RuntimeError(f"an agent with {self.name} sent no heartbeat in {took_s:.1f} s")
         self.rounds.append(
@@ -136,7 +140,7 @@ class _Idle:
                 counts.bytes[_BEAT] / counts.requests[_BEAT],
                 counts.bytes.total() / took_s,
                 resident_mb(self._agent.pid),
-                100 * (cpu_s - self._cpu_s) / took_s,
+                100 * (used_s - self._cpu_s) / took_s,
             )
         )
 
@@ -150,43 +154,117 @@ class _Idle:
             yield Figure(f"{self.name}: share of one core", "%", shares, at_most(0.5))
 
 
-def processes_are_seen() -> bool:
-    """Whether this system tells memory and CPU of other processes in /proc."""
-    return (_PROC / "self" / "task" / str(os.getpid()) / "schedstat").exists()
-
-
 def _name_of(request: Sequence[bytes]) -> str:
     return _BEAT if HEARTBEAT.sha.encode() in request else _REST
 
 
 def await_registered(url: str, name: str) -> None:
     """Wait until a broker is registered; raises TimeoutError."""
-    deadline = time.monotonic() + _DEADLINE_S
     with RouteStore.from_url(url) as store:
-        while name not in store.cluster_info().brokers:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} was not registered within {_DEADLINE_S} s")
-            time.sleep(_POLL_S)
+        await_until(lambda: name in store.cluster_info().brokers, f"{name} is registered")
 
 
-def resident_mb(pid: int) -> float:
-    """Return the resident memory of a process in MB of 10^6 bytes; 0 where it is not seen."""
-    if not processes_are_seen():
-        return 0.0
-    pages = (_PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE") / _MB
+class Counts:
+    """Requests and bytes, of requests and replies, by the name that `name_of` gives a request."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
 
 
-def _cpu_s(pid: int) -> float:
-    """Return the CPU time of the threads of a process; 0 where it is not seen."""
-    if not processes_are_seen():
-        return 0.0
-    threads = (_PROC / str(pid) / "task").glob("*/schedstat")
-    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
+class Tap:
+    """A TCP proxy to the server at a loopback port, on a thread of its own, which counts requests and bytes.
+
+    The bytes of a reply count for the last request of the connection: clients are to wait for replies.
+    """
+
+    def __init__(self, server_port: int, name_of: Callable[[Sequence[bytes]], str]) -> None:
+        self.counts = Counts()
+        self._server_port = server_port
+        self._name_of = name_of
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tap", daemon=True)
+        self._links: set[asyncio.Task[None]] = set()
+        self._listener = socket.create_server((_LOOPBACK, 0))
+        self.url = f"redis://{_LOOPBACK}:{self._listener.getsockname()[1]}/0"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._run(self._listen())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def start_anew(self) -> None:
+        """Count from now on."""
+        self.counts = Counts()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_START_S)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, sock=self._listener)
+
+    async def _close(self) -> None:
+        self._server.close()
+        for link in self._links:
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        link = self._loop.create_task(self._carry(reader, writer))
+        self._links.add(link)
+        link.add_done_callback(self._links.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection(_LOOPBACK, self._server_port)
+        link = _Link(self)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_pump(reader, requests, link.request))
+                group.create_task(_pump(answers, writer, link.reply))
+        finally:
+            writer.transport.abort()
+            requests.transport.abort()
+
+    def count(self, request: Sequence[bytes] | None, name: str, size: int) -> str:
+        """Add bytes to a name, or to that of a request that begins; return the name."""
+        if request is not None:
+            name = self._name_of(request)
+            self.counts.requests[name] += 1
+        self.counts.bytes[name] += size
+        return name
 
 
-BENCHMARK: Final = Benchmark(
-    "What does an agent cost while nothing happens?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+class _Link:
+    """One connection of a client."""
+
+    def __init__(self, tap: Tap) -> None:
+        self._tap = tap
+        self._parser = hiredis.Reader()
+        self._name = ""
+
+    def request(self, data: bytes) -> None:
+        self._parser.feed(data)
+        pack: Any = hiredis.pack_command  # its stub knows commands of one word only
+        while (words := self._parser.gets()) is not False:
+            self._name = self._tap.count(words, "", len(pack(tuple(words))))
+
+    def reply(self, data: bytes) -> None:
+        self._tap.count(None, self._name, len(data))
+
+
+async def _pump(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, tell: Callable[[bytes], None]
+) -> None:
+    """Carry the bytes of one direction until the connection ends."""
+    with suppress(OSError):
+        while data := await source.read(_AT_ONCE):
+            tell(data)
+            target.write(data)
+            await target.drain()
+        target.close()

@@ -1,8 +1,9 @@
-"""How much memory of the server an entry of the table takes, and how much what people write by hand.
+"""How much memory does a (topic, broker) entry take, in the route index and in the brokers' tables?
 
-An entry is a (topic, broker) pair. Everything is the server's own count (`used_memory`), after whoever wrote
-is gone: what a kind of key takes is what deleting its keys gives back; what the route index takes is what is
-left above the empty server when all else is deleted, so the server's main table of keys is part of it.
+Everything is the server's own count (`used_memory`), after the writers are gone: a kind of key takes what
+deleting its keys gives back. The route index takes what is left above the empty server when all else is
+deleted, so the server's main table of keys is part of it. Peers: what people write by hand, a JSON string
+or a packed hash for each topic. Ratios: either to the route index.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, To
 from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.keys import Keys
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most, ratio
+from .kit.figures import Figure, Outcome, at_most, ratio
 from .kit.workload import Table, broker, fill, long_topic_names, spread
 
 _INDEX: Final = "route index"
@@ -222,10 +223,3 @@ def _write_packed(rows: dict[str, list[tuple[str, TopicConfig]]], client: redis.
         ]
         keys = [key(topic) for topic in part]
         client.evalsha(script, len(keys), *keys, str(len(fields) // len(part)), *fields)
-
-
-BENCHMARK: Final = Benchmark(
-    "How much memory does a (topic, broker) entry take, in the route index and in the brokers' tables?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

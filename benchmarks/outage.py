@@ -1,8 +1,10 @@
-"""Whether choosing a queue is slower while the store is away.
+"""Is choosing a queue slower while the store is away?
 
-Several threads choose, with a pause after every few choices as a service has it, and time each choice. While
-the store is away the client tries to reach it again and again, on a thread that shares the interpreter.
-Rounds with and without the store take turns, on one server that is killed, paused and started again.
+Several threads choose, with a pause after every few choices as a service has it, and time each choice.
+While the store is away the client tries to reach it again and again, on a thread that shares the
+interpreter. Rounds with and without the store take turns, on one server that is killed, paused and started
+again. Ratio: the p99 while the store is down, or hangs, to that while it answers. Peer: a dict and
+random.choice by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final, TypeAlias
 from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.figures import Figure, Outcome, at_most, interleave, percentile, ratio
 from .kit.workload import Table, fill
 
 _TOPIC: Final = "orders"
@@ -175,10 +177,3 @@ def _choose(select: Select, end_s: float, times: array[int]) -> None:
         if time.monotonic() >= end_s:
             return
         time.sleep(_PAUSE_S)
-
-
-BENCHMARK: Final = Benchmark(
-    "Is choosing a queue slower while the store is away?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

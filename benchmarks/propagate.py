@@ -1,4 +1,7 @@
-"""How soon another process sees a change."""
+"""How soon does another process see a change?
+
+Peer: a bare pub/sub message to the same process. Ratio: a change of a route to that.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
 import redis
 
+from sharedroutes.client import RouteClient
 from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 
-from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
-from .kit.processes import Child, running
+from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
+from .kit.processes import Child, await_until, commands, running, say
 from .kit.workload import broker, tables, topic_names
-from .watcher import PING, POLL_S
 
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"
 _CHANNEL: Final = "ping"
+_DEADLINE_S: Final = 10.0
+_POLL_S: Final = 20e-6
+"""How often the route is looked at; a thread that never pauses would keep the client's own from running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,7 @@ def run(size: Size) -> Outcome:
         redis.Redis.from_url(server.url) as client,
     ):
         writer = _Writer(store, store.register(broker(0), table), names[0])
-        with running("watcher", server.url, names[0], _CHANNEL) as child:
-            watcher = _Watcher(child)
+        with running(watch, server.url, names[0]) as watcher:
             contestants: dict[str, Contestant] = {
                 _CHANGE: partial(writer.change, watcher),
                 _BARE: partial(_ping, client, watcher),
@@ -62,22 +67,16 @@ def run(size: Size) -> Outcome:
             Figure("bare pub/sub ping, p99", "ms", [percentile(bare.rounds, 0.99)]),
             ratio(change, bare),
         ],
-        [f"{size.changes} changes; the route is looked at every {POLL_S * 1e6:.0f} us and the timer's slack"],
+        [f"{size.changes} changes; the route is read every {_POLL_S * 1e6:.0f} us and the timer's slack"],
     )
 
 
-class _Watcher:
-    """The other process, by its standard input and output; both read the same monotonic clock."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-
-    def milliseconds(self, waits_for: str, act: Callable[[], object]) -> float:
-        """Let the other process wait for something, do it, and return how long the other took to see it."""
-        self._child.tell(waits_for)
-        begin = time.monotonic_ns()
-        act()
-        return (int(self._child.answer()) - begin) / 1e6
+def _ms_until(watcher: Child, what: int | None, act: Callable[[], object]) -> float:
+    """Let the other process wait for something, do it, and return how long (ms) until the other saw it."""
+    watcher.tell(what)
+    begin = time.monotonic_ns()
+    act()
+    return (int(watcher.answer()) - begin) / 1e6
 
 
 class _Writer:
@@ -89,19 +88,44 @@ class _Writer:
         self._topic = topic
         self._numbers = cycle((3, 5))
 
-    def change(self, watcher: _Watcher) -> float:
+    def change(self, watcher: Child) -> float:
         number = next(self._numbers)
-        return watcher.milliseconds(str(number), partial(self._write, number))
+        return _ms_until(watcher, number, partial(self._write, number))
 
     def _write(self, number: int) -> None:
         table = {**self._held.topics, self._topic: TopicConfig(self._topic, 8, number)}
         self._held = self._store.register(self._held.broker, table, held=self._held)
 
 
-def _ping(client: redis.Redis, watcher: _Watcher) -> float:
-    return watcher.milliseconds(PING, partial(client.publish, _CHANNEL, b""))
+def _ping(client: redis.Redis, watcher: Child) -> float:
+    return _ms_until(watcher, None, partial(client.publish, _CHANNEL, b""))
 
 
-BENCHMARK: Final = Benchmark(
-    "How soon does another process see a change?", partial(run, Size()), partial(run, QUICK)
-)
+def watch(url: str, topic: str) -> None:
+    """In the other process: wait for a ping (None), or until a topic shows so many write queues; say when."""
+    with RouteClient.from_url(url) as routes, redis.Redis.from_url(url) as client:
+        subscriber: Any = client.pubsub(ignore_subscribe_messages=True)
+        subscriber.subscribe(_CHANNEL)
+        subscriber.get_message(timeout=_DEADLINE_S)  # the confirmation: from here on nothing is missed
+        routes.route(topic)
+        for wanted in commands():
+            say()
+            if wanted is None:
+                _await_ping(subscriber)
+            else:
+                _await_queues(routes, topic, wanted)
+            say(time.monotonic_ns())
+
+
+def _await_ping(subscriber: Any) -> None:
+    if subscriber.get_message(timeout=_DEADLINE_S) is None:
+        raise TimeoutError(f"no ping within {_DEADLINE_S} s")
+
+
+def _await_queues(routes: RouteClient, topic: str, wanted: int) -> None:
+    await_until(
+        lambda: routes.route(topic).queue_datas[0].write_queue_nums == wanted,
+        f"topic {topic!r} shows {wanted} write queues",
+        deadline_s=_DEADLINE_S,
+        poll_s=_POLL_S,
+    )

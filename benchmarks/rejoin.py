@@ -1,37 +1,36 @@
-"""What a store that comes back empty brings upon itself, when many agents have to register anew.
+"""Do many agents that have to register anew come at once, and are they soon back?
 
-The agents run in a few other processes, in one event loop each, with a store and a listening port each. When
-each of them is back is told by the change stream, in the server's time; load is what the server counts of
-itself, ten times a second.
+The store comes back empty. The agents run in a few other processes, in one event loop each, with a store
+and a listening port each. The change stream says when each of them is back, in the server's time; load is
+what the server counts of itself, ten times a second. Peer: the period in which RocketMQ's brokers register
+(computed).
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import asyncio
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
-from sharedroutes.registry import ChangeKind, EmbeddedServer, RegistryConfig, RouteStore
+from sharedroutes.broker_agent import AgentConfig, BrokerAgent
+from sharedroutes.registry import Broker, ChangeKind, EmbeddedServer, RegistryConfig, RouteStore
 
-from .agents import topics_path
-from .kit.figures import Benchmark, Figure, Outcome, at_most, percentile
+from .kit.figures import Figure, Outcome, at_most, percentile
 from .kit.hosts import topics_json, write_topics
-from .kit.load import Sample, Sampler, commands_of, mean_rate, worst_second
-from .kit.workload import spread, topic_names
+from .kit.processes import await_until, commands, running, say
+from .kit.usage import Sample, Sampler, commands_of, mean_rate, worst_second
+from .kit.workload import broker, spread, topic_names
 
 _ALL_CHANGES: Final = 100_000
 _POLL_S: Final = 0.1
-_DEADLINE_S: Final = 60.0
-_END_S: Final = 30.0
+_LOOPBACK: Final = "127.0.0.1"
+_CALL_DEADLINE_S: Final = RegistryConfig().call_deadline_s
 _ROCKETMQ_PERIOD_MS: Final = 30_000.0
 """BrokerConfig.registerNameServerPeriod: a broker that has just registered does it again so much later."""
 
@@ -70,10 +69,13 @@ def run(size: Size) -> Outcome:
         server = stack.enter_context(EmbeddedServer())
         names = topic_names(size.agents * size.topics_per_broker // size.brokers_per_topic)
         for number, table in enumerate(spread(names, size.brokers_per_topic, size.agents)):
-            write_topics(topics_path(folder, number), topics_json(table, queues=8))
+            write_topics(_topics_path(folder, number), topics_json(table, queues=8))
         store = stack.enter_context(RouteStore.from_url(server.url, RegistryConfig(call_deadline_s=10)))
-        for command in _commands(size, server.url, folder):
-            _start(stack, command)
+        for process in range(size.processes):
+            first, end = (size.agents * number // size.processes for number in (process, process + 1))
+            times = (size.heartbeat_s, size.lease_ttl_s)
+            child = stack.enter_context(running(keep, server.url, str(folder), first, end - first, *times))
+            child.await_ready()
         _await_all(store, size)
         time.sleep(size.settle_s)
         with Sampler(server.url) as steady:
@@ -147,40 +149,53 @@ def _notes(size: Size) -> Sequence[str]:
     ]
 
 
-def _commands(size: Size, url: str, folder: Path) -> Iterator[Sequence[str]]:
-    for process in range(size.processes):
-        first, end = (size.agents * number // size.processes for number in (process, process + 1))
-        numbers = (first, end - first, size.heartbeat_s, size.lease_ttl_s)
-        yield (sys.executable, "-m", "benchmarks.agents", url, str(folder), *map(str, numbers))
-
-
-def _start(stack: ExitStack, command: Sequence[str]) -> None:
-    """Start a process full of agents, which ends with `stack`."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    stack.enter_context(process)
-    stack.callback(process.kill)
-    stack.callback(process.wait, _END_S)
-    stack.callback(cast(IO[str], process.stdin).close)
-    if not cast(IO[str], process.stdout).readline():
-        raise RuntimeError("a process of agents has ended; it wrote the reason to standard error")
-
-
 def _await_all(store: RouteStore, size: Size) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while (found := len(store.cluster_info().brokers)) != size.agents:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{found} brokers are registered after {_DEADLINE_S} s, not {size.agents}")
-        time.sleep(_POLL_S)
+    what = f"all {size.agents} brokers are registered"
+    await_until(lambda: len(store.cluster_info().brokers) == size.agents, what, poll_s=_POLL_S)
 
 
-BENCHMARK: Final = Benchmark(
-    "Do many agents that have to register anew come at once, and are they soon back?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+def _topics_path(folder: Path, number: int) -> Path:
+    """Return where the topics of the broker with that number are."""
+    return folder / broker(number).broker_name / "topics.json"
+
+
+def keep(url: str, folder: str, first: int, count: int, heartbeat_s: float, lease_ttl_s: float) -> None:
+    """In another process: run so many agents in one event loop, until the other side ends.
+
+    Each has a store and a listening port of its own, as agents on hosts of their own have them. Raises
+    ExceptionGroup when one of them fails.
+    """
+    registry = RegistryConfig(lease_ttl_s=lease_ttl_s, call_deadline_s=min(_CALL_DEADLINE_S, heartbeat_s))
+    asyncio.run(_keep(url, Path(folder), range(first, first + count), heartbeat_s, registry))
+
+
+async def _keep(
+    url: str, folder: Path, numbers: Sequence[int], heartbeat_s: float, registry: RegistryConfig
+) -> None:
+    async with AsyncExitStack() as stack:
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        agents = []
+        for number in numbers:
+            listener = await asyncio.start_server(_accept, _LOOPBACK, 0)
+            stack.push_async_callback(listener.wait_closed)
+            stack.callback(listener.close)
+            address = f"{_LOOPBACK}:{listener.sockets[0].getsockname()[1]}"
+            config = AgentConfig(
+                broker=Broker(broker(number).broker_name, address),
+                topics_path=_topics_path(folder, number),
+                redis_url=url,
+                registry=registry,
+                heartbeat_s=heartbeat_s,
+            )
+            agents.append(BrokerAgent(config))
+            group.create_task(agents[-1].run())
+        say()
+        await asyncio.to_thread(list, commands())
+        for agent in agents:
+            agent.stop()
+
+
+async def _accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Keep a connection open for as long as the other side does."""
+    await reader.read()
+    writer.close()

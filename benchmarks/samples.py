@@ -1,4 +1,7 @@
-"""What it costs an attempt that a share of the attempts is recorded."""
+"""What does it cost an attempt that a share of the attempts is recorded?
+
+Peers: no observer, and one that does nothing. Printed is the difference to an attempt without an observer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from sharedroutes.client.observers import Event, Observer
 from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 
-from .kit.figures import Benchmark, Figure, Outcome, at_most, interleave
+from .kit.figures import Figure, Outcome, at_most, interleave
 from .kit.workload import fill
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
@@ -107,10 +110,3 @@ def _figures(values: dict[str, list[float]]) -> list[Figure]:
         Figure(f"{name}: more than without", "ns", rounds, targets.get(name)) for name, rounds in more.items()
     ]
     return figures
-
-
-BENCHMARK: Final = Benchmark(
-    "What does it cost an attempt that a share of the attempts is recorded?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

@@ -1,14 +1,16 @@
-"""Whether a lookup costs more when the table is large.
+"""Does a lookup cost more when the table is large?
 
 Two servers run at the same time, with a small and a large table of the same brokers and the same shapes of
 topics. One client looks random topics up, with all groups known, as RouteClient does. A lookup is one round
-trip: the topics, and the leases of all brokers.
+trip: the topics, and the leases of all brokers. Ratio: large to small; the peer is a bare MGET of the same
+keys.
 
 Caches are part of it, as in a service that has run for a while. The client remembers decoded rows and whole
 indexes (`registry/codec.py`): all of the small table's, a part of the large one's. And the small table lies
-in the CPU's caches, the large one does not: a lookup of many topics waits for memory at every topic. So does
-a bare MGET of the same keys, which is measured beside it. In the rounds called *busy* each server walks
-through 64 MB of something else before each lookup, so that neither finds its table in the CPU's caches.
+in the CPU's caches, the large one does not: a lookup of many topics waits for memory at every topic. So
+does a bare MGET of the same keys, which is measured beside it. In the rounds called *busy* each server
+walks through 64 MB of something else before each lookup, so that neither finds its table in the CPU's
+caches.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import redis
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from sharedroutes.registry.plans import Plan, Reads, Reply
 
-from .kit.figures import Benchmark, Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
+from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
 from .kit.workload import fill, long_topic_names, spread
 
 _BALLAST: Final = "ballast"
@@ -158,10 +160,3 @@ def _mget(table: _Table, topics: list[str]) -> None:
 def _bare(keys: Sequence[str]) -> Plan[Reply]:
     (values,) = yield Reads((("MGET", *keys),))
     return values
-
-
-BENCHMARK: Final = Benchmark(
-    "Does a lookup cost more when the table is large?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

@@ -1,47 +1,51 @@
-"""What a restart of the store brings upon it, when many clients come back at once.
+"""Do many clients that come back after a restart of the store come at once?
 
-The clients run in a few other processes, in one event loop each: a thread a client would measure this
-machine's scheduler. They have the default settings. Load is what the server counts of itself, ten times a
-second: commands, connections and its CPU; the worst second is the worst window of one second, wherever it
-begins. The store comes back empty, and its brokers register at once, so that all clients read everything
-again; or with all it had.
+The clients run in a few other processes, in one event loop each: a thread for each client would measure
+this machine's scheduler. They have the default settings. Load is what the server counts of itself, ten
+times a second: commands, connections and its CPU; the worst second is the worst window of one second,
+wherever it begins. The store comes back empty, and its brokers register at once, so that all clients read
+everything again; or with all it had. Peer: clients by hand, which read a hash a topic every second. Ratio:
+the worst second of the return to the steady load.
 
 Where clients share a few cores, those cores spread their return by themselves: what clients on machines of
-their own would do is nearer to what the smaller number of them does here, held against its own steady load.
+their own would do is nearer to what the smaller number of them does here, compared with its own steady
+load.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-import os
-import subprocess
-import sys
+import random
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import IO, Any, Final, cast
+from typing import Any, Final, Protocol
 
 import redis
+import redis.asyncio
 
-from sharedroutes.client import ClientConfig
+from sharedroutes.client import AsyncRouteClient, ClientConfig
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 
-from .crowd import POLLING, ROUTES
-from .kit.figures import Benchmark, Figure, Outcome, Target, at_most, ratio
-from .kit.load import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
-from .kit.workload import fill, fill_hashes, tables, topic_names
+from .kit.figures import Figure, Outcome, Target, at_most, ratio
+from .kit.processes import Child, await_until, commands, running, say
+from .kit.usage import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
+from .kit.workload import fill, fill_hashes, hash_key, tables, topic_names
 
 _CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
+_ROUTES: Final = "routes"
+_POLLING: Final = "polling"
 EMPTY: Final = "back empty"
 KEPT: Final = "back with its data"
 SOON: Final = "soon back with its data"
 BY_HAND: Final = "by hand: HGETALL pipeline every second"
 _POLL_S: Final = 0.1
-_DEADLINE_S: Final = 60.0
+_BY_HAND_S: Final = 1.0
+_TOPICS_OF_CLIENT: Final = 10
 _TARGET: Final = at_most(2)
 _MOST_COMMON: Final = 9
 
@@ -108,10 +112,10 @@ def run(size: Size) -> Outcome:
 
 def _restarts(size: Size) -> dict[str, _Restart]:
     return {
-        EMPTY: _Restart(ROUTES, keeps=False, down_s=size.down_s, later_s=size.later_s),
-        KEPT: _Restart(ROUTES, keeps=True, down_s=size.down_s),
-        SOON: _Restart(ROUTES, keeps=True, down_s=size.soon_s),
-        BY_HAND: _Restart(POLLING, keeps=True, down_s=size.down_s, target=None),
+        EMPTY: _Restart(_ROUTES, keeps=False, down_s=size.down_s, later_s=size.later_s),
+        KEPT: _Restart(_ROUTES, keeps=True, down_s=size.down_s),
+        SOON: _Restart(_ROUTES, keeps=True, down_s=size.soon_s),
+        BY_HAND: _Restart(_POLLING, keeps=True, down_s=size.down_s, target=None),
     }
 
 
@@ -181,7 +185,7 @@ class _Storm:
             options = ("--appendonly", "yes", "--dir", folder) if self._restart.keeps else ()
             server = stack.enter_context(EmbeddedServer(*options))
             written = self._write(server.url)
-            crowd = stack.enter_context(self._crowd(server.url))
+            crowd = self._crowd(stack, server.url)
             time.sleep(size.settle_s)
             with Sampler(server.url) as steady:
                 time.sleep(size.steady_s)
@@ -200,35 +204,21 @@ class _Storm:
                 time.sleep(max(0.0, size.return_s + self._restart.later_s - live_s))
         return _Found(steady.samples, after.samples, live_s, told)
 
-    @contextmanager
-    def _crowd(self, url: str) -> Iterator[_Crowd]:
-        processes, names = self._size.processes, ",".join(self._names)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        with ExitStack() as stack:
-            pipes = []
-            for number in range(processes):
-                share = (self._clients + number) // processes
-                arguments = (url, self._restart.kind, str(share), names, str(self._size.reconnect_s))
-                process = stack.enter_context(
-                    subprocess.Popen(
-                        (sys.executable, "-m", "benchmarks.crowd", *arguments),
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        text=True,
-                        env=environment,
-                    )
-                )
-                stack.callback(process.kill)
-                pipes.append((cast(IO[str], process.stdin), cast(IO[str], process.stdout)))
-            crowd = _Crowd(pipes)
-            crowd.await_ready()
-            yield crowd
+    def _crowd(self, stack: ExitStack, url: str) -> _Crowd:
+        """Start the clients, and wait until all of them know their topics."""
+        processes = self._size.processes
+        shares = [(self._clients + number) // processes for number in range(processes)]
+        arguments = (self._restart.kind, self._names, self._size.reconnect_s)
+        children = [stack.enter_context(running(be_clients, url, share, *arguments)) for share in shares]
+        for child in children:
+            child.await_ready()
+        return _Crowd(children)
 
     def _write(self, url: str) -> int:
         """Fill the server; return how many commands that took, those of scripts too."""
         with redis.Redis.from_url(url) as client:
             before = commands_so_far(client)
-            if self._restart.kind == ROUTES:
+            if self._restart.kind == _ROUTES:
                 with RouteStore.from_url(url, _CONFIG) as store:
                     fill(store, self._of_brokers)
             else:
@@ -246,39 +236,103 @@ def _told(url: str, clients: int) -> str:
 
 
 class _Crowd:
-    """The other processes, by their standard input and output."""
+    """The other processes."""
 
-    def __init__(self, pipes: Sequence[tuple[IO[str], IO[str]]]) -> None:
-        self._pipes = pipes
-
-    def await_ready(self) -> None:
-        for _, answers in self._pipes:
-            _line(answers)
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._children = children
 
     def await_in_touch(self, wanted: int) -> None:
-        """Wait until so many clients are in touch with the store; raises RuntimeError when it takes long."""
-        deadline = time.monotonic() + _DEADLINE_S
-        while (found := self._in_touch()) != wanted:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{found} clients are in touch after {_DEADLINE_S} s, not {wanted}")
-            time.sleep(_POLL_S)
+        """Wait until so many clients are in touch with the store; raises TimeoutError."""
+        await_until(lambda: self._in_touch() == wanted, f"{wanted} clients are in touch", poll_s=_POLL_S)
 
     def _in_touch(self) -> int:
-        for commands, _ in self._pipes:
-            commands.write("how many\n")
-            commands.flush()
-        return sum(int(_line(answers)) for _, answers in self._pipes)
+        for child in self._children:
+            child.send("how many")
+        return sum(child.answer() for child in self._children)
 
 
-def _line(answers: IO[str]) -> str:
-    line = answers.readline()
-    if not line:
-        raise RuntimeError("a process of clients has ended; it wrote the reason to standard error")
-    return line
+class _Client(Protocol):
+    def in_touch(self) -> bool: ...
 
 
-BENCHMARK: Final = Benchmark(
-    "Do many clients that come back after a restart of the store come at once?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+class _Routes:
+    """A route client, whose settings are the default ones but for what the benchmark says."""
+
+    def __init__(self, client: AsyncRouteClient) -> None:
+        self._client = client
+
+    def in_touch(self) -> bool:
+        return self._client.health().source == "live"
+
+
+class _Polling:
+    """Reads a hash a topic every second, and tries again after a second."""
+
+    def __init__(self, url: str, topics: Sequence[str]) -> None:
+        self._client: Any = redis.asyncio.Redis.from_url(url)
+        self._topics = topics
+        self._table: dict[str, dict[bytes, bytes]] = {}
+        self._in_touch = False
+        self._task = asyncio.create_task(self._follow())
+
+    def in_touch(self) -> bool:
+        return self._in_touch
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+        await self._client.aclose()
+
+    async def _follow(self) -> None:
+        await asyncio.sleep(random.uniform(0, _BY_HAND_S))
+        while True:
+            try:
+                pipeline = self._client.pipeline(transaction=False)
+                for topic in self._topics:
+                    pipeline.hgetall(hash_key(topic))
+                self._table.update(zip(self._topics, await pipeline.execute(), strict=True))
+                self._in_touch = True
+            except (redis.RedisError, OSError):
+                self._in_touch = False
+            await asyncio.sleep(_BY_HAND_S)
+
+
+def be_clients(url: str, count: int, kind: str, topics: Sequence[str], reconnect_s: float) -> None:
+    """In another process: run so many clients in one event loop, each with some of the topics.
+
+    They are AsyncRouteClients, or clients as one would write them first. For each command this says how many
+    are in touch with the store.
+    """
+    asyncio.run(_be_clients(url, count, kind, topics, ClientConfig(reconnect_s=reconnect_s)))
+
+
+async def _be_clients(url: str, count: int, kind: str, topics: Sequence[str], config: ClientConfig) -> None:
+    async with AsyncExitStack() as stack:
+        clients: list[_Client] = []
+        for _ in range(count):
+            own = random.sample(topics, min(_TOPICS_OF_CLIENT, len(topics)))
+            made = _routes(stack, url, own, config) if kind == _ROUTES else _polling(stack, url, own)
+            clients.append(await made)
+        while _in_touch(clients) < count:  # noqa: ASYNC110 - a client has no event for it
+            await asyncio.sleep(0.05)
+        say()
+        asked = commands()
+        while await asyncio.to_thread(next, asked, None):
+            say(_in_touch(clients))
+
+
+async def _routes(stack: AsyncExitStack, url: str, topics: Sequence[str], config: ClientConfig) -> _Client:
+    client = await stack.enter_async_context(AsyncRouteClient.from_url(url, config))
+    if len(await client.get(topics)) != len(topics):
+        raise RuntimeError("a topic of the benchmark has no route")
+    return _Routes(client)
+
+
+async def _polling(stack: AsyncExitStack, url: str, topics: Sequence[str]) -> _Client:
+    client = _Polling(url, topics)
+    stack.push_async_callback(client.aclose)
+    return client
+
+
+def _in_touch(clients: Sequence[_Client]) -> int:
+    return sum(client.in_touch() for client in clients)

@@ -1,26 +1,58 @@
-"""The command line of a set of benchmarks: one of them, or all, as text and as JSON."""
+"""The command line of a set of benchmarks, and what it prints: the machine, tables of figures, JSON.
+
+A question is a module whose docstring begins with it; it has `run(size)`, a class `Size` with the usual sizes
+as defaults, and `QUICK`, the sizes of a quick run.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import re
+import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Final, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 import click
 
 from sharedroutes.registry import RegistryError
+from sharedroutes.registry.embedded import find_server
 
-from .figures import Benchmark, Outcome
-from .machine import this_machine
-from .report import render, to_json
+from .figures import Benchmark, Figure, Outcome
 
 _ALL: Final = "all"
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_MODEL: Final = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
+_VERSION: Final = re.compile(r"^(\w+) server v=(\S+)", re.IGNORECASE)
+_HEAD: Final = ("measured", "median", "min - max", "unit", "target", "")
+_GAP: Final = "  "
+_VERDICTS: Final = {None: "", True: "met", False: "NOT MET"}
+
+
+def benchmarks_of(package: str, names: Iterable[str]) -> dict[str, Benchmark]:
+    """Return the benchmarks that modules of a package are, by name."""
+    found = {}
+    for name in names:
+        module: Any = import_module(f"{package}.{name}")
+        question, _, _ = module.__doc__.partition("\n")
+        found[name] = Benchmark(
+            question, partial(module.run, module.Size()), partial(module.run, module.QUICK)
+        )
+    return found
 
 
 def command(
     benchmarks: Mapping[str, Benchmark], *, problems: tuple[type[Exception], ...] = (RegistryError,)
 ) -> click.Command:
-    """Return the command that runs these; `problems` are told in one line."""
+    """Return the command that runs these; errors of `problems` end it with one line."""
 
     def list_them(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
         if wanted:
@@ -68,3 +100,120 @@ def _run(chosen: Mapping[str, Benchmark], json_file: TextIO | None, *, quick: bo
     if json_file is not None:
         json_file.write(to_json(machine, outcomes))
     return [outcome for _, outcome in outcomes.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Hardware, software and date of a run."""
+
+    cpu: str
+    cores: int
+    system: str
+    python: str
+    redis_py: str
+    hiredis: str
+    server: str
+    date: str
+    """UTC, ISO 8601."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cpu}, {self.cores} cores, {self.system}; Python {self.python}, redis-py {self.redis_py}, "
+            f"hiredis {self.hiredis}, {self.server}; {self.date}"
+        )
+
+
+def this_machine() -> Machine:
+    """Return the machine of this process; raises EmbeddedServerError without a server to measure with."""
+    described = subprocess.run((find_server(), "--version"), capture_output=True, text=True, check=True)
+    return Machine(
+        cpu=cpu_model(_CPUINFO.read_text(encoding="utf-8") if _CPUINFO.exists() else ""),
+        cores=os.cpu_count() or 1,
+        system=platform.platform(),
+        python=platform.python_version(),
+        redis_py=_installed("redis"),
+        hiredis=_installed("hiredis"),
+        server=server_version(described.stdout),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """Return the model that the text of /proc/cpuinfo names, else what the platform calls the processor."""
+    found = _MODEL.search(cpuinfo)
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def server_version(described: str) -> str:
+    """Return name and version from what a server prints for --version."""
+    found = _VERSION.match(described)
+    return f"{found[1]} {found[2]}" if found else described.strip()
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def render(name: str, question: str, outcome: Outcome) -> str:
+    """Return one benchmark's question, table and notes."""
+    rows = [_HEAD, *(_row(figure) for figure in outcome.figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    table = [_line(row, widths) for row in rows]
+    table.insert(1, "-" * max(len(line) for line in table))
+    return "\n".join([f"{name}: {question}", *table, *(f"note: {note}" for note in outcome.notes)])
+
+
+def to_json(machine: Machine, outcomes: Mapping[str, tuple[str, Outcome]]) -> str:
+    """Return everything that was measured, with all rounds; `outcomes` = name to question and outcome."""
+    document = {
+        "machine": asdict(machine),
+        "benchmarks": [
+            {
+                "name": name,
+                "question": question,
+                "met": outcome.met,
+                "figures": [_fields(figure) for figure in outcome.figures],
+                "notes": list(outcome.notes),
+            }
+            for name, (question, outcome) in outcomes.items()
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    spread = f"{_number(figure.low)} - {_number(figure.high)}" if len(figure.rounds) > 1 else ""
+    target = "" if figure.target is None else str(figure.target)
+    return (figure.name, _number(figure.median), spread, figure.unit, target, _VERDICTS[figure.met])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join(_cells(row, widths)).rstrip()
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.rjust(width) if column in (1, 2) else cell.ljust(width)
+
+
+def _number(value: float) -> str:
+    """Return three significant digits, and all digits before the point."""
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    return f"{value:,.{decimals}f}"
+
+
+def _fields(figure: Figure) -> dict[str, Any]:
+    target = figure.target
+    return {
+        "name": figure.name,
+        "unit": figure.unit,
+        "median": figure.median,
+        "min": figure.low,
+        "max": figure.high,
+        "rounds": list(figure.rounds),
+        "target": None if target is None else {"bound": target.bound.value, "limit": target.limit},
+        "met": figure.met,
+    }

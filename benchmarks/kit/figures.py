@@ -1,4 +1,4 @@
-"""What every benchmark is made of: contestants in interleaved rounds, the figures, their targets."""
+"""The run of a benchmark: contestants in interleaved rounds, figures, targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMES: Final = "x"
 """The unit of a ratio."""
 
 Contestant: TypeAlias = Callable[[], float]
-"""Does one round and returns its figure; what it must prepare is not part of the figure."""
+"""Runs one round and returns its figure; what it prepares is not part of the figure."""
 
 
 class Bound(StrEnum):
@@ -27,7 +27,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the median of a figure has to reach."""
+    """A limit for the median of a figure."""
 
     bound: Bound
     limit: float
@@ -61,7 +61,7 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The figure that is reported and held against the target."""
+        """The value that is reported and compared with the target."""
         return statistics.median(self.rounds)
 
     @property
@@ -82,11 +82,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run of a benchmark found."""
+    """The figures of one run of a benchmark."""
 
     figures: Sequence[Figure]
     notes: Sequence[str] = ()
-    """What a reader must know to judge the figures, for example what could not be compared."""
+    """What a reader must know to judge the figures, such as what could not be compared."""
 
     @property
     def met(self) -> bool:
@@ -96,7 +96,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One question, and how to answer it thoroughly or quickly."""
+    """One question, and how to answer it thoroughly or quickly; see command.benchmarks_of."""
 
     question: str
     full: Callable[[], Outcome]
@@ -126,7 +126,7 @@ def interleave(rounds: int, contestants: Mapping[str, Contestant]) -> dict[str, 
     values: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, contestant in contestants.items():
-            # Else the collection of what all of them left behind falls into the round of any one.
+            # Otherwise the garbage of all of them is collected in the round of any one.
             gc.collect()
             value = contestant()
             if number > 0:

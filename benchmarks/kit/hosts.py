@@ -1,30 +1,40 @@
-"""Hosts for the benchmarks of the agent: a broker's files, a process in its place, agents beside it."""
+"""Hosts for the benchmarks of the agent: a broker's files, a stand-in process, agents beside it.
+
+Agents run on this Python, or as an operator installs them: as deploy/ says, without the other extras.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self, cast
+from typing import IO, Final, NamedTuple, Self, cast
 
-from .. import chooser
-from .installed import HERE, Interpreter
-from .processes import Child, running
+from .processes import await_until
 
 _LOOPBACK: Final = "127.0.0.1"
 _END_S: Final = 10.0
 _POLL_S: Final = 0.005
 _DRAINED: Final = "is out of the registry: drained"
 _FIRST_VERSION_MS: Final = 1_795_202_976_261
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_UNIT: Final = _ROOT / "deploy" / "sharedroutes-agent.service"
+_PLACE: Final = "/opt/sharedroutes"
+"""Where the operator installs it."""
+
+_NOT_COPIED: Final = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "*.egg-info", "tests", "docs"
+)
 
 _BROKER: Final = """
 import json, selectors, socket, struct, sys
@@ -111,9 +121,20 @@ def _fsync(folder: Path) -> None:
         os.close(descriptor)
 
 
+class Interpreter(NamedTuple):
+    """A Python, and the environment in which it runs agents."""
+
+    python: str
+    environment: Mapping[str, str]
+
+
+HERE: Final = Interpreter(sys.executable, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+"""What this process runs on, with all that it can import."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What an agent is told besides its broker."""
+    """The settings of an agent besides its broker."""
 
     url: str
     heartbeat_s: float
@@ -124,7 +145,7 @@ class AgentSettings:
 
 
 class Agent:
-    """`python -m sharedroutes.broker_agent` as a process; what it says goes to the file `log`."""
+    """`python -m sharedroutes.broker_agent` as a process; its log goes to the file `log`."""
 
     def __init__(self, conf: Path, settings: AgentSettings, log: Path) -> None:
         self._log = log
@@ -227,7 +248,7 @@ class Host:
         self._agents.remove(agent)
 
     def freeze(self) -> None:
-        """Stop broker and agents in their tracks: nothing runs, and no connection is closed."""
+        """Stop broker and agents (SIGSTOP): nothing runs, and no connection is closed."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -235,7 +256,7 @@ class Host:
         self._signal(signal.SIGCONT)
 
     def hang(self) -> None:
-        """Stop the broker alone in its tracks: its port stays open, its agents run."""
+        """Stop the broker alone (SIGSTOP): its port stays open, its agents run."""
         if self._broker is not None:
             self._broker.send_signal(signal.SIGSTOP)
 
@@ -257,11 +278,12 @@ class Host:
 
     def await_drained(self) -> None:
         """Wait until the agents' last drain is over; raises TimeoutError."""
-        deadline_s = time.monotonic() + _END_S
-        while not all(agent.times_said(_DRAINED) >= self._drains for agent in self._agents):
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"{self.name}: it was not drained within {_END_S} s")
-            time.sleep(_POLL_S)
+        await_until(
+            lambda: all(agent.times_said(_DRAINED) >= self._drains for agent in self._agents),
+            f"{self.name} is drained",
+            deadline_s=_END_S,
+            poll_s=_POLL_S,
+        )
 
     def end(self) -> None:
         """Ask agents and broker to end, all at once, as a supervisor does; returns when they have ended."""
@@ -273,7 +295,7 @@ class Host:
         self._signal(signal.SIGTERM)
 
     def await_ended(self) -> None:
-        """Wait for the end of all that was told to; raises RuntimeError when an agent fails."""
+        """Wait for the end of agents and broker; raises RuntimeError when an agent fails."""
         for agent in [*self._agents]:
             self.await_end(agent)
         if self._broker is not None:
@@ -293,28 +315,29 @@ class Host:
             self._broker.send_signal(number)
 
 
-class Chooser:
-    """The producer in the other process; both read the same monotonic clock."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-
-    def begin(self, what: str, *names: str) -> None:
-        """Let it wait for something; returns when it does."""
-        self._child.tell(f"{what} {','.join(names)}")
-
-    def times_ns(self) -> list[int]:
-        """Return since when each of the names of the last `begin` has been as awaited."""
-        return [int(word) for word in self._child.answer().split()]
-
-    def await_chosen(self, *names: str) -> None:
-        """Wait until it chooses all of these brokers."""
-        self.begin(chooser.WITH, *names)
-        self.times_ns()
+def install_agent(folder: Path) -> Interpreter:
+    """Install the agent of this checkout in a new environment: half a minute; raises CalledProcessError."""
+    print("installing an agent as an operator does ...", file=sys.stderr, flush=True)
+    place, checkout = folder / "installed", folder / "checkout"
+    shutil.copytree(_ROOT, checkout, symlinks=True, ignore=_NOT_COPIED)  # a build leaves files there
+    # What the shell of a developer sets, such as PYTHONDONTWRITEBYTECODE, is not set by systemd.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    constraints = checkout / "requirements" / "constraints.txt"
+    pip = (place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run(environment, sys.executable, "-m", "venv", place)
+    _run(environment, *pip, "--constraint", constraints, f"{checkout}[agent]")
+    environment |= _of_the_unit(place)
+    _run(environment, place / "bin" / "sharedroutes", "agent", "--help")  # leaves the bytecode
+    return Interpreter(str(place / "bin" / "python"), environment)
 
 
-@contextmanager
-def choosing(url: str, topic: str, queues: int) -> Iterator[Chooser]:
-    """Run a producer that chooses queues of a topic, which somebody holds already."""
-    with running("chooser", url, topic, str(queues)) as child:
-        yield Chooser(child)
+def _of_the_unit(place: Path) -> dict[str, str]:
+    """Return the variables that the systemd unit sets, for another place than the operator's."""
+    lines = _UNIT.read_text(encoding="utf-8").splitlines()
+    words = [word for line in lines if line.startswith("Environment=") for word in shlex.split(line)]
+    pairs = [word.removeprefix("Environment=").partition("=") for word in words]
+    return {name: value.replace(_PLACE, str(place)) for name, _, value in pairs}
+
+
+def _run(environment: Mapping[str, str], *command: str | Path) -> None:
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)

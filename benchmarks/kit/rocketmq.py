@@ -1,4 +1,4 @@
-"""RocketMQ's own Java client and name server beside ours, where Java and Maven are at hand."""
+"""RocketMQ's own Java client and name server as peers, where Java and Maven are installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ configStorePath={folder}/namesrv.properties
 
 
 class JavaAbsent(Exception):
-    """RocketMQ's Java cannot be run here; says why."""
+    """RocketMQ's Java code cannot be run here, and why."""
 
 
 class Selection:

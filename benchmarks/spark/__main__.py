@@ -7,19 +7,11 @@ from typing import Final
 from sharedroutes.pipeline import PipelineError
 from sharedroutes.registry import RegistryError
 
-from ..kit.command import command
-from ..kit.figures import Benchmark
-from . import answers, fleet, history, ingest, nameserver, simulate, snapshot
+from ..kit.command import benchmarks_of, command
 
-BENCHMARKS: Final[dict[str, Benchmark]] = {
-    "history": history.BENCHMARK,
-    "ingest": ingest.BENCHMARK,
-    "snapshot": snapshot.BENCHMARK,
-    "answers": answers.BENCHMARK,
-    "simulate": simulate.BENCHMARK,
-    "fleet": fleet.BENCHMARK,
-    "nameserver": nameserver.BENCHMARK,
-}
+BENCHMARKS: Final = benchmarks_of(
+    "benchmarks.spark", ("history", "ingest", "snapshot", "answers", "simulate", "fleet", "nameserver")
+)
 
 main: Final = command(BENCHMARKS, problems=(RegistryError, PipelineError))
 

@@ -1,32 +1,56 @@
-"""How long all answers to the history of a registry take.
+"""How long do all answers to a registry's history take?
 
 The history is made by Spark itself, the same in each run, and written to Parquet first, as the ingest would
 have. The answers are those of a report, in its order; each is written to Parquet. Memory is that of this
-process, the Java process and all workers, sampled while an answer is worked out.
+process, the Java process and all workers, sampled while the answers are computed.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sharedroutes.pipeline import SessionConfig, session
 from sharedroutes.pipeline.report.gathering import History, answers
+from sharedroutes.pipeline.schemas import CHANGES, ROUTES, SAMPLES
 
-from ..kit.figures import Benchmark, Figure, Outcome, at_most
-from .made import Size, changes, routes, samples
+from ..kit.figures import Figure, Outcome, at_most
+from ..kit.usage import peak_memory, private_mb
 
 _SAMPLE_S: Final = 0.5
 _MOST_MINUTES: Final = 10.0
-_PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
+_START_MS: Final = 1_700_000_000_000
+_STEP_MS: Final = 250
+"""Between two changes: 10,000,000 of them are 29 days."""
+
+_TURNS: Final = 20
+"""Changes of a broker from one up to the next: up, its topics again and again, and at last down."""
+
+_TOGETHER: Final = 10
+"""One in so many pairs of brokers goes down at once; the others take turns."""
+
+_TTL_MS: Final = 10_000
+_ADDED: Final = 4
+"""Topics that a record brings; the next one takes half of them away, and the one after it changes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one run does."""
+
+    changes: int = 10_000_000
+    brokers: int = 10_000
+    topics: int = 1_000_000
+    samples: int = 2_000_000
+    clients: int = 1_000
+    driver_memory: str = "4g"
+
 
 QUICK: Final = Size(changes=200_000, brokers=500, topics=20_000, samples=50_000, clients=50)
 
@@ -59,14 +83,14 @@ def run(size: Size) -> Outcome:
 
 
 def _measure(size: Size, folder: Folder) -> Outcome:
-    tables = {"changes": changes, "samples": samples, "routes": routes}
+    tables = {"changes": _changes, "samples": _samples, "routes": _routes}
     for name, made in tables.items():
         folder.write(name, made(folder.spark, size))
     history = History(
         changes=folder.read("changes"), samples=folder.read("samples"), routes=folder.read("routes")
     )
     took_s, rows = {}, []
-    with _Memory() as memory:
+    with peak_memory(private_mb, _SAMPLE_S) as peak_mb:
         begin_s = time.perf_counter()
         for table, found in answers(history):
             folder.write(table.name, found)
@@ -77,7 +101,7 @@ def _measure(size: Size, folder: Folder) -> Outcome:
         [
             *(Figure(name, "s", [s]) for name, s in took_s.items()),
             Figure("all answers", "min", [sum(took_s.values()) / 60], at_most(_MOST_MINUTES)),
-            Figure("memory at most", "MB", [memory.most_bytes / 1e6]),
+            Figure("memory at most", "MB", peak_mb),
         ],
         [
             f"{size.changes:,} changes of {size.brokers:,} brokers and {size.topics:,} topics",
@@ -87,47 +111,106 @@ def _measure(size: Size, folder: Folder) -> Outcome:
     )
 
 
-class _Memory:
-    """The most memory that this process and its descendants had at once, each for itself alone."""
+def _changes(spark: SparkSession, size: Size) -> DataFrame:
+    """Return a history in which pairs of brokers hold the same topics, and each broker comes and goes."""
+    number, turn, broker, pair = F.col("id"), F.col("turn"), F.col("broker_no"), F.col("pair")
+    apart = F.when(pair % _TOGETHER == 0, 0).otherwise(broker % 2 * (_TURNS // 2))
+    step = (turn + pair + apart) % _TURNS
+    ms = _START_MS + number * _STEP_MS
+    is_up, is_down = step == 0, step == _TURNS - 1
+    is_expired = is_down & (_hash("expired", number) % 2 == 0)
+    what = F.when(is_up, "up").when(is_down, "down").otherwise("topics")
+    no_names = F.array().cast("array<string>")  # no column is made before there is a session
+    names = F.when(what == "topics", _topics(turn, pair, size)).otherwise(no_names)
+    values = {
+        "registry": F.lit("r"),
+        "change_id": F.concat(ms, F.lit("-0")),
+        "ms": ms,
+        "seq": F.lit(0),
+        "at": F.timestamp_millis(ms),
+        "kind": what,
+        "broker": F.format_string("broker-%05d", broker),
+        "broker_id": F.lit(0),
+        "epoch": turn,
+        "cluster": F.concat(F.lit("cluster-"), pair % 20),
+        "address": F.concat(F.lit("host:"), broker),
+        "reason": F.when(is_expired, "expired").when(is_down, "agent stopped").otherwise(""),
+        "added": F.when(turn % 3 == 0, names).otherwise(no_names),
+        "removed": F.when(turn % 3 == 1, F.slice(names, 1, _ADDED // 2)).otherwise(no_names),
+        "changed": F.when(turn % 3 == 2, F.slice(names, _ADDED, 1)).otherwise(no_names),
+        "lease_ttl_ms": F.when(is_up, F.lit(_TTL_MS)),
+        "lease_ended_ms": F.when(is_expired, ms - _hash("late", number) % 50),
+    }
+    rows = (
+        spark.range(size.changes, numPartitions=16)
+        .withColumn("turn", F.floor(number / size.brokers))
+        .withColumn("broker_no", number % size.brokers)
+        .withColumn("pair", F.floor(F.col("broker_no") / 2))
+    )
+    return rows.select(
+        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in CHANGES.columns)
+    )
 
-    def __init__(self) -> None:
-        self.most_bytes = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_SAMPLE_S):
-            self.most_bytes = max(self.most_bytes, sum(map(_resident_bytes, _family(os.getpid()))))
+def _topics(turn: Column, pair: Column, size: Size) -> Column:
+    """Return the topics that are dealt with in three turns of a pair of brokers, which has its own ones."""
+    of_pair = 2 * size.topics // size.brokers
+    first = F.floor(turn / 3) * _ADDED
+    return F.transform(
+        F.sequence(F.lit(0), F.lit(_ADDED - 1)),
+        lambda i: F.concat(F.lit("topic-"), (pair * of_pair + (first + i) % of_pair).cast("string")),
+    )
 
 
-def _family(pid: int) -> set[int]:
-    """Return a process and its descendants."""
-    found = {pid}
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text(encoding="ascii").split():
-            found |= _family(int(child))
-    return found
+def _samples(spark: SparkSession, size: Size) -> DataFrame:
+    """Return attempts of clients, all through the history."""
+    number = F.col("id")
+    ms = _START_MS + number * (size.changes * _STEP_MS // size.samples)
+    failed = _hash("failed", number) % 10 == 0
+    values = {
+        "registry": F.lit(None),
+        "client": F.concat(F.lit("client-"), _hash("client", number) % size.clients),
+        "at_ms": ms,
+        "error_ms": F.lit(1.0),
+        "topic": F.concat(F.lit("topic-"), _hash("topic", number) % size.topics),
+        "broker": F.format_string("broker-%05d", _hash("broker", number) % size.brokers),
+        "latency_ms": F.lit(1.0) + _hash("latency", number) % 1_000 / 100,
+        "outcome": F.when(failed, "failed").otherwise("ok"),
+        "isolated": F.lit(col=False),
+        "attempt": F.lit(1),
+        "position": F.concat(ms - 100, F.lit("-0")),
+        "share": F.lit(0.01),
+    }
+    rows = spark.range(size.samples, numPartitions=8)
+    return rows.select(*(values[one.name].cast(one.type).alias(one.name) for one in SAMPLES.columns))
 
 
-def _resident_bytes(pid: int) -> int:
-    """Return what a process has in memory and shares with no other; 0 = it has ended."""
-    try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
-    except OSError:
-        return 0
-    return (int(resident) - int(shared)) * _PAGE_BYTES
+def _routes(spark: SparkSession, size: Size) -> DataFrame:
+    """Return the topics of each pair of brokers, at both of them, with 4 to 11 queues."""
+    number = F.col("id")
+    of_pair = 2 * size.topics // size.brokers
+    pair, second = F.floor(number / (2 * of_pair)), number % 2
+    topic = pair * of_pair + F.floor(number % (2 * of_pair) / 2)
+    values = {
+        "registry": F.lit("r"),
+        "broker": F.format_string("broker-%05d", 2 * pair + second),
+        "cluster": F.concat(F.lit("cluster-"), pair % 20),
+        "topic": F.concat(F.lit("topic-"), topic),
+        "read_queue_nums": 4 + topic % 8,
+        "write_queue_nums": 4 + topic % 8,
+        "perm": F.lit(6),
+        "topic_sys_flag": F.lit(0),
+        "order": F.lit(col=False),
+        "topic_filter_type": F.lit("SINGLE_TAG"),
+        "wiped": F.lit(col=False),
+        "live_ids": F.array(F.lit(0)),
+        "master_address": F.concat(F.lit("host:"), 2 * pair + second),
+    }
+    rows = spark.range(2 * size.topics, numPartitions=8)
+    return rows.select(
+        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in ROUTES.columns)
+    )
 
 
-BENCHMARK: Final = Benchmark(
-    "How long do all answers to a registry's history take?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)
+def _hash(of: str, number: Column) -> Column:
+    return F.pmod(F.xxhash64(F.lit(of), number), F.lit(1 << 40))

@@ -1,6 +1,6 @@
-"""Whether the fleet simulator is right: the same small fleet, real and simulated, and how far they are apart.
+"""Does a real fleet behave as the simulated one?
 
-Brokers of a real fleet fail in all the ways that the simulator knows, one after the other (see scenes).
+Brokers of a real fleet fail in all the ways that the simulator knows, one after the other (see real_fleet).
 Simulated: the same settings, by sharedroutes.pipeline.simulate, in many more rounds. Compared are the times
 until a client's routes lack the broker, the times until it left the broker alone, and the sends that went
 there.
@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,10 +19,9 @@ import numpy as np
 from sharedroutes.pipeline.simulate import ClientFaults, FleetConfig, SharedRoutes, Traffic
 from sharedroutes.pipeline.simulate.config import Kind
 
-from ..kit.figures import Benchmark, Figure, Outcome, Target, at_most, percentile
+from ..kit.figures import Figure, Outcome, Target, at_most, percentile
 from ..kit.hosts import Host
-from . import senders
-from .real_fleet import Fleet, Outage, Sample, Scene, measured
+from .real_fleet import ISOLATION_S, SLOW_START_S, Fleet, Outage, Sample, Scene, measured
 from .simulator import distance, only, played
 
 _SEED: Final = 20_260
@@ -141,7 +139,7 @@ def _notes(size: Size) -> Sequence[str]:
     return [
         f"{fleet.brokers} brokers with agents; {fleet.clients} clients, {fleet.sends_per_s:g} sends/s each",
         f"lease {fleet.lease_ttl_s:g} s, heartbeat {fleet.heartbeat_s:g} s",
-        f"a client leaves a broker alone for {senders.ISOLATION_S:g} s after a failure",
+        f"a client leaves a broker alone for {ISOLATION_S:g} s after a failure",
         "distance: the largest difference of the shares below a value (Kolmogorov-Smirnov), 0 to 1",
         "the clients of a round share the moment of the last heartbeat: the sample is smaller than it looks",
         "killed, ended, drained: how fast agents are here (closed_s) is taken from the measured p50",
@@ -201,9 +199,7 @@ def simulated(fleet: Fleet, subject: Subject, p50_s: float | None = None) -> Sam
 
 
 def _system(fleet: Fleet, subject: Subject, p50_s: float | None) -> SharedRoutes:
-    faults = ClientFaults(
-        isolation_s=senders.ISOLATION_S, slow_start_s=senders.SLOW_START_S, consecutive_failures=0
-    )
+    faults = ClientFaults(isolation_s=ISOLATION_S, slow_start_s=SLOW_START_S, consecutive_failures=0)
     system = SharedRoutes(
         lease_ttl_s=fleet.lease_ttl_s,
         heartbeat_s=fleet.heartbeat_s,
@@ -226,10 +222,3 @@ def _sample(config: FleetConfig, system: SharedRoutes, outage: Outage | None) ->
     known = np.isfinite(found.avoid_s)
     misdirected = [float(number) for number in found.misdirected]
     return Sample(found.avoid_s[known].tolist(), found.exposed_s.tolist(), misdirected)
-
-
-BENCHMARK: Final = Benchmark(
-    "Does a real fleet behave as the simulated one?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

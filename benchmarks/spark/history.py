@@ -1,4 +1,7 @@
-"""How fast Spark reads the history of a registry, beside one thread of redis-py."""
+"""How fast does Spark read the history of a registry?
+
+Peers: one thread of redis-py that decodes the changes, and one that does not. Ratio: Spark to the first.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sharedroutes.pipeline.session import SessionConfig, session
 from sharedroutes.registry import Change, ChangeKind, EmbeddedServer, RouteStore
 from sharedroutes.registry.codec import encode_change
 
-from ..kit.figures import Benchmark, Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
+from ..kit.figures import Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
 
 _SPARK: Final = "Spark, 2 tasks"
 _REDIS_PY: Final = "redis-py, decoded"
@@ -170,10 +173,3 @@ def _judge(size: Size, values: dict[str, list[float]], cold_s: float) -> Outcome
         f"cold: {cold_s:.1f} s from no session to the first answer",
     )
     return Outcome(figures, notes)
-
-
-BENCHMARK: Final = Benchmark(
-    "How fast does Spark read the history of a registry?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

@@ -1,7 +1,7 @@
-"""How fast changes become Parquet, and how soon one that is written can be read there.
+"""How fast do changes become Parquet, and how soon?
 
-The ingest, its Spark, the server and the process that writes share this machine. A change is visible when the
-folder of its batch has its name: from then on whoever lists the files reads it.
+The ingest, its Spark, the server and the process that writes share this machine. A change is visible when
+the folder of its batch has its name: from then on whoever lists the files reads it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +24,12 @@ from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.ingest import IngestConfig, IngestProgress, ingest
 from sharedroutes.pipeline.session import SessionConfig, session
-from sharedroutes.registry import EmbeddedServer, RegistryConfig
+from sharedroutes.registry import Change, ChangeKind, EmbeddedServer, RegistryConfig
+from sharedroutes.registry.codec import encode_change
 from sharedroutes.registry.keys import Keys
 
-from ..kit.figures import Benchmark, Figure, Outcome, at_least, at_most, percentile, seconds
-from ..kit.processes import Child, running
-from .feeder import add
+from ..kit.figures import Figure, Outcome, at_least, at_most, percentile, seconds
+from ..kit.processes import Child, await_until, commands, running, say
 
 _SESSION: Final = SessionConfig(
     master="local[2]",
@@ -37,7 +38,9 @@ _SESSION: Final = SessionConfig(
     settings={"spark.ui.showConsoleProgress": "false"},
 )
 _KEY: Final = Keys(RegistryConfig().namespace).changes
-_DEADLINE_S: Final = 60.0
+_TICK_S: Final = 0.01
+_BROKERS: Final = 300
+_AT_ONCE: Final = 1_000
 _POLL_S: Final = 0.01
 _LEAST_RATE: Final = 20_000
 _LONGEST_S: Final = 2.0
@@ -69,7 +72,7 @@ def run(size: Size) -> Outcome:
             tempfile.TemporaryDirectory(prefix="sharedroutes-ingest-") as folder,
             EmbeddedServer() as server,
             redis.Redis.from_url(server.url) as client,
-            running("spark.feeder", server.url, _KEY) as feeder,
+            running(feed, server.url) as feeder,
         ):
             runs = _Runs(spark, server.url, Path(folder), client, feeder)
             runs.drain(size.warm_up)
@@ -111,11 +114,7 @@ class _Seen:
 
     def await_rows(self, count: int) -> str:
         """Return the first batch when so many changes are there; raises TimeoutError."""
-        deadline = time.monotonic() + _DEADLINE_S
-        while self.rows < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.rows} of {count} changes came within {_DEADLINE_S} s")
-            time.sleep(_POLL_S)
+        await_until(lambda: self.rows >= count, f"{count} changes are in Parquet", poll_s=_POLL_S)
         return next(iter(self.at_ms))
 
 
@@ -135,16 +134,16 @@ class _Runs:
     def drain(self, backlog: int) -> float:
         """Return how many changes a second are ingested of those that wait."""
         config = self._config(once=True)
-        add(self._client, _KEY, backlog)
+        _add(self._client, backlog)
         return backlog / seconds(partial(ingest, self._spark, config))
 
     def follow(self, rate: float, duration_s: float) -> list[float]:
         """Return for each change how many seconds it took to be visible; raises RuntimeError for a loss."""
         config, seen = self._config(), _Seen()
         with self._ingesting(config, seen):
-            add(self._client, _KEY, 1)
+            _add(self._client, 1)
             first = seen.await_rows(1)
-            self._feeder.tell(f"{rate} {duration_s}")
+            self._feeder.tell([rate, duration_s])
             written = int(self._feeder.answer())
             seen.await_rows(written + 1)
         folder = str(Path(config.out, "changes"))
@@ -173,6 +172,50 @@ class _Runs:
         return IngestConfig(out=str(self._folder / str(self._count)), url=self._url, once=once)
 
 
-BENCHMARK: Final = Benchmark(
-    "How fast do changes become Parquet, and how soon?", partial(run, Size()), partial(run, QUICK)
-)
+def feed(url: str) -> None:
+    """In another process: write so many changes a second, for so many seconds; say how many that were."""
+    with redis.Redis.from_url(url) as client:
+        for rate, duration_s in commands():
+            say()
+            say(_feed(client, rate, duration_s))
+
+
+def _add(client: redis.Redis, count: int) -> None:
+    """Add changes to a stream as fast as it goes."""
+    records = _records()
+    for start in range(0, count, _AT_ONCE):
+        _write(client, list(islice(records, min(_AT_ONCE, count - start))))
+
+
+def _feed(client: redis.Redis, rate: float, duration_s: float) -> int:
+    """Write evenly; what a pause of this process left out is written after it."""
+    records, written, begin_s = _records(), 0, time.monotonic()
+    while (passed_s := time.monotonic() - begin_s) < duration_s:
+        due = round(rate * passed_s) - written
+        _write(client, list(islice(records, due)))
+        written += due
+        time.sleep(_TICK_S)
+    return written
+
+
+def _write(client: redis.Redis, records: list[bytes]) -> None:
+    with client.pipeline(transaction=False) as pipeline:
+        for record in records:
+            pipeline.xadd(_KEY, {"c": record})
+        pipeline.execute()
+
+
+def _records() -> Iterator[bytes]:
+    """Return the records of new topics of brokers, again and again."""
+    return cycle(
+        encode_change(
+            Change(
+                kind=ChangeKind.TOPICS,
+                broker_name=f"broker-{number}",
+                epoch=1_790_000_000_000_000 + number,
+                cluster="cluster",
+                added=(f"topic-of-broker-{number}",),
+            )
+        )
+        for number in range(_BROKERS)
+    )

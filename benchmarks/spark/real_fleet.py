@@ -5,30 +5,50 @@ Brokers, agents and the store are a process each; one more has all clients, whic
 
 from __future__ import annotations
 
-import json
+import heapq
+import queue
 import random
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
+from sharedroutes.client import ClientConfig, FaultConfig, Ladder, NoRoute, RouteClient
+from sharedroutes.client.selection import Candidates
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore
 
 from ..kit.hosts import AgentSettings, Host
-from ..kit.processes import Child, running
-from . import senders
+from ..kit.processes import Child, await_until, commands, running, say
 
 _TOPIC: Final = "orders"
 _SEED: Final = 20_260
 _POLL_S: Final = 0.005
-_DEADLINE_S: Final = 60.0
 _LOOK_S: Final = 0.2
 """For so long sends are counted after a broker has ended that nobody is to write to any more."""
 
 _NS: Final = 1e9
+_OVER: Final = "over"
+_AVOIDED: Final = "avoided"
+
+ISOLATION_S: Final = 0.5
+SLOW_START_S: Final = 0.5
+_FAULTS: Final = FaultConfig(
+    ladder=Ladder((10,), (round(ISOLATION_S * 1000),)),
+    consecutive_failures=0,
+    min_success_rate=0.0,
+    slow_start_s=SLOW_START_S,
+)
+"""Short, so that nothing is remembered from one death of a broker to its next."""
+
+_TURNS: Final = 4_096
+_LATENCY_S: Final = 0.001
+_WRITE: Final = 2
+_NAP_S: Final = 200e-6
 _DURABLE: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
 
@@ -101,13 +121,12 @@ def measured(fleet: Fleet, scene: Scene, rounds: int) -> Sample:
         config = RegistryConfig(lease_ttl_s=fleet.lease_ttl_s, call_deadline_s=fleet.heartbeat_s)
         store = stack.enter_context(RouteStore.from_url(server.url, config))
         _await(store, hosts)
-        setting = json.dumps(asdict(_setting(server, fleet, scene)))
-        child = stack.enter_context(running("spark.senders", setting))
-        child.answer()
+        child = stack.enter_context(running(send, asdict(_setting(server, fleet, scene))))
+        child.await_ready()
         for number in range(rounds):
             host = hosts[number % len(hosts)]
             # In step with no heartbeat, and with no isolation of the rounds before.
-            settled_s = senders.ISOLATION_S + senders.SLOW_START_S
+            settled_s = ISOLATION_S + SLOW_START_S
             time.sleep(rng.uniform(0.2, 1.2) * fleet.heartbeat_s + settled_s)
             _one(child, scene, host, found, server, rng)
             scene.heal(host)
@@ -124,8 +143,8 @@ def _store_server(stack: ExitStack, scene: Scene) -> EmbeddedServer:
     return EmbeddedServer(*_DURABLE, "--dir", folder)
 
 
-def _setting(server: EmbeddedServer, fleet: Fleet, scene: Scene) -> senders.Setting:
-    return senders.Setting(
+def _setting(server: EmbeddedServer, fleet: Fleet, scene: Scene) -> _Setting:
+    return _Setting(
         url=server.url,
         topic=_TOPIC,
         clients=fleet.clients,
@@ -192,10 +211,10 @@ def _fail_in_outage(
 
 def _over(child: Child) -> list[tuple[int, int, list[int]]]:
     """End a round; return what each client has met."""
-    child.send(senders.OVER)
-    while not (line := child.answer()).startswith("["):
+    child.send(_OVER)
+    while (met := child.answer()) == _AVOIDED:
         pass  # all of them noticed at the last moment
-    return [(avoided, known, sent) for avoided, known, sent in json.loads(line)]
+    return [(avoided, known, sent) for avoided, known, sent in met]
 
 
 def _hosts(stack: ExitStack, url: str, fleet: Fleet, scene: Scene) -> list[Host]:
@@ -213,10 +232,166 @@ def _hosts(stack: ExitStack, url: str, fleet: Fleet, scene: Scene) -> list[Host]
 def _await(store: RouteStore, hosts: Sequence[Host]) -> None:
     """Wait until the registry serves the topic from all brokers, and all of them take messages."""
     names = {host.name for host in hosts}
-    deadline_s = time.monotonic() + _DEADLINE_S
-    while time.monotonic() < deadline_s:
+
+    def are_served() -> bool:
         route = store.routes([_TOPIC]).get(_TOPIC)
-        if route is not None and names <= {data.broker_name for data in route.queue_datas if data.writable}:
+        return route is not None and names <= {
+            data.broker_name for data in route.queue_datas if data.writable
+        }
+
+    await_until(are_served, f"all of {', '.join(sorted(names))} are served", poll_s=_POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What the clients are told."""
+
+    url: str
+    topic: str
+    clients: int
+    sends_per_s: float
+    """Of each client, to all brokers together."""
+
+    fails_after_s: float
+    """From a send to a dead broker to its failure."""
+
+    reconnect_s: float
+    guard_hold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _RandomTurns:
+    """Queues in an order that is drawn once: what comes next is as good as random."""
+
+    seed: int
+
+    def arrange(self, candidates: Candidates) -> Sequence[MessageQueue]:
+        """Return thousands of turns."""
+        return random.Random(self.seed).choices(candidates.queues, k=_TURNS)
+
+
+@dataclass(slots=True)
+class _Sender:
+    """One client, and what it has met since the last broker died."""
+
+    client: RouteClient
+    rng: random.Random
+    next_s: float
+    failing: list[tuple[float, str]] = field(default_factory=list)
+    avoided_ns: int = 0
+    known_ns: int = 0
+    sent_ns: list[int] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Forget what came of the broker before."""
+        self.avoided_ns = self.known_ns = 0
+        self.sent_ns = []
+
+    def look(self, topic: str, dead: str) -> None:
+        """Note since when its routes lack the broker."""
+        if not self.avoided_ns and not _has_broker(self.client, topic, dead):
+            self.avoided_ns = time.monotonic_ns()
+
+    def settle(self, now_s: float) -> None:
+        """Record the sends that have failed by now."""
+        while self.failing and self.failing[0][0] <= now_s:
+            _, name = heapq.heappop(self.failing)
+            self.client.record(name, _LATENCY_S, failed=True)
+            self.known_ns = self.known_ns or time.monotonic_ns()
+
+    def send(self, setting: _Setting, dead: str, now_s: float) -> None:
+        """Send, if it is time to."""
+        if now_s < self.next_s:
             return
-        time.sleep(_POLL_S)
-    raise TimeoutError(f"not all of {', '.join(sorted(names))} were served within {_DEADLINE_S} s")
+        self.next_s = now_s + self.rng.expovariate(setting.sends_per_s)
+        try:
+            name = self.client.select_queue(setting.topic).broker_name
+        except NoRoute:  # after an outage, when no agent is back within the hold of the guard
+            return
+        if name == dead:
+            self.sent_ns.append(time.monotonic_ns())
+            heapq.heappush(self.failing, (now_s + setting.fails_after_s, name))
+        else:
+            self.client.record(name, _LATENCY_S)
+
+
+def send(fields: dict[str, Any]) -> None:
+    """In the other process: route clients, each with its own connections, cache and fault memory.
+
+    They choose queues of a topic at random moments and record how it went: well, or, for sends to the
+    broker that is dead at the time, badly after a while. No message is sent. A command names a broker
+    that is about to die; this says `avoided` when no client writes there any more by its routes. After
+    the command `over` it says for each client in turn the monotonic clock (ns) from when on its routes
+    lacked the broker (0 = they never did), that of when it knew of its first failed send (0 = none was
+    known), and the list of when it chose the broker. Raises TimeoutError for a broker that does not come
+    back.
+    """
+    setting = _Setting(**fields)
+    asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(asked,), daemon=True).start()
+    with ExitStack() as stack:
+        senders = [_sender(stack, setting, number) for number in range(setting.clients)]
+        for sender in senders:
+            sender.client.select_queue(setting.topic)  # else the first outage could come before the routes
+        say()
+        dead, told = "", False
+        while True:
+            now_s = time.monotonic()
+            for sender in senders:
+                sender.settle(now_s)
+                sender.send(setting, dead, now_s)
+                if dead:
+                    sender.look(setting.topic, dead)
+            if dead and not told and all(sender.avoided_ns for sender in senders):
+                told = True
+                say(_AVOIDED)
+            if not asked.empty():
+                command = asked.get()
+                if command is None:
+                    return
+                if command == _OVER:
+                    dead = ""
+                    say([[one.avoided_ns, one.known_ns, one.sent_ns] for one in senders])
+                else:
+                    dead, told = command, False
+                    _begin(senders, setting.topic, dead)
+            time.sleep(_NAP_S)
+
+
+def _begin(senders: Iterable[_Sender], topic: str, dead: str) -> None:
+    """Wait until all clients have the broker, which is alive still."""
+    for sender in senders:
+        client = sender.client
+        await_until(partial(_has_broker, client, topic, dead), f"a client has {dead} again", poll_s=_NAP_S)
+        sender.begin()
+    say()
+
+
+def _has_broker(client: RouteClient, topic: str, name: str) -> bool:
+    return name in _brokers(client, topic)
+
+
+def _sender(stack: ExitStack, setting: _Setting, number: int) -> _Sender:
+    config = ClientConfig(
+        strategy=_RandomTurns(number),
+        faults=_FAULTS,
+        reconnect_s=setting.reconnect_s,
+        guard_hold_s=setting.guard_hold_s,
+    )
+    client = stack.enter_context(RouteClient.from_url(setting.url, config))
+    return _Sender(client, random.Random(number), time.monotonic())
+
+
+def _brokers(client: RouteClient, topic: str) -> set[str]:
+    """Return the brokers that a client may write to."""
+    try:
+        queues = client.route(topic).queue_datas
+    except NoRoute:
+        return set()
+    return {data.broker_name for data in queues if data.perm & _WRITE}
+
+
+def _read(asked: queue.SimpleQueue[str | None]) -> None:
+    for command in commands():
+        asked.put(command)
+    asked.put(None)

@@ -1,19 +1,13 @@
-"""How long a simulated day of a large fleet takes on two cores, and how much memory.
+"""How long does a simulated day of 10,000 brokers and 1,000,000 clients take?
 
-A fleet of 10,000 brokers, 1,000,000 topics and 1,000,000 clients is played with all systems that are compared
-by default, once with the usual rates of faults, once with ten times as many. The memory is that of all
-processes: this one, Spark's, and its workers; what they share is counted once.
+A fleet of 10,000 brokers, 1,000,000 topics and 1,000,000 clients is played on two cores with all systems
+that are compared by default, once with the usual rates of faults, once with ten times as many. The memory
+is that of all processes: this one, Spark's, and its workers; what they share is counted once.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -21,7 +15,8 @@ from pyspark.sql import SparkSession
 from sharedroutes.pipeline import SessionConfig, session
 from sharedroutes.pipeline.simulate import FaultModel, FleetConfig, Happening, Simulation, simulate
 
-from ..kit.figures import Benchmark, Figure, Outcome, at_most, seconds
+from ..kit.figures import Figure, Outcome, at_most, seconds
+from ..kit.usage import peak_memory, shared_mb
 
 _SESSION: Final = SessionConfig(
     master="local[2]",
@@ -31,8 +26,6 @@ _SESSION: Final = SessionConfig(
     settings={"spark.ui.showConsoleProgress": "false"},
 )
 _LOOK_S: Final = 0.25
-_KB: Final = 1024
-_MB: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +65,12 @@ def _busier(faults: FaultModel, times: float) -> FaultModel:
     def busier(happening: Happening) -> Happening:
         return replace(happening, per_hour=happening.per_hour * times)
 
-    return FaultModel(
-        crash=busier(faults.crash),
-        hang=busier(faults.hang),
-        lost=busier(faults.lost),
-        restart=busier(faults.restart),
-        store_outage=busier(faults.store_outage),
-    )
+    return FaultModel(**{field.name: busier(getattr(faults, field.name)) for field in fields(faults)})
 
 
 def _measured(spark: SparkSession, name: str, config: FleetConfig) -> list[Figure]:
     found: list[Simulation] = []
-    with _peak_memory() as peak_mb:
+    with peak_memory(shared_mb, _LOOK_S) as peak_mb:
         took_s = seconds(lambda: found.append(simulate(spark, config)))
     all_kinds = found[0].totals.where("kind = 'all'").collect()
     return [
@@ -92,50 +79,3 @@ def _measured(spark: SparkSession, name: str, config: FleetConfig) -> list[Figur
         Figure(f"{name}, played in", "minutes", [took_s / 60], at_most(10)),
         Figure(f"{name}, peak memory of all processes", "MB", peak_mb),
     ]
-
-
-@contextmanager
-def _peak_memory() -> Iterator[list[float]]:
-    """Watch the memory (MB) of this process and all that it has started; one number, when the block ends."""
-    found: list[float] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        peak = 0.0
-        while not done.wait(_LOOK_S):
-            peak = max(peak, sum(map(_own_mb, _family(os.getpid()))))
-        found.append(peak)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield found
-    finally:
-        done.set()
-        thread.join()
-
-
-def _family(pid: int) -> list[int]:
-    """Return a process and those that it has started, and they in turn."""
-    found = [pid]
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text(encoding="ascii").split():
-                found += _family(int(child))
-    return found
-
-
-def _own_mb(pid: int) -> float:
-    """Return the memory of a process, with its part of what it shares."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * _KB / _MB
-    return 0.0
-
-
-BENCHMARK: Final = Benchmark(
-    "How long does a simulated day of 10,000 brokers and 1,000,000 clients take?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

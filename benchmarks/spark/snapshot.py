@@ -1,4 +1,8 @@
-"""How fast Spark reads the whole table, and fills an empty registry with one of the same size."""
+"""How long does Spark take to read a table of 1,000,000 entries, and to load one?
+
+Peers: one thread of redis-py with HGETALL, and a pipeline of Lua scripts that check nothing. Ratio: Spark
+to each.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from sharedroutes.registry import EmbeddedServer, RegistryConfig
 from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.keys import Keys
 
-from ..kit.figures import Benchmark, Figure, Outcome, at_most, interleave, ratio, seconds
+from ..kit.figures import Figure, Outcome, at_most, interleave, ratio, seconds
 from ..kit.workload import Table, broker, spread, topic_names
 
 _READ: Final = "snapshot through Spark"
@@ -183,10 +187,3 @@ class _BareWrite:
             for call in calls[start : start + _CALLS_A_PIPELINE]:
                 pipeline.execute_command("EVALSHA", *call)
             pipeline.execute()
-
-
-BENCHMARK: Final = Benchmark(
-    "How long does Spark take to read a table of 1,000,000 entries, and to load one?",
-    partial(run, Size()),
-    partial(run, QUICK),
-)

@@ -29,6 +29,7 @@ from benchmarks import (
 )
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.kit.figures import Outcome
+from benchmarks.kit.usage import processes_are_seen
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ CASES = (
                 installs=False,
             )
         ),
-        7 if idle.processes_are_seen() else 3,
+        7 if processes_are_seen() else 3,
     ),
     Case(
         "rejoin",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kit.load import Sample, by_second, commands_of, worst_second
+from benchmarks.kit.usage import Sample, by_second, commands_of, worst_second
 
 
 def samples(*commands: int) -> list[Sample]:

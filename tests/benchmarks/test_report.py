@@ -6,9 +6,8 @@ import json
 
 import pytest
 
+from benchmarks.kit.command import Machine, cpu_model, render, server_version, this_machine, to_json
 from benchmarks.kit.figures import Figure, Outcome, at_least, at_most
-from benchmarks.kit.machine import Machine, cpu_model, server_version, this_machine
-from benchmarks.kit.report import render, to_json
 
 MACHINE = Machine("EPYC", 2, "Linux", "3.11.7", "8.1.0", "3.5.0", "Redis 7.0.15", "2026-01-02T03:04:05+00:00")
 OUTCOME = Outcome(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from benchmarks.together import Together
+from benchmarks.select import Together
 
 
 def test_one_thread_and_eight_do_the_same_work() -> None:

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from benchmarks.idle import MOST_MB, await_registered, processes_are_seen, resident_mb
-from benchmarks.kit.hosts import Agent, AgentSettings, Host, topics_json, write_topics
-from benchmarks.kit.installed import install_agent
+from benchmarks.idle import MOST_MB, await_registered
+from benchmarks.kit.hosts import Agent, AgentSettings, Host, install_agent, topics_json, write_topics
+from benchmarks.kit.usage import processes_are_seen, resident_mb
 from benchmarks.kit.workload import long_topic_names
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.faults.auditor import plain_client
