@@ -147,7 +147,7 @@ def test_a_stop_does_not_wait_for_the_settings(site: Site) -> None:
 
 WITH_A_THREAD_THAT_NEVER_RETURNS = """
 import asyncio, threading
-from sharedroutes.broker_agent import sidecar
+from sharedroutes.broker_agent.process import sidecar
 from sharedroutes.broker_agent.process.command import agent_command
 
 run = sidecar.Sidecar.run
@@ -160,7 +160,7 @@ sidecar.Sidecar.run = run_with_thread
 """
 WITH_A_TASK_THAT_NEVER_ENDS = """
 import asyncio
-from sharedroutes.broker_agent import sidecar
+from sharedroutes.broker_agent.process import sidecar
 from sharedroutes.broker_agent.process.command import agent_command
 
 async def stay(self):

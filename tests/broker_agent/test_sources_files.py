@@ -226,7 +226,7 @@ async def test_a_file_that_goes_while_a_large_one_is_still_parsed_for_nobody_doe
 
 _KEPT: Final = """
 import gc, sys, tracemalloc
-from sharedroutes.broker_agent import topics
+from sharedroutes.broker_agent.rocketmq import topics
 content = open(sys.argv[1], "rb").read()
 topics.parse(content)  # what is made once
 tracemalloc.start()
