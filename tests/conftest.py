@@ -29,7 +29,7 @@ LONG_S: Final = {
     _SPARK: 190.0,
     "tests/cli/test_demo.py": 60.0,
     "tests/benchmarks/test_benchmarks.py": 40.0,
-    "tests/benchmarks/test_rocketmq.py": 40.0,
+    "tests/benchmarks/test_select.py": 40.0,
     "tests/broker_agent/test_process.py": 40.0,
     "tests/benchmarks/test_fleet.py": 30.0,
     "tests/pipeline/processes/test_stopping.py": 30.0,

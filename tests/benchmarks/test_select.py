@@ -1,13 +1,16 @@
-"""RocketMQ's Java client is measured where it can be, and its absence is said; its tools are stand-ins."""
+"""Choosing a queue: beside RocketMQ's Java client where it can run, and by several threads."""
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from benchmarks import select
 from benchmarks.kit.rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
+from benchmarks.select import Together
 
 MAVEN = """#!/bin/sh
 for word; do case $word in -Dmdep.outputFile=*) printf /the/jars >"${word#*=}";; esac; done
@@ -66,3 +69,30 @@ def test_the_benchmark_says_that_it_could_not_compare(tools: Path) -> None:
 def test_the_benchmark_compares_with_rocketmq_where_it_can(tools: Path) -> None:
     names = [figure.name for figure in select.run(SIZE).figures]
     assert "select_queue, no faults / RocketMQ's MQFaultStrategy, no faults" in names
+
+
+def test_one_thread_and_eight_do_the_same_work() -> None:
+    shares: list[int] = []
+    Together("x", shares.append, 80).round()
+    assert shares == [80, *[10] * 8]
+
+
+def test_the_first_round_does_not_count() -> None:
+    together = Together("x", range, 80)
+    for _ in range(3):
+        together.round()
+    assert [len(figure.rounds) for figure in together.figures()] == [2, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not say who runs where")
+def test_only_the_threads_that_are_measured_share_one_core() -> None:
+    before = os.sched_getaffinity(0)
+    cores: list[int] = []
+    Together("x", lambda _: cores.append(len(os.sched_getaffinity(0))), 8).round()
+    assert cores == [1] * 9
+    assert os.sched_getaffinity(0) == before
+
+
+def test_eight_threads_work_at_the_same_time() -> None:
+    together = threading.Barrier(8)
+    Together("x", lambda share: together.wait(20) if share == 1 else None, 8).round()
