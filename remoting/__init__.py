@@ -10,14 +10,14 @@ from .codes import (
     ResponseCode,
     SerializeType,
 )
-from .command import RemotingCommand, request, response_to
-from .errors import FrameError
+from .command import Credentials, FrameError, RemotingCommand, request, response_to, signed
 from .frames import MAX_FRAME_BYTES, FrameReader, decode, encode
 
 __all__ = [
     "CURRENT_VERSION",
     "MAX_FRAME_BYTES",
     "ClientErrorCode",
+    "Credentials",
     "FrameError",
     "FrameReader",
     "LanguageCode",
@@ -29,4 +29,5 @@ __all__ = [
     "encode",
     "request",
     "response_to",
+    "signed",
 ]

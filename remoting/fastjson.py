@@ -17,7 +17,7 @@ _STRING_OR_KEY: Final = re.compile(
 
 
 def loads(text: bytes | str) -> Any:
-    """Return the value of a JSON text, in which numbers may stand as keys (they become strings).
+    """Return the value of a JSON text, in which keys may be numbers (they become strings).
 
     Raises orjson.JSONDecodeError, a ValueError, for what is not even that.
     """

@@ -7,8 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from ...registry import InvalidInput
-from ...remoting import ResponseCode
-from ...remoting.acl import Credentials
+from ...remoting import Credentials, ResponseCode
 from ..config import AgentConfig, BrokerTls
 from ..daemon_threads import in_thread
 

@@ -11,8 +11,16 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, cast
 
-from ...remoting import FrameError, FrameReader, RemotingCommand, RequestCode, ResponseCode, encode, request
-from ...remoting.acl import signed
+from ...remoting import (
+    FrameError,
+    FrameReader,
+    RemotingCommand,
+    RequestCode,
+    ResponseCode,
+    encode,
+    request,
+    signed,
+)
 from .access import Access
 
 _MAX_FRAME_BYTES: Final = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from ...registry import InvalidInput
-from ...remoting.acl import Credentials
+from ...remoting import Credentials
 from ..config import AgentConfig, BrokerTls
 
 _LINE: Final = re.compile(r"""\s*(?P<key>\w+)\s*[:=]\s*(?P<quote>["']?)(?P<value>.*?)(?P=quote)\s*""")

@@ -28,7 +28,7 @@ from sharedroutes.remoting import (
     encode,
     response_to,
 )
-from sharedroutes.remoting.acl import ACCESS_KEY, SIGNATURE, signature
+from sharedroutes.remoting.command import ACCESS_KEY, SIGNATURE, signature
 from tests.ports import free_port
 from tests.support import wait_until
 

@@ -24,7 +24,7 @@ from sharedroutes.broker_agent.rocketmq.access import Access
 from sharedroutes.broker_agent.rocketmq.credentials import credentials_of
 from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml
 from sharedroutes.registry import Broker, InvalidInput
-from sharedroutes.remoting.acl import Credentials
+from sharedroutes.remoting import Credentials
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.settings_site import loaded, problems, write_brokers
 from tests.broker_agent.sidecar_host import BASICS, Host

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.remoting import request
-from sharedroutes.remoting.acl import Credentials, signed
+from sharedroutes.remoting import Credentials, request, signed
 
 SIGNED: Final = json.loads(
     (Path(__file__).parents[1] / "data" / "rocketmq-acl" / "signatures.json").read_text(encoding="utf-8")
