@@ -74,26 +74,4 @@ MEND_SCHEMA: Final = _load("mend_schema")
 ODD_KEYS: Final = _load("odd_keys")
 SNAPSHOT: Final = _load("snapshot")
 
-ALL: Final = (
-    CLAIM,
-    PUT_TOPICS,
-    ACTIVATE,
-    HEARTBEAT,
-    HINT,
-    UNREGISTER,
-    SWEEP,
-    EXPIRE,
-    WRITE_PERM,
-    DELETE_TOPIC,
-    KV_PUT,
-    KV_DELETE,
-    FORGET,
-    MEND_FIELD,
-    MEND_KEY,
-    MEND_LEASE,
-    MEND_LISTING,
-    MEND_ROWS,
-    MEND_SCHEMA,
-    ODD_KEYS,
-    SNAPSHOT,
-)
+ALL: Final = tuple(script for script in globals().copy().values() if isinstance(script, Script))

@@ -49,7 +49,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Lookup, Plan, Reads, Reply
+from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower
@@ -221,15 +221,11 @@ class AsyncRouteStore:
 
     async def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
         """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
-        listing = await self.run(plans.topics(self.keys, cluster, kind))
-        report(listing.corrupt)
-        return listing.found
+        return await self._list(plans.topics(self.keys, cluster, kind))
 
     async def system_topics(self) -> list[str]:
         """Return the names of all live clusters and brokers, sorted; corrupt keys are logged."""
-        listing = await self.run(plans.system_topics(self.keys))
-        report(listing.corrupt)
-        return listing.found
+        return await self._list(plans.system_topics(self.keys))
 
     async def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
@@ -243,9 +239,7 @@ class AsyncRouteStore:
 
     async def brokers(self) -> list[BrokerData]:
         """Return the live brokers, sorted by name; corrupt keys are logged."""
-        listing = await self.run(plans.brokers(self.keys))
-        report(listing.corrupt)
-        return listing.found
+        return await self._list(plans.brokers(self.keys))
 
     async def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
         """Say for a while which brokers a client cannot reach, none withdraws; see plans.hint."""
@@ -309,6 +303,11 @@ class AsyncRouteStore:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
         prefix = lease_channels(self._link.client, self.keys)
         return AsyncSubscription(self._link, partial(lease_gone, prefix), prefix=prefix)
+
+    async def _list(self, plan: Plan[Listing[T]]) -> list[T]:
+        listing = await self.run(plan)
+        report(listing.corrupt)
+        return listing.found
 
     async def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.

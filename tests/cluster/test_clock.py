@@ -25,7 +25,7 @@ from sharedroutes.registry import (
     RegistryConfig,
     RouteStore,
     Sweeper,
-    server_clock,
+    sweep_policy,
 )
 from sharedroutes.registry.embedded import _in_wheel
 from tests.registry.builders import broker, topics
@@ -99,7 +99,7 @@ def store(clock: Clock) -> Iterator[RouteStore]:
 @pytest.fixture(autouse=True)
 def short_calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a problem be over soon."""
-    monkeypatch.setattr(server_clock, "CALM_S", 1.0)
+    monkeypatch.setattr(sweep_policy, "CALM_S", 1.0)
 
 
 def until_problem(sweeper: Any, what: str) -> None:

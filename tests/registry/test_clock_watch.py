@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.registry.server_clock import CALM_S, JUMP_S, STILL_S, ClockWatch, Look
+from sharedroutes.registry.sweep_policy import CALM_S, JUMP_S, STILL_S, ClockWatch, Look
 
 EPOCH_MS = 1_795_000_000_000
 LEASE_MS = 1_000
