@@ -73,5 +73,3 @@ MEND_ROWS: Final = _load("mend_rows")
 MEND_SCHEMA: Final = _load("mend_schema")
 ODD_KEYS: Final = _load("odd_keys")
 SNAPSHOT: Final = _load("snapshot")
-
-ALL: Final = tuple(script for script in globals().copy().values() if isinstance(script, Script))

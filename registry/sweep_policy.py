@@ -1,6 +1,6 @@
 """What a sweeper decides: when to sweep again, whether to listen to keyspace events, what to log.
 
-It also watches the clock of the store's server: if that stands still or jumps, leases end late, early or never.
+It also watches the clock of the store's server: if it stands still or jumps, leases end late, early or never.
 """
 
 from __future__ import annotations

@@ -7,10 +7,14 @@ from typing import TypeVar
 
 import redis
 
+from sharedroutes.registry import scripts
 from sharedroutes.registry.plans import Batch, Call, Plan
 from sharedroutes.registry.scripts import PUT_TOPICS
 
 T = TypeVar("T")
+
+SCRIPTS: Final = tuple(value for value in vars(scripts).values() if isinstance(value, scripts.Script))
+"""All scripts that there are."""
 
 
 class Crash(Exception):

@@ -23,13 +23,13 @@ from sharedroutes.registry import (
     RouteStore,
     StoreRefused,
     embedded,
-    scripts,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
 from sharedroutes.registry.admin import Admin, KeyValues
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.scripts import Script
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
+from tests.registry.probes import SCRIPTS
 from tests.support import wait_until
 
 NAMESPACE: Final = "routes.of:test"
@@ -408,7 +408,7 @@ def test_another_registry_is_refused(server: EmbeddedServer, admin: redis.Redis)
             store.routes(["t0"])
 
 
-@pytest.mark.parametrize("script", scripts.ALL, ids=lambda script: script.name)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_who_may_run_scripts_may_do_all_that_they_do(script: Script) -> None:
     code = re.sub(r"--[^\n]*", "", script.source)
     code = re.sub(r"function attempt\(.*?\nend\n", "", code, count=1, flags=re.DOTALL)  # runs what it is told

@@ -15,7 +15,6 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.plans import Batch, Call
-from sharedroutes.registry.scripts import ALL
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
 from tests.registry.operations import (
@@ -28,7 +27,7 @@ from tests.registry.operations import (
     prepared,
     with_a_dead_one,
 )
-from tests.registry.probes import Crash, dump, interrupted, observed
+from tests.registry.probes import SCRIPTS, Crash, dump, interrupted, observed
 from tests.registry.servers import quick
 
 NOBODY_LISTENS = 1
@@ -124,7 +123,7 @@ async def test_an_operation_does_not_notice_that_the_scripts_are_forgotten_betwe
 
     def forget(_: Batch) -> None:
         admin.script_flush()
-        assert not any(admin.script_exists(*(script.sha for script in ALL)))
+        assert not any(admin.script_exists(*(script.sha for script in SCRIPTS)))
 
     def nothing(_: Batch) -> None:
         pass

@@ -33,13 +33,13 @@ from sharedroutes.registry import (
     RouteStore,
     TopicConfig,
     plans,
-    scripts,
 )
 from sharedroutes.registry.connection.replies import normal
 from sharedroutes.registry.plans import ORIGIN, Batch, Call, Plan
 from sharedroutes.registry.plans.table import TableDifference
 from tests.fix_redis import Store
 from tests.registry.builders import table, topics
+from tests.registry.probes import SCRIPTS
 from tests.support import wait_until
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_topics_are_removed_and_leave_no_key(own_server: Embe
 def client_of(server: EmbeddedServer) -> Iterator[redis.Redis]:
     """Return a plain client of a server that knows all scripts."""
     with redis.Redis.from_url(server.url) as client:
-        for script in scripts.ALL:
+        for script in SCRIPTS:
             client.script_load(script.source)
         yield client
 

@@ -16,7 +16,7 @@ from sharedroutes.registry.plans import Batch, Call, Plan, Reads
 from sharedroutes.registry.scripts import Script
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
-from tests.registry.probes import recorded
+from tests.registry.probes import SCRIPTS, recorded
 from tests.registry.repairs import REPAIR_SCRIPTS
 from tests.support import await_until, wait_until
 
@@ -24,7 +24,7 @@ SOURCES = sorted(Path(scripts.__file__).with_name("lua").glob("[!_]*.lua"))
 
 
 def test_every_script_file_is_loaded() -> None:
-    assert sorted(script.name for script in scripts.ALL) == [path.stem for path in SOURCES]
+    assert sorted(script.name for script in SCRIPTS) == [path.stem for path in SOURCES]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
@@ -33,12 +33,12 @@ def test_the_first_line_of_a_script_is_its_contract(path: Path) -> None:
     assert re.fullmatch(r"-- KEYS .+; ARGV .+; reply .+; may be repeated.*", first)
 
 
-@pytest.mark.parametrize("script", scripts.ALL, ids=lambda script: script.name)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_the_server_knows_a_script_by_the_same_digest(admin: redis.Redis, script: Script) -> None:
     assert admin.script_load(script.source) == script.sha
 
 
-@pytest.mark.parametrize("script", scripts.ALL, ids=lambda script: script.name)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_a_script_names_no_key_that_it_was_not_given(script: Script) -> None:
     code = re.sub(r"--[^\n]*", "", script.source)
     assert "{" + "sharedroutes" not in code
@@ -95,14 +95,14 @@ async def test_a_batch_is_plain_reads_or_one_script(store: Store, admin: redis.R
     assert "write" not in described["time"]["flags"]
     for name in sent - {"TIME"}:  # which concerns no key
         assert "readonly" in described[name.lower()]["flags"], name
-    assert {batch.script for batch in batches if isinstance(batch, Call)} == {*scripts.ALL} - REPAIR_SCRIPTS
+    assert {batch.script for batch in batches if isinstance(batch, Call)} == {*SCRIPTS} - REPAIR_SCRIPTS
 
 
 async def test_nothing_that_is_sent_walks_over_all_keys(store: Store) -> None:
     for batch in await every_operation(store):
         if isinstance(batch, Reads):
             assert not {command[0] for command in batch.commands} & {"KEYS", "SCAN"}
-    assert not [script for script in scripts.ALL if re.search(r"'(KEYS|SCAN)'", script.source)]
+    assert not [script for script in SCRIPTS if re.search(r"'(KEYS|SCAN)'", script.source)]
 
 
 @pytest.fixture(scope="module")
