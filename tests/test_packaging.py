@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from sharedroutes.registry import scripts
+from tests.registry.probes import SCRIPTS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -95,10 +95,10 @@ def test_the_constraints_pin_every_requirement_to_a_version_that_it_allows() -> 
 
 def test_every_lua_file_is_loaded_as_a_script() -> None:
     operations = {path.stem for path in LUA.glob("*.lua") if not path.name.startswith("_")}
-    assert operations == {script.name for script in scripts.ALL}
+    assert operations == {script.name for script in SCRIPTS}
 
 
-@pytest.mark.parametrize("name", [script.name for script in scripts.ALL])
+@pytest.mark.parametrize("name", [script.name for script in SCRIPTS])
 def test_the_first_line_of_a_script_is_its_contract(name: str) -> None:
     first_line, _, body = (LUA / f"{name}.lua").read_text(encoding="utf-8").partition("\n")
     contract = r"-- KEYS (?P<keys>[^;]+); ARGV (?P<argv>[^;]+); reply [^;]+; (may|must not) be repeated\b.*"
