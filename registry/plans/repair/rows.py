@@ -50,6 +50,10 @@ def _name_problem(name: bytes) -> str:
     return ""
 
 
+def _rows(index: bytes) -> list[bytes]:
+    return index.split(b"\n") if index else []
+
+
 def _has_row(index: bytes, broker_name: str) -> bool:
     return b"\n" + broker_name.encode() + b" " in b"\n" + index
 
@@ -61,7 +65,7 @@ def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
     """
     mine = codec.encode_row(broker_name.encode(), config) if config and broker_name else None
     kept: list[bytes] = []
-    for row in index.split(b"\n") if index else ():
+    for row in _rows(index):
         name = _broker_of(row)
         if name != broker_name and name:
             kept.append(row)
@@ -74,8 +78,7 @@ def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
 def index_checks(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
     """Return what to look at again, of the route indexes of some topics."""
     values = yield from mget([keys.topic(topic) for topic in topics])
-    rows = [value.split(b"\n") if value else [] for value in values]
-    named = [dict.fromkeys(filter(None, map(_broker_of, some))) for some in rows]
+    named = [dict.fromkeys(filter(None, map(_broker_of, _rows(value or b"")))) for value in values]
     wanted: dict[str, list[str]] = {}
     for topic, names in zip(topics, named, strict=True):
         for name in names:
