@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...registry import CorruptData, RouteStore
+from ...registry.plans.replicas import RawTable, replicas, table_page, table_sizes, tables
 from ...registry.plans.routes import groups
-from ...registry.plans.snapshot import RawTable, replicas, table_page, table_sizes, tables
 from ..errors import PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table

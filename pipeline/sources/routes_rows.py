@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ...registry import CorruptData, InvalidInput, TopicConfig
 from ...registry.checks import MAX_NAME_BYTES, check_name
 from ...registry.codec import decode_broker, decode_config, decode_lease
-from ...registry.plans.snapshot import RawTable, Replica
+from ...registry.plans.replicas import RawTable, Replica
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
 

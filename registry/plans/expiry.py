@@ -101,7 +101,7 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: Reply, deadline:
         epoch=codec.number(epoch) or 0,
         cluster=cluster,
         reason=EXPIRED,
-        lease_ended_ms=_whole_ms(ended_ms),
+        lease_ended_ms=whole_ms(ended_ms),
     )
     call = Call(
         scripts.EXPIRE,
@@ -142,7 +142,7 @@ def _announce_unlisted(
     yield from _announce(config, members, expired, corrupt)
 
 
-def _whole_ms(score: float | None) -> int | None:
+def whole_ms(score: float | None) -> int | None:
     """Return a deadline; None when there is none, or one that is no time."""
     return int(score) if score is not None and math.isfinite(score) and 0 < score < _NO_TIME_MS else None
 

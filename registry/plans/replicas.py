@@ -1,23 +1,162 @@
-"""Every replica that a registry knows, the dead ones too, and since when each is what it is."""
+"""Tables and replicas as they stand, of brokers that are alive or dead: for listings and for bulk readers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from .. import codec
-from ..errors import CorruptData
+from ..checks import check_broker_name
+from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
-from .base import Plan, Reads, Reply, checked
-from .routes import mget
+from .base import Command, Plan, Reads, checked, clock_us, unless_foreign
+from .expiry import whole_ms
+from .routes import Listing, mget
 
-_PAGE: Final = 1_000
+_AT_ONCE: Final = 1_000
 _NO_TRAITS: Final = MemberTraits()
 
 _Member: TypeAlias = tuple[str, int]
+
+RawTable: TypeAlias = Mapping[bytes, bytes]
+"""Names of topics to their configurations, as they stand in the store."""
+
+
+def table_sizes(keys: Keys) -> Plan[Listing[tuple[str, int]]]:
+    """Return each listed broker, by name, with the number of topics in its table.
+
+    A table of another type has 0: who reads it finds out. Raises CorruptData when the index of brokers is
+    foreign, StoreUnavailable, StoreRefused.
+    """
+    (reply,) = yield Reads((("HKEYS", keys.brokers),))
+    names: list[str] = []
+    corrupt: list[CorruptData] = []
+    for raw in checked(keys.brokers, reply):
+        name = raw.decode(errors="backslashreplace")
+        try:
+            check_broker_name(name if codec.is_text(raw) else None)
+            names.append(name)
+        except InvalidInput:
+            corrupt.append(CorruptData(keys.brokers, f"lists {name[:80]!r}, which is no name of a broker"))
+    names.sort()
+    found: list[tuple[str, int]] = []
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        replies = yield Reads([("HLEN", keys.broker_topics(name)) for name in some])
+        for name, reply in zip(some, replies, strict=True):
+            found.append((name, unless_foreign(keys.broker_topics(name), reply) or 0))
+    return Listing(found, tuple(corrupt))
+
+
+def tables(keys: Keys, names: Sequence[str]) -> Plan[list[RawTable | CorruptData]]:
+    """Return the whole tables of some brokers, in one round trip: for small ones, a few at a time."""
+    names_of_keys = [keys.broker_topics(name) for name in names]
+    replies = yield Reads([("HGETALL", key) for key in names_of_keys])
+    found: list[RawTable | CorruptData] = []
+    for key, reply in zip(names_of_keys, replies, strict=True):
+        try:
+            found.append(checked(key, reply))
+        except CorruptData as error:
+            found.append(error)
+    return found
+
+
+def table_page(keys: Keys, name: str, cursor: int, count: int) -> Plan[tuple[int, RawTable]]:
+    """Return the next cursor, 0 at the end, and about `count` topics of a table; raise CorruptData.
+
+    A topic may come twice, and one that comes or goes meanwhile may be missing.
+    """
+    key = keys.broker_topics(name)
+    (reply,) = yield Reads((("HSCAN", key, cursor, "COUNT", count),))
+    following, page = checked(key, reply)
+    return int(following), page
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica that a broker has, or had."""
+
+    broker_name: str
+    broker_id: int
+    cluster: str
+    wiped: bool
+    member: bytes | None
+    """What it said of itself, encoded; None = it has left, or was never there."""
+
+    epoch: int | None
+    """Of its owner; None = what stands there is no epoch."""
+
+    lease: bytes | None
+    """None = it is not alive."""
+
+    ends_ms: int | None
+    """When its lease ends, or ended and nobody has announced it, by the server's clock; None = not noted."""
+
+    left_ms: int | None
+    """Until its lease ends; None = it is not alive, or nobody noted when."""
+
+    zone_name: str = ""
+    kept_out: str = ""
+    """The address that an operator keeps out; empty = none."""
+
+
+def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Listing[Replica]]:
+    """Return the replicas of some brokers, by name and id; a few hundred brokers at a time.
+
+    With `bare`, a broker of which nothing but a name or a table is left has one, of id 0.
+    Raises StoreUnavailable, StoreRefused.
+    """
+    replies = yield Reads([("HGETALL", keys.broker(name)) for name in names])
+    corrupt: list[CorruptData] = []
+    found: list[tuple[Group, int, Mapping[bytes, bytes]]] = []
+    for name, reply in zip(names, replies, strict=True):
+        try:
+            fields: Mapping[bytes, bytes] = checked(keys.broker(name), reply)
+        except CorruptData as error:
+            corrupt.append(error)
+            fields = {}
+        group = codec.decode_group(name, fields)
+        ids = {of[1] for of in map(codec.replica_field, fields) if of is not None}
+        ids = ids or ({MASTER_ID} if bare else set())
+        found += [(group, broker_id, fields) for broker_id in sorted(ids)]
+    named = [(group.broker_name, broker_id) for group, broker_id, _ in found]
+    leases = yield from mget([keys.lease(*of) for of in named])
+    ends: list[Command] = [("ZSCORE", keys.deadlines, keys.lease_member(*of)) for of in named]
+    *scores, clock = yield Reads([*ends, ("TIME",)])
+    now_ms = clock_us(checked(keys.deadlines, clock)) // 1_000
+    listed = []
+    for of, lease, score in zip(found, leases, scores, strict=True):
+        listed.append(_replica(*of, lease, whole_ms(unless_foreign(keys.deadlines, score)), now_ms))
+    return Listing(listed, tuple(corrupt))
+
+
+def _replica(
+    group: Group,
+    broker_id: int,
+    fields: Mapping[bytes, bytes],
+    lease: bytes | None,
+    ends_ms: int | None,
+    now_ms: int,
+) -> Replica:
+    member, epoch, kept_out = (
+        fields.get(f"{what}:{broker_id}".encode()) for what in ("member", "epoch", "out")
+    )
+    return Replica(
+        group.broker_name,
+        broker_id,
+        group.cluster,
+        group.wiped,
+        member,
+        codec.number((epoch or b"").decode(errors="replace")),
+        lease,
+        ends_ms,
+        None if lease is None or ends_ms is None else max(0, ends_ms - now_ms),
+        group.traits.get(broker_id, _NO_TRAITS).zone_name,
+        (kept_out or b"").decode(errors="replace"),
+    )
 
 
 class ReplicaState(StrEnum):
@@ -82,36 +221,27 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Roster]:
     """
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, reply))
-    corrupt: list[CorruptData] = []
-    known = yield from _known(keys, names, corrupt)
-    members = [(name, broker_id) for name, found in known.items() for broker_id in found.ids]
-    leases = yield from mget([keys.lease(*member) for member in members])
-    moments = yield from _moments(keys, members, corrupt)
+    if not names:
+        return Roster((), ())
+    listing = yield from replicas(keys, names, bare=True)
+    corrupt = [*listing.corrupt]
+    lengths: list[Command] = [("HLEN", keys.broker_topics(name)) for name in names]
+    *counts, kind = yield Reads([*lengths, ("TYPE", keys.deadlines)])
+    if kind not in (b"zset", b"none"):
+        corrupt.append(CorruptData(keys.deadlines, f"is a {kind.decode()}, not the leases' deadlines"))
+    topics: dict[str, int] = {}
+    for name, count in zip(names, counts, strict=True):
+        try:
+            topics[name] = checked(keys.broker_topics(name), count)
+        except CorruptData as error:
+            corrupt.append(error)
+    members = [(found.broker_name, found.broker_id) for found in listing.found]
     told = yield from _told(keys, set(members) if since else set(), corrupt)
     entries = [
-        _entry(known[name], broker_id, lease, told.get((name, broker_id), _NOTHING), moment)
-        for (name, broker_id), lease, moment in zip(members, leases, moments, strict=True)
+        _entry(found, topics.get(found.broker_name, 0), told.get(member, _NOTHING))
+        for found, member in zip(listing.found, members, strict=True)
     ]
     return Roster(tuple(entries), tuple(corrupt))
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the group of a broker says."""
-
-    group: Group
-    fields: Mapping[bytes, bytes]
-    topics: int
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """The replicas that there ever were; id 0 where only a name or a table is left."""
-        found = filter(None, map(codec.replica_field, self.fields))
-        return tuple(sorted({broker_id for _, broker_id in found})) or (MASTER_ID,)
-
-    def field(self, what: str, broker_id: int) -> bytes | None:
-        """Return what the group holds of one replica."""
-        return self.fields.get(f"{what}:{broker_id}".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,65 +257,17 @@ class _Told:
 _NOTHING: Final = _Told()
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """When a lease ends by the server's clock, in ms; None = no deadline is noted."""
-
-    deadline_ms: int | None
-    now_ms: int
-
-    @property
-    def left_ms(self) -> int | None:
-        """So long until then."""
-        return None if self.deadline_ms is None else max(self.deadline_ms - self.now_ms, 0)
-
-
-def _known(keys: Keys, names: list[str], corrupt: list[CorruptData]) -> Plan[dict[str, _Known]]:
-    if not names:
-        return {}
-    groups = [("HGETALL", keys.broker(name)) for name in names]
-    tables = [("HLEN", keys.broker_topics(name)) for name in names]
-    replies = yield Reads([*groups, *tables])
-    found = {}
-    for name, group, table in zip(names, replies, replies[len(names) :], strict=False):
-        fields = _or_corrupt(keys.broker(name), group, corrupt) or {}
-        topics = _or_corrupt(keys.broker_topics(name), table, corrupt) or 0
-        found[name] = _Known(codec.decode_group(name, fields), fields, topics)
-    return found
-
-
-def _or_corrupt(key: str, reply: Reply, corrupt: list[CorruptData]) -> Reply:
-    """Return a reply; None for that of a foreign key, which is noted."""
-    try:
-        return checked(key, reply)
-    except CorruptData as error:
-        corrupt.append(error)
-        return None
-
-
-def _moments(keys: Keys, members: list[_Member], corrupt: list[CorruptData]) -> Plan[list[_Moment]]:
-    """Return when each lease ends, or has ended without that anybody announced it."""
-    names = [keys.lease_member(*member) for member in members]
-    clock, kind, *scores = yield Reads(
-        [("TIME",), ("TYPE", keys.deadlines), *[("ZSCORE", keys.deadlines, name) for name in names]]
-    )
-    now_ms = int(clock[0]) * 1_000 + int(clock[1]) // 1_000
-    if kind not in (b"zset", b"none"):
-        corrupt.append(CorruptData(keys.deadlines, f"is a {kind.decode()}, not the leases' deadlines"))
-        return [_Moment(None, now_ms) for _ in members]
-    return [
-        _Moment(None if score is None else int(float(checked(keys.deadlines, score))), now_ms)
-        for score in scores
-    ]
-
-
 def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan[dict[_Member, _Told]]:
     """Read the change stream from its end until it has told of every replica that it is live."""
     found: dict[_Member, _Told] = {}
     missing, until = set(members), "+"
     while missing:
-        (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", _PAGE),))
-        entries = _or_corrupt(keys.changes, reply, corrupt) or []
+        (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", _AT_ONCE),))
+        try:
+            entries = checked(keys.changes, reply)
+        except CorruptData as error:
+            corrupt.append(error)
+            break
         for change_id, fields in entries:
             change = _change(keys, change_id, fields)
             member = (change.broker_name, change.broker_id) if change else None
@@ -195,7 +277,7 @@ def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan
             found[member] = _Told(last, change if change.kind is ChangeKind.UP else None)
             if change.kind is ChangeKind.UP:
                 missing.remove(member)
-        if len(entries) < _PAGE:
+        if len(entries) < _AT_ONCE:
             break
         until = f"({entries[-1][0].decode()}"
     return found
@@ -210,36 +292,34 @@ def _change(keys: Keys, change_id: bytes, fields: Mapping[bytes, bytes] | None) 
     return change if change.kind in (ChangeKind.UP, ChangeKind.DOWN) else None
 
 
-def _entry(known: _Known, broker_id: int, lease: bytes | None, told: _Told, moment: _Moment) -> RosterEntry:
-    group, kept_out = known.group, known.field("out", broker_id)
-    held = codec.decode_lease(lease) if lease is not None else None
+def _entry(found: Replica, topics: int, told: _Told) -> RosterEntry:
     entry = RosterEntry(
-        cluster=group.cluster,
-        broker_name=group.broker_name,
-        broker_id=broker_id,
+        cluster=found.cluster,
+        broker_name=found.broker_name,
+        broker_id=found.broker_id,
         state=ReplicaState.LIVE,
-        topics=known.topics,
-        zone_name=group.traits.get(broker_id, _NO_TRAITS).zone_name,
-        wiped=group.wiped,
+        topics=topics,
+        zone_name=found.zone_name,
+        wiped=found.wiped,
     )
     last, up = told.last, told.up
+    held = codec.decode_lease(found.lease) if found.lease is not None else None
     if held is not None:
-        is_up = last is not None and last is up
         return replace(
             entry,
             address=held[1],
-            since_ms=_ms_of(last) if is_up else None,
+            since_ms=_ms_of(last) if last is up else None,
             lease_ttl_ms=up.lease_ttl_ms if up else None,
-            lease_left_ms=moment.left_ms,
+            lease_left_ms=found.left_ms,
         )
     down = last if last is not up else None
-    address = kept_out.decode(errors="replace") if kept_out else up.address if up else ""
+    address = found.kept_out or (up.address if up else "")
     return replace(
         entry,
-        state=ReplicaState.OUT if kept_out else ReplicaState.DEAD,
-        address=address or codec.member_address(known.field("member", broker_id)),
-        since_ms=moment.deadline_ms or _ended_ms(down),
-        reason=down.reason if down else EXPIRED if moment.deadline_ms else "",
+        state=ReplicaState.OUT if found.kept_out else ReplicaState.DEAD,
+        address=address or codec.member_address(found.member),
+        since_ms=found.ends_ms or _ended_ms(down),
+        reason=down.reason if down else EXPIRED if found.ends_ms else "",
     )
 
 
