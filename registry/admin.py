@@ -13,8 +13,9 @@ from .model import Broker
 from .plans import Plan, Progress, Stream, advance
 
 if TYPE_CHECKING:
+    from .plans.records import ImportSummary
     from .plans.repair.checks import Difference
-    from .transfer import ImportSummary, Lines
+    from .transfer import Lines
 
 T = TypeVar("T")
 
@@ -99,14 +100,13 @@ class Admin:
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
         from . import transfer
+        from .plans.records import ImportSummary, import_unit
 
         total = transfer.check(lines)
         self._run(plans.check_schema(Keys(self._config.namespace)))
-        reader, summary = transfer.Reader(), transfer.ImportSummary()
+        reader, summary = transfer.Reader(), ImportSummary()
         for unit in reader.units(lines):
-            self._run(
-                transfer.import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
-            )
+            self._run(import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run))
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))
         return summary

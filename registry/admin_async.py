@@ -12,8 +12,9 @@ from .model import Broker
 from .plans import Plan, Progress, Stream, advance
 
 if TYPE_CHECKING:
+    from .plans.records import ImportSummary
     from .plans.repair.checks import Difference
-    from .transfer import AsyncLines, ImportSummary
+    from .transfer import AsyncLines
 
 T = TypeVar("T")
 
@@ -99,13 +100,14 @@ class AsyncAdmin:
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
         from . import transfer
+        from .plans.records import ImportSummary, import_unit
 
         total = transfer.check(lines)
         await self._run(plans.check_schema(Keys(self._config.namespace)))
-        reader, summary = transfer.Reader(), transfer.ImportSummary()
+        reader, summary = transfer.Reader(), ImportSummary()
         async for unit in reader.units_async(lines):
             await self._run(
-                transfer.import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
+                import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run)
             )
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))

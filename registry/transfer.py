@@ -1,32 +1,19 @@
-"""The form of an exported registry: a line of JSON a thing, the first says what it is, the last how much."""
+"""The file of an exported registry: a line of JSON a record, between a header and an end with the counts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from . import codec
 from .checks import check_name
-from .config import RegistryConfig
-from .errors import CorruptData, InvalidInput, RegistryError
+from .errors import CorruptData, InvalidInput
 from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
-from .plans import Plan
 from .plans.load import NOBODY
-from .plans.records import (
-    BrokerRecord,
-    KvRecord,
-    Outcome,
-    Record,
-    Skipped,
-    Written,
-    check_kv,
-    import_broker,
-    import_kv,
-)
+from .plans.records import BrokerRecord, KvRecord, Record, Skipped, Unit, check_kv
 from .scripts import SCHEMA
 
 FORMAT: Final = "sharedroutes-export"
@@ -107,18 +94,6 @@ Lines: TypeAlias = Iterable[bytes | str]
 AsyncLines: TypeAlias = AsyncIterable[bytes | str] | Lines
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What is imported in one go: a broker with its table, some key-value pairs, or what was skipped."""
-
-    line: int
-    """The number of its first line."""
-
-    broker: BrokerRecord | None = None
-    pairs: tuple[KvRecord, ...] = ()
-    skipped: Skipped | None = None
-
-
 class Reader:
     """Reads the lines of an export; every problem is an InvalidInput that names the line.
 
@@ -133,7 +108,8 @@ class Reader:
         self._ended = False
         self._counts: Counter[str] = Counter()
         self._seen: set[str] = set()
-        self._broker: Unit | None = None
+        self._broker: BrokerRecord | None = None
+        self._broker_line = 0
         self._topics: dict[str, TopicConfig] = {}
         self._pairs: list[KvRecord] = []
         self._pairs_line = 0
@@ -235,13 +211,12 @@ class Reader:
         yield from self._flush()
         self._seen.add(name)
         self._topics = {}
-        record = BrokerRecord(name, cluster, wiped, versions, {}, self._topics)
-        self._broker = Unit(self.lines, broker=record)
+        self._broker_line = self.lines
+        self._broker = BrokerRecord(name, cluster, wiped, versions, {}, self._topics)
 
     def _take_topic(self, fields: dict[str, Any]) -> Iterator[Unit]:
         name = fields.pop("brokerName")
-        record = self._broker.broker if self._broker is not None else None
-        if record is None or record.broker_name != name:
+        if self._broker is None or self._broker.broker_name != name:
             raise self._problem(f"topic of broker {name!r:.80}, whose line is not the last one before")
         mapping = fields.pop("queueMapping", None)
         values = {ours: fields.pop(theirs) for theirs, ours in TOPIC_FIELDS.items()}
@@ -265,7 +240,7 @@ class Reader:
     def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Unit]:
         skipped = Skipped(str(fields.pop("key")), str(fields.pop("reason")))
         _nothing_else(fields)
-        yield Unit(self.lines, skipped=skipped)
+        yield Unit(self.lines, skipped)
 
     def _take_end(self, fields: dict[str, Any]) -> Iterator[Unit]:
         for kind in _COUNTED:
@@ -282,10 +257,10 @@ class Reader:
     def _flush(self) -> Iterator[Unit]:
         if self._broker is not None:
             broker, self._broker = self._broker, None
-            yield broker
+            yield Unit(self._broker_line, broker)
         if self._pairs:
             pairs, self._pairs = tuple(self._pairs), []
-            yield Unit(self._pairs_line, pairs=pairs)
+            yield Unit(self._pairs_line, pairs)
 
 
 class _Problem(InvalidInput):
@@ -321,66 +296,6 @@ def _mapping(value: dict[str, Any]) -> QueueMapping:
     return QueueMapping(**values)
 
 
-@dataclass(slots=True)
-class Counts:
-    """How many of a kind an import wrote, found as they are, or refused; in a dry run: would have."""
-
-    written: int = 0
-    unchanged: int = 0
-    refused: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Something that was not imported, or not in full."""
-
-    line: int
-    what: str
-    reason: str
-
-
-@dataclass(slots=True)
-class ImportSummary:
-    """What an import did."""
-
-    brokers: Counts = field(default_factory=Counts)
-    topics: Counts = field(default_factory=Counts)
-    """Of the topics written some may have been removed."""
-
-    kv: Counts = field(default_factory=Counts)
-    refused: list[Refusal] = field(default_factory=list)
-    """All that is not in the registry now; what the export had to skip among it."""
-
-    def add_broker(self, line: int, record: BrokerRecord, outcome: Outcome) -> None:
-        """Count what was done with a broker."""
-        count = len(record.topics)
-        setattr(self.brokers, outcome.status, getattr(self.brokers, outcome.status) + 1)
-        if outcome.status is Written.REFUSED:
-            self.topics.refused += count
-        else:
-            self.topics.written += outcome.topics_written
-            self.topics.unchanged += max(0, count - outcome.topics_written)
-        if outcome.reason:
-            self.refused.append(Refusal(line, f"broker {record.broker_name}", outcome.reason))
-
-    def add_pairs(self, pairs: int, written: int) -> None:
-        """Count what was done with pairs of the key-value store."""
-        self.kv.written += written
-        self.kv.unchanged += pairs - written
-
-    def add_problem(self, unit: Unit, error: RegistryError) -> None:
-        """Count what could not be written because of a key."""
-        if unit.broker is not None:
-            self.add_broker(unit.line, unit.broker, Outcome(Written.REFUSED, reason=str(error)))
-        else:
-            self.kv.refused += len(unit.pairs)
-            self.refused.append(Refusal(unit.line, f"{len(unit.pairs)} key-value pairs", str(error)))
-
-    def add_skipped(self, line: int, skipped: Skipped) -> None:
-        """Note what is not in the export."""
-        self.refused.append(Refusal(line, skipped.key, skipped.reason))
-
-
 def check(lines: AsyncLines) -> int:
     """Return how many lines there are; raise InvalidInput unless they are an export.
 
@@ -392,25 +307,3 @@ def check(lines: AsyncLines) -> int:
     for _ in reader.units(lines):
         pass
     return reader.lines
-
-
-def import_unit(
-    config: RegistryConfig, unit: Unit, summary: ImportSummary, *, replace_live: bool, dry_run: bool
-) -> Plan[None]:
-    """Import a unit and count it in the summary, also if a key of another type is in its way.
-
-    Raises NewerSchema, StoreRefused, StoreUnavailable.
-    """
-    try:
-        if unit.broker is not None:
-            outcome = yield from import_broker(
-                config, unit.broker, replace_live=replace_live, dry_run=dry_run
-            )
-            summary.add_broker(unit.line, unit.broker, outcome)
-        elif unit.skipped is not None:
-            summary.add_skipped(unit.line, unit.skipped)
-        else:
-            written = yield from import_kv(config, unit.pairs, dry_run=dry_run)
-            summary.add_pairs(len(unit.pairs), written)
-    except CorruptData as error:
-        summary.add_problem(unit, error)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from .. import codec
-from ..checks import check_broker_name, check_name, check_text
+from ..checks import check_name, check_text
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Broker, DataVersion, TopicConfig
-from .base import Command, Page, Plan, Progress, Reads, Stream, advance, checked
+from .base import Page, Plan, Progress, Reads, Stream, advance, checked
 from .load import NOBODY, Loaded, Unsettled, Wanted, load_table, look
 from .operators import MAX_NAME_BYTES, MAX_VALUE_BYTES, check_schema, kv_put
 from .repair.checks import field_problem
-from .repair.walk import entry_counts
+from .replicas import table_sizes
 from .table import Write, read_table
 
 _TRIES: Final = 10
@@ -59,24 +58,45 @@ class Skipped:
 Record = BrokerRecord | KvRecord | Skipped
 
 
-class Written(StrEnum):
-    """What an import did with a record."""
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is imported in one go: a broker with its table, some key-value pairs, or what was skipped."""
 
-    WRITTEN = "written"
-    UNCHANGED = "unchanged"
-    REFUSED = "refused"
+    line: int
+    """The number of its first line in the export."""
+
+    record: BrokerRecord | tuple[KvRecord, ...] | Skipped
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many of a kind an import wrote, found as they are, or refused; in a dry run: would have."""
+
+    written: int = 0
+    unchanged: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an import did with a broker, or would do."""
+class Refusal:
+    """Something that was not imported, or not in full."""
 
-    status: Written
-    topics_written: int = 0
-    """Topics added, changed or removed."""
+    line: int
+    what: str
+    reason: str
 
-    reason: str = ""
-    """Why it was refused, or which of its topics could not be written."""
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What an import did."""
+
+    brokers: Counts = field(default_factory=Counts)
+    topics: Counts = field(default_factory=Counts)
+    """Of the topics written some may have been removed."""
+
+    kv: Counts = field(default_factory=Counts)
+    refused: list[Refusal] = field(default_factory=list)
+    """All that is not in the registry now; what the export had to skip among it."""
 
 
 def check_kv(record: KvRecord) -> None:
@@ -96,14 +116,14 @@ def export(config: RegistryConfig) -> Stream[Record]:
     """
     keys = Keys(config.namespace)
     yield from check_schema(keys)
-    (listed, named) = yield Reads((("HKEYS", keys.brokers), ("SMEMBERS", keys.namespaces)))
-    checked(keys.brokers, listed)
+    (named,) = yield Reads((("SMEMBERS", keys.namespaces),))
     namespaces = sorted(checked(keys.namespaces, named))
-    counts = yield from entry_counts(keys)
-    done, total = 0, sum(counts.values()) + len(counts) + len(namespaces)
-    for name, count in counts.items():
+    sizes = yield from table_sizes(keys)
+    done, total = 0, sum(size + 1 for _, size in sizes.found) + len(namespaces)
+    yield Page(tuple(Skipped(error.key, error.reason) for error in sizes.corrupt), Progress(done, total))
+    for name, size in sizes.found:
         found = yield from _export_broker(config, keys, name)
-        done += count + 1
+        done += size + 1
         yield Page(tuple(found), Progress(done, total))
     for raw in namespaces:
         done += 1
@@ -111,13 +131,12 @@ def export(config: RegistryConfig) -> Stream[Record]:
 
 
 def _export_broker(config: RegistryConfig, keys: Keys, name: str) -> Plan[list[Record]]:
+    write = Write(config, keys, Broker(name, NOBODY))
     try:
-        check_broker_name(name)
-        write = Write(config, keys, Broker(name, NOBODY))
         (group,) = yield Reads((("HGETALL", write.broker_key),))
         fields: Mapping[bytes, bytes] = checked(write.broker_key, group)
-        _, stored = yield from _table_of_one_instant(write)
-    except (CorruptData, InvalidInput) as error:
+        stored = yield from _table_of_one_instant(write)
+    except CorruptData as error:
         return [Skipped(keys.broker(name), str(error))]
     if not fields and not stored:
         return []
@@ -158,15 +177,15 @@ def _broker_record(
     return BrokerRecord(name, cluster, wiped, versions, members, topics)
 
 
-def _table_of_one_instant(write: Write) -> Plan[tuple[str, dict[str, bytes]]]:
-    """Return the token and the table; once more if it was written meanwhile, but not for ever."""
+def _table_of_one_instant(write: Write) -> Plan[dict[str, bytes]]:
+    """Return the table; read again if it was written meanwhile, but not for ever."""
     token, stored = yield from read_table(write)
     for _ in range(_TRIES):
         (now,) = yield Reads((("HGET", write.broker_key, "token"),))
         if (checked(write.broker_key, now) or b"").decode(errors="replace") == token:
             break
         token, stored = yield from read_table(write)
-    return token, stored
+    return stored
 
 
 def _export_namespace(keys: Keys, raw: bytes, progress: Progress) -> Stream[Record]:
@@ -191,18 +210,60 @@ def _kv_records(key: str, namespace: bytes, entries: Mapping[bytes, bytes]) -> I
             yield record
 
 
-def import_broker(
-    config: RegistryConfig, record: BrokerRecord, *, replace_live: bool = False, dry_run: bool = False
-) -> Plan[Outcome]:
-    """Make a broker's table that of the record, with its cluster, versions and wiped permission.
+def import_unit(
+    config: RegistryConfig,
+    unit: Unit,
+    summary: ImportSummary,
+    *,
+    replace_live: bool = False,
+    dry_run: bool = False,
+) -> Plan[None]:
+    """Import a unit, and count it in the summary, also when it is refused or a foreign key is in its way.
 
-    A live broker is refused; with `replace_live` its owners are fenced. See load_table.
-    Raises CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    A broker's table becomes that of its record, with its cluster, versions and wiped permission; see
+    load_table. A live broker is refused; with `replace_live` its owners are fenced.
+    Raises NewerSchema, StoreRefused, StoreUnavailable.
     """
-    topics = {name: codec.encode_config(config) for name, config in record.topics.items()}
+    record = unit.record
+    if isinstance(record, Skipped):
+        summary.refused.append(Refusal(unit.line, record.key, record.reason))
+    elif isinstance(record, BrokerRecord):
+        what = f"broker {record.broker_name}"
+        try:
+            loaded = yield from _load(config, record, replace_live=replace_live, dry_run=dry_run)
+        except (BrokerOwned, Unsettled, CorruptData) as error:
+            summary.brokers.refused += 1
+            summary.topics.refused += len(record.topics)
+            summary.refused.append(Refusal(unit.line, what, str(error)))
+        else:
+            _count(summary, record, loaded)
+            if loaded.corrupt_keys:
+                reason = f"{', '.join(loaded.corrupt_keys)}: holds another type; move it away"
+                summary.refused.append(Refusal(unit.line, what, reason))
+    else:
+        try:
+            written = yield from _import_pairs(config, record, dry_run=dry_run)
+        except CorruptData as error:
+            summary.kv.refused += len(record)
+            summary.refused.append(Refusal(unit.line, f"{len(record)} key-value pairs", str(error)))
+        else:
+            summary.kv.written += written
+            summary.kv.unchanged += len(record) - written
+
+
+def _count(summary: ImportSummary, record: BrokerRecord, loaded: Loaded) -> None:
+    written = len(loaded.look.difference) - len(loaded.corrupt_keys)
+    summary.brokers.written += loaded.look.changes
+    summary.brokers.unchanged += not loaded.look.changes
+    summary.topics.written += written
+    summary.topics.unchanged += max(0, len(record.topics) - written)
+
+
+def _load(config: RegistryConfig, record: BrokerRecord, *, replace_live: bool, dry_run: bool) -> Plan[Loaded]:
+    """Write a broker's table, or in a dry run only look; raise BrokerOwned, Unsettled, CorruptData."""
     wanted = Wanted(
         record.broker_name,
-        topics,
+        {name: codec.encode_config(config) for name, config in record.topics.items()},
         record.cluster,
         new_cluster="",
         only_these=True,
@@ -210,36 +271,22 @@ def import_broker(
         versions=record.versions,
         wiped=record.wiped,
     )
-    try:
-        if dry_run:
-            loaded = Loaded((yield from look(config, wanted)))
-            refusal = None if replace_live else loaded.look.refusal(advice=_ADVICE)
-            if refusal is not None:
-                raise refusal
-        else:
-            loaded = yield from _last(load_table(config, wanted, fence_live=replace_live, advice=_ADVICE))
-    except (BrokerOwned, Unsettled) as error:
-        return Outcome(Written.REFUSED, reason=str(error))
-    if not loaded.look.changes:
-        return Outcome(Written.UNCHANGED)
-    foreign = loaded.corrupt_keys
-    reason = f"{', '.join(foreign)}: holds another type; move it away" if foreign else ""
-    return Outcome(Written.WRITTEN, len(loaded.look.difference) - len(foreign), reason)
-
-
-def _last(stream: Stream[Loaded]) -> Plan[Loaded]:
-    """Run a load to its end; return what its last page says."""
-    with closing(stream):
+    if dry_run:
+        found = yield from look(config, wanted)
+        refusal = None if replace_live else found.refusal(advice=_ADVICE)
+        if refusal is not None:
+            raise refusal
+        return Loaded(found)
+    with closing(load_table(config, wanted, fence_live=replace_live, advice=_ADVICE)) as stream:
         while (page := (yield from advance(stream))) is not None:
-            found = page.found
-    return found[0]
+            last = page.found
+    return last[0]
 
 
-def import_kv(config: RegistryConfig, records: Sequence[KvRecord], *, dry_run: bool = False) -> Plan[int]:
+def _import_pairs(config: RegistryConfig, records: Sequence[KvRecord], *, dry_run: bool) -> Plan[int]:
     """Set values of the key-value store; return how many were others before. Raises as plans.kv_put."""
     keys = Keys(config.namespace)
-    reads: list[Command] = [("HGET", keys.kv(record.namespace), record.key) for record in records]
-    replies = (yield Reads(reads)) if reads else []
+    replies = yield Reads([("HGET", keys.kv(record.namespace), record.key) for record in records])
     written = 0
     for record, reply in zip(records, replies, strict=True):
         if checked(keys.kv(record.namespace), reply) == record.value.encode():

@@ -18,7 +18,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import Batch, Call, Reads, advance
-from sharedroutes.registry.plans.records import BrokerRecord, Outcome, Written, import_broker
+from sharedroutes.registry.plans.records import BrokerRecord, Counts, ImportSummary, Unit, import_unit
 from sharedroutes.registry.plans.repair.checks import Difference
 from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.scripts import PUT_TOPICS
@@ -94,9 +94,11 @@ def slave_comes(store: RouteStore) -> Registration:
 
 def imported(
     store: RouteStore, record: BrokerRecord, look: Callable[[Batch], None], *, replace_live: bool = False
-) -> Outcome:
-    plan = import_broker(store.config, record, replace_live=replace_live)
-    return store.run(observed(plan, look))
+) -> ImportSummary:
+    summary = ImportSummary()
+    plan = import_unit(store.config, Unit(2, record), summary, replace_live=replace_live)
+    store.run(observed(plan, look))
+    return summary
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
@@ -111,9 +113,9 @@ def test_an_import_does_not_write_over_a_slave_that_comes_after_its_look(
     table = admin.hgetall(store.keys.broker_topics("broker-a"))
     moment = reads("GET", store.keys.lease("broker-a", 0))
     record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
-    outcome = imported(store, record, once(moment, lambda: slave_comes(store)))
-    assert outcome.status is Written.REFUSED
-    assert "10.0.0.9:1" in outcome.reason
+    summary = imported(store, record, once(moment, lambda: slave_comes(store)))
+    assert summary.brokers == Counts(refused=1)
+    assert "10.0.0.9:1" in summary.refused[0].reason
     assert admin.hgetall(store.keys.broker_topics("broker-a")) == table
     assert admin.get(store.keys.topic("t0")) == before
     assert list(store.admin.verify()) == []
@@ -128,7 +130,8 @@ def test_an_import_that_may_replace_live_owners_fences_one_that_comes_after_its_
     moment = reads("GET", store.keys.lease("broker-a", 0))
     record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
     look = once(moment, lambda: came.append(slave_comes(store)))
-    assert imported(store, record, look, replace_live=True) == Outcome(Written.WRITTEN, 3)
+    summary = imported(store, record, look, replace_live=True)
+    assert summary == ImportSummary(Counts(written=1), Counts(written=3))
     assert store.heartbeat(came[0]) == "fenced"
     assert list(store.admin.verify()) == []
 
@@ -148,7 +151,8 @@ def test_an_old_version_is_not_imported_into_a_group_that_was_claimed_since(
 
     imported(store, record, once(is_put, come))
     assert admin.hget(group, "version:0") is None
-    assert imported(store, record, lambda _: None).status is (Written.REFUSED if stays else Written.WRITTEN)
+    again = imported(store, record, lambda _: None)
+    assert again.brokers == (Counts(refused=1) if stays else Counts(written=1))
     assert admin.hget(group, "version:0") == (None if stays else b"7 7 7")
 
 
@@ -161,7 +165,7 @@ def test_the_index_of_brokers_keeps_the_cluster_while_a_broker_is_imported(
     store.unregister(store.register(broker(), topics(2)))
     try:
         record = BrokerRecord("broker-a", topics=TABLE)
-        store.run(interrupted(import_broker(store.config, record), after))
+        store.run(interrupted(import_unit(store.config, Unit(2, record), ImportSummary()), after))
     except Crash:
         pass
     assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-1"}

@@ -11,7 +11,7 @@ import redis
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import Batch, Call, Reads, Stream, advance
 from sharedroutes.registry.plans.load import forget
-from sharedroutes.registry.plans.records import export, import_broker, import_kv
+from sharedroutes.registry.plans.records import ImportSummary, export, import_unit
 from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.plans.repair.walk import verify
 from sharedroutes.registry.transfer import Reader
@@ -54,10 +54,7 @@ async def every_repair(store: Store, admin: Any) -> list[Batch]:
     for name in ("broker-a", "broker-b"):
         await store.run(recorded(forget(store.config, name), batches))
     for unit in Reader().units(lines):
-        if unit.broker is not None:
-            await store.run(recorded(import_broker(store.config, unit.broker), batches))
-        else:
-            await store.run(recorded(import_kv(store.config, unit.pairs), batches))
+        await store.run(recorded(import_unit(store.config, unit, ImportSummary()), batches))
     assert await differences(store) == []
     return batches
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import InvalidInput, QueueMapping, RouteStore, TopicConfig
-from sharedroutes.registry.plans.records import BrokerRecord, KvRecord, Record, Skipped
-from sharedroutes.registry.transfer import Reader, Unit, Writer
+from sharedroutes.registry.plans.records import BrokerRecord, KvRecord, Record, Skipped, Unit
+from sharedroutes.registry.transfer import Reader, Writer
 from tests.fix_redis import Store
 
 Lines = list[dict[str, Any]]
@@ -46,16 +46,16 @@ def edited(edit: Callable[[Lines], object]) -> list[bytes]:
 
 def test_what_is_written_is_read() -> None:
     found = units(written([*RECORDS, Skipped("key", "why")]))
-    assert [unit.broker for unit in found if unit.broker] == RECORDS[:2]
-    assert [unit.pairs for unit in found if unit.pairs] == [(RECORDS[2],)]
-    assert [unit.skipped for unit in found if unit.skipped] == [Skipped("key", "why")]
-    assert [unit.line for unit in found if unit.broker] == [2, 5]
+    assert [unit.record for unit in found] == [*RECORDS[:2], Skipped("key", "why"), (RECORDS[2],)]
+    assert [unit.line for unit in found if isinstance(unit.record, BrokerRecord)] == [2, 5]
 
 
 def test_pairs_are_named_by_the_line_of_the_first_whatever_stands_between_them() -> None:
     pairs = [KvRecord("n", f"k{number}", "v") for number in range(3)]
     lines = written([RECORDS[1], pairs[0], Skipped("key", "why"), *pairs[1:], Skipped("key", "why")])
-    assert [(unit.line, unit.pairs) for unit in units(lines) if unit.pairs] == [(4, tuple(pairs))]
+    assert [(unit.line, unit.record) for unit in units(lines) if isinstance(unit.record, tuple)] == [
+        (4, tuple(pairs))
+    ]
 
 
 @pytest.mark.parametrize("part", ["versions", "members"])

@@ -10,11 +10,12 @@ from ... import scripts
 from ...checks import check_broker_name, check_name
 from ...codec import broker_id_of, is_text, replica_field
 from ...config import RegistryConfig
-from ...errors import InvalidInput
+from ...errors import CorruptData, InvalidInput
 from ...keys import KeyKind, Keys
 from ..base import Call, Page, Plan, Progress, Reads, Stream, checked, script_reply
 from ..expiry import late_ms, lease_of
 from ..operators import check_schema
+from ..replicas import table_sizes
 from ..routes import mget
 from .checks import (
     FOREIGN,
@@ -76,24 +77,15 @@ class _Count:
         return Page(tuple(found), Progress(self._done, max(self._total, self._done)))
 
 
-def entry_counts(keys: Keys) -> Plan[dict[str, int]]:
-    """Return how many topics each listed broker has in its table; an index of another type lists nobody."""
-    (listed,) = yield from ask([("HKEYS", keys.brokers)])
-    names = [] if listed is FOREIGN else sorted(name.decode(errors="replace") for name in listed)
-    counts: dict[str, int] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        lengths = yield from ask([("HLEN", keys.broker_topics(name)) for name in some])
-        counts.update((name, 0 if n is FOREIGN else n) for name, n in zip(some, lengths, strict=True))
-    return counts
-
-
 def _estimate(keys: Keys) -> Plan[int]:
-    counts = yield from entry_counts(keys)
+    try:
+        tables = [size for _, size in (yield from table_sizes(keys)).found]
+    except CorruptData:  # an index of brokers of another type lists nobody
+        tables = []
     sizes = yield from ask([("SCARD", keys.topics), ("ZCARD", keys.deadlines), ("SCARD", keys.namespaces)])
     topics, deadlines, namespaces = (0 if size is FOREIGN else size for size in sizes)
     # Topics, brokers and deadlines are walked through twice: as keys, and as what the listings say.
-    return sum(counts.values()) + 3 * len(counts) + 2 * topics + 2 * deadlines + namespaces
+    return sum(tables) + 3 * len(tables) + 2 * topics + 2 * deadlines + int(namespaces)
 
 
 def _walk_keys(keys: Keys, count: _Count) -> Stream[Difference]:
