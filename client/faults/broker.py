@@ -10,12 +10,11 @@ from itertools import accumulate
 from math import inf
 from typing import Final, Literal, TypeAlias
 
+from ..observers.events import IsolationReason
 from .config import FaultConfig, Tuning
 
-IsolationReason: TypeAlias = Literal["latency", "failure", "consecutive", "success-rate", "unreachable"]
 FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
-"""latency, failure: the ladder; consecutive, success-rate: an ejection; unreachable: flagged so by a failed
-attempt; suspected: other clients cannot reach it."""
+"""suspected: other clients cannot reach it."""
 
 _SLOTS: Final = 5
 

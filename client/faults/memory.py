@@ -12,8 +12,8 @@ from typing import Final
 
 from ...registry.errors import InvalidInput
 from ..observers import Event, Tell
-from ..observers.events import BrokerIsolated, BrokerReturned
-from .broker import BrokerFaults, FaultState, IsolationReason
+from ..observers.events import BrokerIsolated, BrokerReturned, IsolationReason
+from .broker import BrokerFaults, FaultState
 from .config import TUNING, FaultConfig, Tuning
 
 

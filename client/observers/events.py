@@ -13,6 +13,10 @@ _log: Final = logging.getLogger("sharedroutes.client")
 Source: TypeAlias = Literal["none", "live", "memory", "snapshot"]
 """live: the store answers; memory: it did; snapshot: it has not answered since the start."""
 
+IsolationReason: TypeAlias = Literal["latency", "failure", "consecutive", "success-rate", "unreachable"]
+"""latency, failure: the ladder; consecutive, success-rate: an ejection; unreachable: flagged so by a failed
+attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceChanged:
@@ -58,7 +62,7 @@ class BrokerIsolated:
     """A broker is left alone for a while."""
 
     broker_name: str
-    reason: Literal["latency", "failure", "consecutive", "success-rate", "unreachable"]
+    reason: IsolationReason
     for_s: float
 
 
