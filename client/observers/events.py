@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
+from ...registry.plans import ErrorReply
+
 _log: Final = logging.getLogger("sharedroutes.client")
 
 Source: TypeAlias = Literal["none", "live", "memory", "snapshot"]
@@ -224,13 +226,6 @@ def _tell_one(on_event: Tell, complain: Callable[[int, Exception, Event], None])
     return tell
 
 
-class _Refusal(Protocol):
-    """Stands in an answer for a value that the store does not tell."""
-
-    @property
-    def reason(self) -> str: ...
-
-
 class ClockReading:
     """When to read the store's clock for the observers that need it; for one thread or task.
 
@@ -248,7 +243,7 @@ class ClockReading:
         """Whether to read it now."""
         return now >= self._due_at
 
-    def was_read(self, store_us: int | _Refusal, begin: float, now: float) -> None:
+    def was_read(self, store_us: int | ErrorReply, begin: float, now: float) -> None:
         """Take the answer that came between `begin` and `now`, in microseconds since 1970."""
         self._due_at = now + self._every_s
         if isinstance(store_us, int):
