@@ -1,4 +1,4 @@
-"""The settings of a broker agent; units are in the names."""
+"""The settings of a broker's agent; units are in the names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ..registry import Broker, InvalidInput, RegistryConfig
-from ..registry.checks import check_address, check_int, check_seconds
+from ..registry.checks import check_address, check_int
+from .option import Kind, Section, option, options_of
 
-_DEFAULT_URL: Final = "redis://127.0.0.1:6379/0"
+T = TypeVar("T")
+
+DEFAULT_URL: Final = "redis://127.0.0.1:6379/0"
+
+PROBE_ATTEMPTS: Final = 3
+"""So many connections in a row have to fail, other than by a refusal, until the broker is gone. One may be
+lost where the queue of the port is full, and one by a pause of the host; no network between loses more."""
+
+HANG_SUCCESSES: Final = 2
+"""So many answers in a row bring back a broker that hung: a single one may be the last thing that it did."""
 
 
 class TopicsFrom(StrEnum):
@@ -42,125 +52,177 @@ class BrokerTls(StrEnum):
     """By one that names the host besides."""
 
 
+def _check_command(text: str) -> None:
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise InvalidInput(f"master_hook: {text!r:.80} is no command: {error}") from None
+
+
+def _tuning(default: T, meaning: str, **rest: Any) -> T:
+    return option(default, meaning, each_broker=True, **rest)
+
+
+def _of_broker(default: T, meaning: str, **rest: Any) -> T:
+    return option(default, meaning, section=Section.BROKER, **rest)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What one agent does for one broker; raises InvalidInput for values that do not fit together."""
+    """What one agent does for one broker; raises InvalidInput for values that do not fit together.
+
+    The fields made by `option` are settings of the agent process, too: docs/agent.md has them in tables.
+    """
 
     broker: Broker
-    topics_path: Path | None = None
-    """The broker's topics.json."""
-
     broker_permission: int = 6
     """What the broker as a whole permits (RocketMQ: brokerPermission)."""
-
-    broker_conf_path: Path | None = None
-    """The broker.conf to follow: the agent takes over a changed role, address or brokerPermission."""
-
-    advertised: str = ""
-    """The host:port that clients are told instead of what the broker.conf says, now and when it changes."""
-
-    zone: str = ""
-    """The zone of the broker, in place of the environment's."""
-
-    overrides: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Settings of the broker, by their keys in broker.conf, that go before those of the file."""
-
-    topics_from: TopicsFrom = TopicsFrom.AUTO
-    """Where the topics are read: the broker's files, or the running broker itself."""
-
-    topics_why: str = ""
-    """Why they are read there, for the operator."""
-
-    master_file: Path | None = None
-    """The file in which a slave finds its master's address and HA address; None = none."""
-
-    master_hook: str = ""
-    """The command that is run when the address or HA address of a slave's master changes; empty = none."""
-
-    filter_servers: tuple[str, ...] | None = None
-    """The broker's filter servers, host:port; None leaves them as they are in the registry."""
 
     elected: bool = False
     """The broker's id is elected at run time (controller, DLedger): it is asked from the running broker."""
 
-    probe: str = ""
-    """host:port at which the agent watches whether the broker lives; by default the advertised address."""
+    topics_why: str = ""
+    """Why the topics are read where they are, for the operator."""
 
-    redis_url: str = field(default=_DEFAULT_URL, repr=False)  # may hold a password
+    redis_url: str = field(default=DEFAULT_URL, repr=False)  # may hold a password
     registry: RegistryConfig = field(default_factory=RegistryConfig)
 
-    heartbeat_s: float = 5.0
-    """Between two renewals of the lease; half of the lease TTL at most, so that one may be lost."""
+    heartbeat_s: float = _tuning(
+        5.0,
+        "Time between two renewals of the lease. Shorter costs the store more calls; longer means that a "
+        "store which lost its data is filled later. At most half of `lease_ttl_s`, so that one may be lost",
+        low=0.01,
+    )
+    recheck_s: float = _tuning(
+        1.0,
+        "Time between two looks at the files besides the notifications of the file system. It is all there "
+        "is on file systems that send none",
+        low=0.01,
+    )
+    probe_deadline_s: float = _tuning(
+        1.0,
+        "Longest wait for a connection to the broker. It is gone after three such waits, or one refusal",
+        low=0.01,
+    )
+    hang_check_s: float = _tuning(
+        1.0,
+        "Time between two requests that show whether the broker works. 0 = none: its open connection is "
+        "enough. See [Brokers that hang](#brokers-that-hang)",
+    )
+    hang_deadline_s: float = _tuning(
+        2.5,
+        "Longest wait for the answer to such a request. `hang_failures` times this has to be longer than "
+        "the broker's longest pause of garbage collection",
+        low=0.01,
+    )
+    hang_failures: int = _tuning(
+        3,
+        "Requests in a row without an answer after which the broker is taken out. Two answers in a row "
+        "bring it back",
+        unit="requests",
+        low=1,
+        high=1_000,
+    )
+    broker_credentials: Path | None = _tuning(
+        None,
+        "File with `accessKey` and `secretKey`, for brokers that know their users (ACL). It may have a "
+        "`securityToken`. See [Brokers with users or TLS](#brokers-with-users-or-tls)",
+    )
+    broker_credentials_json: str = _tuning("", "The same as JSON. A file counts more", kind=Kind.SECRET)
+    broker_tls: BrokerTls = _tuning(
+        BrokerTls.OFF,
+        "Whether connections to the broker are encrypted, and what is checked. `insecure` = encrypted, "
+        "nothing is checked; `verify-ca` = the broker's certificate is checked; `verify-full` = and that it "
+        "names the host",
+        choices=tuple(BrokerTls),
+    )
+    broker_tls_ca: Path | None = _tuning(
+        None,
+        "Certificates (PEM) of the authorities that may vouch for the broker. By default the system's",
+    )
+    broker_tls_cert: Path | None = _tuning(
+        None, "The agent's own certificate (PEM), where the broker wants one"
+    )
+    broker_tls_key: Path | None = _tuning(
+        None, "Key of that certificate, without a password. By default it is in the same file"
+    )
+    broker_tls_name: str = _tuning("", "Name that `verify-full` expects. By default the host of `probe`")
+    drain_wait_s: float = _tuning(
+        10.0,
+        "Time between the end of writing and the end of serving in a drain. As long as consumers need to "
+        "fetch what is there",
+    )
+    stop_watch_s: float = _tuning(
+        20.0,
+        "How long a broker that is up is watched when the agent is told to end. As long as a broker takes "
+        "to end. Longer makes a restart of the agent slower, and leaves no gap either; less than 0.5 counts "
+        "as 0.5",
+    )
+    stop_deadline_s: float = _tuning(
+        1.0,
+        "Longest wait for the store when the agent ends. After it the lease ends by itself",
+        low=0.01,
+    )
 
-    recheck_s: float = 1.0
-    """Between two looks at topics.json besides the notifications of the file system."""
-
-    probe_deadline_s: float = 1.0
-    """The longest wait for a connection to the broker."""
-
-    probe_attempts: int = 3
-    """So many connections in a row have to fail, other than by being refused, until the broker is gone."""
-
-    hang_check_s: float = 1.0
-    """Between two requests to the broker that show that it works; 0 = its open connection is enough."""
-
-    hang_deadline_s: float = 2.5
-    """The longest wait for the answer to such a request."""
-
-    hang_failures: int = 3
-    """So many of them in a row without an answer, and the broker counts as gone: it is found within
-    hang_check_s + hang_failures * hang_deadline_s, and never before hang_failures * hang_deadline_s."""
-
-    hang_successes: int = 2
-    """So many of them in a row with an answer, and it counts as alive again."""
-
-    broker_credentials: Path | None = None
-    """A file with accessKey, secretKey and perhaps securityToken, by which requests are signed."""
-
-    broker_credentials_json: str = field(default="", repr=False)
-    """The same as a JSON text; a file counts more."""
-
-    broker_tls: BrokerTls = BrokerTls.OFF
-    """Whether connections to the broker are encrypted, and what of its certificate is checked."""
-
-    broker_tls_ca: Path | None = None
-    """The certificates of the authorities that may vouch for the broker; by default the system's."""
-
-    broker_tls_cert: Path | None = None
-    """The agent's own certificate, where the broker wants one; PEM."""
-
-    broker_tls_key: Path | None = None
-    """Its key, without a password; by default in the same file."""
-
-    broker_tls_name: str = ""
-    """Whom the broker's certificate has to name, in place of the host of `probe`."""
-
-    drain_wait_s: float = 10.0
-    """Between the end of the write permission and the end of the registration when the broker is drained."""
-
-    stop_deadline_s: float = 1.0
-    """The longest wait for the store when the agent ends; after it the lease ends by its TTL."""
-
-    stop_watch_s: float = 20.0
-    """How long an agent that hands over watches a broker that is up: as long as a broker takes to end."""
+    broker_conf_path: Path | None = _of_broker(
+        None,
+        "The broker.conf to follow; required. The agent takes over a changed role, address or "
+        "`brokerPermission`",
+        key="broker_conf",
+    )
+    topics_path: Path | None = _of_broker(
+        None,
+        "The topics.json to follow. By default `<storePathRootDir>/config/topics.json`, if the broker keeps "
+        "its topics there",
+        key="topics",
+    )
+    topics_from: TopicsFrom = _of_broker(
+        TopicsFrom.AUTO,
+        "Where the topics are read: the broker's files, or the running broker. See [Sources of "
+        "topics](#sources-of-topics)",
+        choices=(TopicsFrom.AUTO, TopicsFrom.FILES, TopicsFrom.BROKER),
+    )
+    advertised: str = _of_broker(
+        "",
+        "Address that clients are told. By default `brokerIP1:listenPort` of the broker.conf",
+        kind=Kind.ADDRESS,
+        key="broker_address",
+    )
+    probe: str = _of_broker(
+        "",
+        "Address at which the agent reaches the broker, for example `127.0.0.1:10911`. By default the "
+        "address that clients are told",
+        kind=Kind.ADDRESS,
+    )
+    master_file: Path | None = _of_broker(
+        None,
+        "File in which a slave finds the address and the HA address of its master, written anew with each "
+        "change. See [Slaves](#slaves)",
+    )
+    master_hook: str = _of_broker(
+        "",
+        "Command that is run when the address or HA address of a slave's master changes. See "
+        "[Slaves](#slaves)",
+        also=_check_command,
+    )
+    filter_servers: tuple[str, ...] | None = _of_broker(
+        None,
+        "The broker's filter servers; `none` for none. In agent.toml an array; an empty one for none. By "
+        "default those in the registry stay (RocketMQ: filterServerList)",
+        kind=Kind.ADDRESSES,
+    )
+    zone: str = _of_broker("", "Zone of the broker. By default that of `ROCKETMQ_ZONE`")
+    overrides: Mapping[str, str] = _of_broker(
+        {}, "Settings that go before those of the broker.conf, by their keys there"
+    )
 
     def __post_init__(self) -> None:
         check_int("broker_permission", self.broker_permission, 0, 7)
-        for name in ("probe_attempts", "hang_failures", "hang_successes"):
-            check_int(name, getattr(self, name), 1, 1_000)
         check_address("probe", self.probe_address)
-        if self.broker_tls not in list(BrokerTls):
-            raise InvalidInput(f"broker_tls: {self.broker_tls!r:.80} is none of {', '.join(BrokerTls)}")
-        for server in self.filter_servers or ():
-            check_address("filter_servers", server)
-        try:
-            shlex.split(self.master_hook)
-        except ValueError as error:
-            raise InvalidInput(f"master_hook: {self.master_hook!r:.80} is no command: {error}") from None
-        for name in ("heartbeat_s", "recheck_s", "probe_deadline_s", "hang_deadline_s", "stop_deadline_s"):
-            check_seconds(name, getattr(self, name), 0.01)
-        for name in ("hang_check_s", "drain_wait_s", "stop_watch_s"):
-            check_seconds(name, getattr(self, name), 0.0)
+        for one in AGENT_OPTIONS:
+            # A program may tell the topics; the settings of a process cannot say that.
+            if one.attribute != "topics_from":
+                one.check(getattr(self, one.attribute))
         ttl_s, deadline_s = self.registry.lease_ttl_s, self.registry.call_deadline_s
         if ttl_s < 2 * self.heartbeat_s:
             raise InvalidInput(
@@ -177,3 +239,6 @@ class AgentConfig:
     def probe_address(self) -> str:
         """Where the agent watches the broker: host:port."""
         return self.probe or self.broker.address
+
+
+AGENT_OPTIONS: Final = tuple(options_of(AgentConfig))

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.checks import split_address
 from ..registry.concurrency_async import end
-from .config import AgentConfig, TopicsFrom
+from .config import HANG_SUCCESSES, PROBE_ATTEMPTS, AgentConfig, TopicsFrom
 from .liveness import advertised, broker_link
 from .liveness.probing import Probing, Rules, Verdict
 from .planner.events import BrokerGone, BrokerUp, Event, RoleFound, Say
@@ -226,11 +226,11 @@ class Observers:
 
 def _rules(config: AgentConfig) -> Rules:
     return Rules(
-        attempts=config.probe_attempts,
+        attempts=PROBE_ATTEMPTS,
         check_s=config.hang_check_s,
         deadline_s=config.hang_deadline_s,
         failures=config.hang_failures,
-        successes=config.hang_successes,
+        successes=HANG_SUCCESSES,
     )
 
 

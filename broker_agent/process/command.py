@@ -18,7 +18,8 @@ import click
 
 from ...registry import InvalidInput
 from ..daemon_threads import in_thread
-from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, SidecarConfig, as_toml, load
+from ..option import Kind, Option
+from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig, as_toml, load
 from .http_server import AddressTaken
 from .logs import LogOutput
 from .sidecar import Fault, Sidecar
@@ -158,7 +159,7 @@ async def _check(flags: Mapping[str, str], checks: str) -> int:
 
 
 def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
-    with LogOutput(config.log_format, config.log_level) as log:
+    with LogOutput(config.value("log_format"), config.value("log_level")) as log:
         sidecar = Sidecar(config, reread=lambda: load(flags, os.environ), use_log=log.use)
         asyncio.run(_until_ended(sidecar, ending, log))
 

@@ -20,7 +20,7 @@ from ..config import AgentConfig
 from ..daemon_threads import in_thread
 from ..planner.hand_over import LEAST_WATCH_S
 from ..rocketmq.access import Access
-from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
+from ..settings import Awaiting, Changes, HttpAddress, SidecarConfig, changes, masked
 from .http_server import AddressTaken, HttpServer
 from .pages import Pages
 from .status import BrokerStatus, ProcessStatus
@@ -103,7 +103,7 @@ class Sidecar:
         """
         for warning in self._config.warnings:
             _LOG.warning("%s", warning)
-        server = HttpServer(Pages(self, control=self._config.http_control).answer)
+        server = HttpServer(Pages(self, control=self._config.value("http_control")).answer)
         self._began_s = asyncio.get_running_loop().time()
         try:
             await self._serve(server)
@@ -185,13 +185,13 @@ class Sidecar:
                 loop.remove_signal_handler(number)
 
     async def _serve(self, server: HttpServer) -> None:
-        address = self._config.http
+        address = HttpAddress.parse(self._config.value("http"))
         if address is None:
             return
         try:
             await server.start(*address)
         except AddressTaken as error:
-            if not self._config.http_is_default:
+            if not self._config.values["http"].is_default:
                 raise
             _LOG.warning(
                 "%s; going on without HTTP, as nobody asked for it: give another --http, or off", error
@@ -273,7 +273,7 @@ class Sidecar:
     async def _await_brokers(self) -> None:
         """Start the agents of brokers whose broker.conf could not be read at first."""
         while True:
-            async for broker in self._awaiting.look(lambda: [running.config for running in self._agents]):
+            async for broker in self._awaiting.look(lambda: self._config):
                 path = broker.config.broker_conf_path
                 _LOG.info("%s: is there now", path)
                 awaited = tuple(one for one in self._config.awaited if one.path != path)
@@ -371,7 +371,7 @@ class Sidecar:
             return [f"the settings stay as they are: {problem}" for problem in str(error).splitlines()]
         except TimeoutError:
             return [f"the settings stay as they are: they could not be read within {_REREAD_S:g} s"]
-        self._use_log(config.log_format, config.log_level)
+        self._use_log(config.value("log_format"), config.value("log_level"))
         self._config = found.config
         self._apply(found)
         return list(found.need_restart)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypedDict
 
 from ...registry import Broker, InvalidInput
 from ...registry.checks import split_address
-from ..config import AgentConfig
+from ..config import PROBE_ATTEMPTS, AgentConfig
 from ..planner.events import RoleFound, RoleUnknown, Say
 from ..rocketmq import broker_conf
 from ..rocketmq.access import Access
@@ -294,10 +294,10 @@ async def _elected(config: AgentConfig, access: Access | None) -> AsyncGenerator
             failures += 1
             # A lost connection or a pause of the garbage collector is no reason to take a broker away.
             refused = isinstance(error, BrokerUnreachable) and error.refused
-            if refused or failures >= config.probe_attempts:
+            if refused or failures >= PROBE_ATTEMPTS:
                 for event in keeper.unknown(str(error)):
                     yield event
-        await asyncio.sleep(_RETRY_S if failures < config.probe_attempts else _ASK_S)
+        await asyncio.sleep(_RETRY_S if failures < PROBE_ATTEMPTS else _ASK_S)
 
 
 def _from_running(keeper: RoleKeeper, text: bytes, address: str, config: AgentConfig) -> list[RoleEvent]:

@@ -1,14 +1,16 @@
 """The settings of the agent process: from flags, environment and agent.toml to a checked configuration."""
 
-from ..option import CONFIG_FLAG, CONFIG_VARIABLE, DEFAULT_HTTP, OPTIONS, Kind, Option, Section
-from .awaiting import Awaiting
+from .brokers import Awaiting, agent_config, settings_of
 from .changes import Changes, changes
 from .loading import load
 from .sidecar_config import (
+    CONFIG_FLAG,
+    CONFIG_VARIABLE,
+    DEFAULT_HTTP,
+    OPTIONS,
     AwaitedBroker,
     BrokerSettings,
     HttpAddress,
-    SettingsInvalid,
     SidecarConfig,
     Value,
 )
@@ -24,14 +26,12 @@ __all__ = [
     "BrokerSettings",
     "Changes",
     "HttpAddress",
-    "Kind",
-    "Option",
-    "Section",
-    "SettingsInvalid",
     "SidecarConfig",
     "Value",
+    "agent_config",
     "as_toml",
     "changes",
     "load",
     "masked",
+    "settings_of",
 ]

@@ -1,18 +1,38 @@
-"""Makes the settings of one broker's agent from what was said of it and from its broker.conf."""
+"""The settings of one broker's agent: made with its broker.conf, which may come later than the agent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
 
 from ...registry import InvalidInput, RegistryConfig
-from ..config import AgentConfig, TopicsFrom
-from ..option import OPTIONS
+from ..config import AGENT_OPTIONS, AgentConfig
+from ..daemon_threads import in_thread
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf
-from ..rocketmq.conf_values import OVERRIDE, of_file
-from .from_broker_conf import agent_config
-from .sidecar_config import AwaitedBroker, BrokerSettings, Value
+from ..topic_sources import choose
+from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+
+
+def agent_config(conf: BrokerConf, *, topics_path: Path | None = None, **settings: Any) -> AgentConfig:
+    """Return the settings for the broker of a broker.conf; raises InvalidInput.
+
+    Without `topics_path` the broker's own topics are read; `settings` are those of AgentConfig.
+    """
+    config = AgentConfig(
+        broker=conf.broker,
+        topics_path=topics_path or conf.topics_path,
+        broker_permission=conf.broker_permission,
+        elected=conf.elected,
+        **settings,
+    )
+    choice = choose(config, conf)
+    return replace(config, topics_from=choice.source, topics_why=choice.why)
 
 
 def settings_of(
@@ -26,46 +46,15 @@ def settings_of(
         path.open("rb").close()
     except OSError as error:
         # Not there, or not for us: whoever puts it there may be started after the agent.
-        why = f"{path}: cannot be read: {error.strerror}"
-        return AwaitedBroker(values, why, partial(settings_of, values, redis_url, registry))
-    conf = broker_conf.read(
-        path,
-        address=values["broker_address"].value,
-        zone=values["zone"].value,
-        overrides=values["overrides"].value,
-    )
-    return BrokerSettings(values, _config(conf, values, redis_url, registry), partial(_place, values))
+        return AwaitedBroker(values, f"{path}: cannot be read: {error.strerror}")
+    said = {one.attribute: values[one.key].value for one in AGENT_OPTIONS}
+    conf = broker_conf.read(path, address=said["advertised"], zone=said["zone"], overrides=said["overrides"])
+    return BrokerSettings(values, agent_config(conf, redis_url=redis_url, registry=registry, **said))
 
 
-def _place(values: Mapping[str, Value], key: str) -> str:
-    """Return where a setting of the broker is said, by its key in broker.conf; '' = nowhere."""
-    path, overrides = values["broker_conf"].value, values["overrides"]
-    try:
-        place = of_file(path.read_bytes(), str(path), overrides.value).place_of(key)
-    except OSError:  # it was there a moment ago
-        return ""
-    return overrides.place if place == OVERRIDE else place
-
-
-def _config(
-    conf: BrokerConf, values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
-) -> AgentConfig:
-    return agent_config(
-        conf,
-        topics_path=values["topics"].value,
-        broker_conf_path=values["broker_conf"].value,
-        advertised=values["broker_address"].value,
-        zone=values["zone"].value,
-        overrides=values["overrides"].value,
-        topics_from=TopicsFrom(values["topics_from"].value),
-        probe=values["probe"].value,
-        master_file=values["master_file"].value,
-        master_hook=values["master_hook"].value,
-        filter_servers=values["filter_servers"].value,
-        redis_url=redis_url,
-        registry=registry,
-        **{option.key: values[option.key].value for option in OPTIONS if option.each_broker},
-    )
+def with_path(path: Path | None, problem: str) -> str:
+    """Return what is wrong with the settings of a broker, with the path of its broker.conf."""
+    return problem if problem.startswith(str(path)) else f"{path}: {problem}"
 
 
 def twins(configs: Iterable[AgentConfig]) -> list[str]:
@@ -83,3 +72,54 @@ def twins(configs: Iterable[AgentConfig]) -> list[str]:
                 f"as is {first.broker_conf_path}"
             )
     return found
+
+
+@dataclass(slots=True)
+class _Waiting:
+    broker: AwaitedBroker
+    why: str
+
+
+class Awaiting:
+    """Looks at files that could not be read; each problem with one is logged once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Path, _Waiting] = {}
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """Why brokers are waited for: a sentence each."""
+        return tuple(f"{one.why}: waiting for it" for one in self._waiting.values())
+
+    def wait_for(self, brokers: Sequence[AwaitedBroker]) -> None:
+        """Wait for these, and for no others any more."""
+        before, self._waiting = self._waiting, {}
+        for broker in brokers:
+            known = before.get(broker.path)
+            if known is None:
+                _LOG.warning("%s: waiting for it", broker.why)
+            self._waiting[broker.path] = _Waiting(broker, known.why if known else broker.why)
+
+    async def look(self, current: Callable[[], SidecarConfig]) -> AsyncGenerator[BrokerSettings, None]:
+        """Look at every file once, and yield the brokers that can be started besides the `current` ones."""
+        for path, waiting in list(self._waiting.items()):
+            config = current()
+            try:
+                read = await in_thread(settings_of, waiting.broker.values, config.redis_url, config.registry)
+            except InvalidInput as error:
+                self._say(waiting, "; ".join(with_path(path, line) for line in str(error).splitlines()))
+                continue
+            if self._waiting.get(path) is not waiting:  # a reload came between
+                continue
+            if isinstance(read, AwaitedBroker):
+                self._say(waiting, read.why)
+            elif same := twins((*current().agents, read.config)):
+                self._say(waiting, same[0])
+            else:
+                del self._waiting[path]
+                yield read
+
+    def _say(self, waiting: _Waiting, why: str) -> None:
+        if why != waiting.why:
+            waiting.why = why
+            _LOG.warning("%s: waiting for it", why)

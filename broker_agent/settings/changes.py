@@ -1,21 +1,21 @@
-"""Compares two configurations of the process: what a reload can apply, and what has to wait for a restart."""
+"""Compares two configurations of the process: what a reload applies, and what waits for a restart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ...registry import InvalidInput
 from ..config import AgentConfig
-from ..option import OPTIONS
-from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
+from .brokers import with_path
+from .sidecar_config import OPTIONS, BrokerSettings, SidecarConfig, Value
 
 _RESTART: Final = "restart the agent to apply it"
 _AS_BEFORE: Final = "its agent goes on with what it has read before"
-_LIVE: Final = frozenset(("log_format", "log_level"))
+_LIVE: Final = frozenset(one.key for one in OPTIONS if one.is_live)
+_OF_BROKERS: Final = frozenset(one.key for one in OPTIONS if one.each_broker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Changes:
     """What a reload does; brokers are the same when their broker.conf has the same path."""
 
     config: SidecarConfig
-    """What counts from now on: the new log, the new brokers, and all else as it was."""
+    """What counts from now on: the live settings, the new brokers, and all else as it was."""
 
     new: tuple[AgentConfig, ...]
     gone: frozenset[Path | None]
@@ -42,20 +42,21 @@ def changes(old: SidecarConfig, new: SidecarConfig) -> Changes:
     after = {broker.config.broker_conf_path: broker for broker in new.brokers}
     unread = {broker.path: broker for broker in new.awaited}
     added = [_with_store_of(old, broker) for path, broker in after.items() if path not in before]
-    unchanged = [broker for path, broker in before.items() if path in unread]
-    stays = [broker for path, broker in before.items() if path in after]
-    need_restart = _of_process(old, new)
+    need_restart = _changed(old.values, new.values, "", _LIVE | _OF_BROKERS)
     need_restart += [f"{one.why}: {_AS_BEFORE}" for path, one in unread.items() if path in before]
-    for broker in stays:
-        need_restart += _of_broker(broker, after[broker.config.broker_conf_path])
+    for path, broker in before.items():
+        if path in after:
+            need_restart += _changed(broker.values, after[path].values, f" of {path}")
     return Changes(
         config=replace(
             old,
-            log_format=new.log_format,
-            log_level=new.log_level,
             values={**old.values, **{key: new.values[key] for key in _LIVE}},
-            brokers=(*stays, *unchanged, *added),
-            awaited=tuple(_awaited(old, broker) for path, broker in unread.items() if path not in before),
+            brokers=(
+                *(broker for path, broker in before.items() if path in after),
+                *(broker for path, broker in before.items() if path in unread),
+                *added,
+            ),
+            awaited=tuple(broker for path, broker in unread.items() if path not in before),
             warnings=new.warnings,
         ),
         new=tuple(broker.config for broker in added),
@@ -69,36 +70,16 @@ def _with_store_of(old: SidecarConfig, broker: BrokerSettings) -> BrokerSettings
         config = replace(broker.config, registry=old.registry, redis_url=old.redis_url)
     except InvalidInput as error:
         why = f"{error} (what [store] says now counts after a restart)"
-        raise InvalidInput(f"{broker.config.broker_conf_path}: {why}") from error
+        raise InvalidInput(with_path(broker.config.broker_conf_path, why)) from error
     return replace(broker, config=config)
 
 
-def _awaited(old: SidecarConfig, broker: AwaitedBroker) -> AwaitedBroker:
-    return replace(broker, read=partial(_read, old, broker))
-
-
-def _read(old: SidecarConfig, broker: AwaitedBroker) -> BrokerSettings | AwaitedBroker:
-    found = broker.read()
-    return found if isinstance(found, AwaitedBroker) else _with_store_of(old, found)
-
-
-def _of_process(old: SidecarConfig, new: SidecarConfig) -> list[str]:
-    keys = [option.key for option in OPTIONS if option.key in old.values and not option.each_broker]
+def _changed(
+    old: Mapping[str, Value], new: Mapping[str, Value], whose: str, besides: frozenset[str] = frozenset()
+) -> list[str]:
+    """Return a sentence for each setting that waits for a restart."""
     return [
-        f"{_named(key, new.values)} has changed: {_RESTART}"
-        for key in keys
-        if key not in _LIVE and old.values[key].value != new.values[key].value
+        f"{key}{'' if said.is_default else f' ({said.place})'}{whose} has changed: {_RESTART}"
+        for key, said in new.items()
+        if key not in besides and old[key].value != said.value
     ]
-
-
-def _of_broker(old: BrokerSettings, new: BrokerSettings) -> list[str]:
-    return [
-        f"{_named(key, new.values)} of {old.config.broker_conf_path} has changed: {_RESTART}"
-        for key in old.values
-        if old.values[key].value != new.values[key].value
-    ]
-
-
-def _named(key: str, values: Mapping[str, Value]) -> str:
-    place = values[key].place
-    return key if values[key].is_default else f"{key} ({place})"

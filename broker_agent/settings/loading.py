@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...registry import Broker, InvalidInput, RegistryConfig
-from ...registry.checks import check_address
-from ...registry.connection.url import parse_url
 from ..config import AgentConfig
-from ..option import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Kind, Option, Section, of
-from . import agent_toml
-from .agent_toml import NO_FILE, Table
-from .brokers import settings_of, twins
+from ..option import PREFIX, Option, Section, toml_type
+from .brokers import settings_of, twins, with_path
 from .sidecar_config import (
+    CONFIG_FLAG,
+    CONFIG_VARIABLE,
     DEFAULT,
+    OPTIONS,
     AwaitedBroker,
     BrokerSettings,
-    HttpAddress,
-    SettingsInvalid,
     SidecarConfig,
     Value,
+    options_in,
 )
-from .variables import unknown
 
 _ANY_BROKER: Final = Broker("any", "127.0.0.1:1")
 _SHORTEST_CALL_S: Final = 0.05
 """The registry allows no shorter call_deadline_s."""
 
 _LONGEST: Final = RegistryConfig(lease_ttl_s=86_400, call_deadline_s=_SHORTEST_CALL_S)
-"""Lets a setting of an agent be looked at alone: no heartbeat is too long for it."""
+"""No heartbeat is too long for it."""
 
 _OF_THE_LEASE: Final = ("heartbeat_s", "lease_ttl_s", "call_deadline_s")
 """The settings that have to fit together."""
+
+_OF_OTHERS: Final = frozenset(
+    ("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS")
+)
+"""Variables that other parts of the project read."""
+
+_OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")
+"""What Kubernetes, and Docker's links, set for a service of our name."""
 
 _NO_BROKER: Final = (
     "no broker is named: --broker-conf, SHAREDROUTES_BROKER_CONF, or a [[broker]] in agent.toml (--config)"
@@ -44,176 +50,200 @@ _NO_BROKER: Final = (
 def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarConfig:
     """Return what the flags, by their names as in `--redis`, the environment and agent.toml say together.
 
-    A broker.conf that cannot be read is awaited. Raises SettingsInvalid with all the problems of all of
-    them, and of every broker.conf.
+    A broker.conf that cannot be read is awaited. Raises InvalidInput with all problems of all of them, and of
+    every broker.conf: a line each, which names the key, the variable or the flag.
     """
-    path = flags.get(CONFIG_FLAG) or environment.get(CONFIG_VARIABLE)
-    loader = _Loader(flags, environment, agent_toml.read(Path(path)) if path else NO_FILE)
+    loader = _Loader(flags, environment)
     values = loader.of_process()
     brokers = loader.of_brokers(values)
-    config = loader.config(values, brokers)
-    if loader.problems or config is None:
-        raise SettingsInvalid(loader.problems)
-    return config
+    registry = loader.registry(values, brokers)
+    made = [loader.broker(broker, values, registry) for broker in brokers]
+    found = tuple(one for one in made if isinstance(one, BrokerSettings))
+    for problem in twins(broker.config for broker in found):
+        loader.problem(problem)
+    if loader.problems:
+        raise InvalidInput("\n".join(loader.problems))
+    return SidecarConfig(
+        values=values,
+        registry=registry,
+        brokers=found,
+        awaited=tuple(one for one in made if isinstance(one, AwaitedBroker)),
+        warnings=tuple(_unknown(environment)),
+    )
+
+
+class _Table(NamedTuple):
+    """One table of agent.toml, and what stands before its keys in messages."""
+
+    place: str
+    values: Mapping[str, Any]
 
 
 class _Loader:
     """Puts values together and collects the problems."""
 
-    def __init__(
-        self, flags: Mapping[str, str], environment: Mapping[str, str], file: agent_toml.AgentToml
-    ) -> None:
+    def __init__(self, flags: Mapping[str, str], environment: Mapping[str, str]) -> None:
         self._flags = flags
         self._environment = environment
-        self._file = file
-        self._folder = file.folder
-        self._process: Mapping[str, Value] = {}
-        self.problems = list(file.problems)
+        self.problems: list[str] = []
+        self._sections: Mapping[Section, _Table] = {}
+        self._brokers: Sequence[_Table] | None = ()
+        """The tables of agent.toml; None = it has none that can be read."""
+
+        path = flags.get(CONFIG_FLAG) or environment.get(CONFIG_VARIABLE)
+        self._folder = Path(path).parent if path else Path()
+        if path:
+            self._read(Path(path))
 
     def of_process(self) -> dict[str, Value]:
         """Return the settings of the sections store and agent."""
         return {
-            option.key: self._pick(option, self._file.sections[option.section])
-            for option in OPTIONS
-            if option.section is not Section.BROKER
+            one.key: self._pick(one, self._sections.get(one.section))
+            for one in OPTIONS
+            if one.section is not Section.BROKER
         }
 
     def of_brokers(self, process: Mapping[str, Value]) -> list[dict[str, Value]]:
         """Return the settings of every broker; those of `process` count where it has none of its own."""
-        tables = self._file.brokers or ()
+        tables = self._brokers or ()
         if len(tables) > 1:
-            self._refuse_for_one(len(tables))
-        return [self._of_broker(table, process) for table in tables or (Table("", {}),)]
+            for one in OPTIONS:
+                for place, _ in self._said(one, None) if one.section is Section.BROKER else ():
+                    self.problem(f"{place}: names one broker, and agent.toml has {len(tables)}: say it there")
+        return [self._of_broker(table, process) for table in tables or (_Table("", {}),)]
 
-    def config(
-        self, values: Mapping[str, Value], brokers: Sequence[Mapping[str, Value]]
-    ) -> SidecarConfig | None:
-        """Return what it all makes, or None when there are problems."""
-        self._process = values
-        registry = self._registry(values, brokers)
-        made = [self._broker(broker, values["url"].value, registry) for broker in brokers]
-        found = tuple(one for one in made if isinstance(one, BrokerSettings))
-        for problem in twins(broker.config for broker in found):
-            self._problem(problem)
-        if self.problems:
-            return None
-        return SidecarConfig(
-            redis_url=values["url"].value,
-            registry=registry,
-            http=HttpAddress.parse(values["http"].value),
-            http_control=values["http_control"].value,
-            log_format=values["log_format"].value,
-            log_level=values["log_level"].value,
-            values=values,
-            brokers=found,
-            awaited=tuple(one for one in made if isinstance(one, AwaitedBroker)),
-            warnings=tuple(unknown(self._environment)),
-        )
-
-    def _pick(self, option: Option, *tables: Table, otherwise: Value | None = None) -> Value:
-        """Return the value that counts; one that cannot be used is a problem, and the next stands in."""
-        for place, read in self._said(option, tables):
-            try:
-                value = read()
-                _check(option, value)
-            except InvalidInput as error:
-                self._problem(f"{place}: {str(error).removeprefix(option.key + ': ')}")
-            else:
-                return Value(value, place)
-        return otherwise or Value(option.default, DEFAULT)
-
-    def _said(self, option: Option, tables: Iterable[Table]) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Yield who says something, the first that counts first; an empty text says nothing."""
-        if text := self._flags.get(option.flag):
-            yield option.flag, partial(option.from_text, text)
-        if text := self._environment.get(option.variable):
-            yield option.variable, partial(option.from_text, text)
-        for table in tables:
-            if option.key in table.values:
-                yield (
-                    table.place + option.key,
-                    partial(option.from_toml, table.values[option.key], self._folder),
-                )
-
-    def _of_broker(self, table: Table, process: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the settings of a broker; a value in its own table counts more than that of [agent]."""
-        values = {
-            option.key: self._pick(option, table, otherwise=process.get(option.key))
-            for option in of(Section.BROKER).values()
-        }
-        if values["broker_conf"].is_default and table.place:
-            self._problem(f"{table.place}broker_conf: is missing")
-        elif values["broker_conf"].is_default and self._file.brokers is not None:
-            self._problem(_NO_BROKER)
-        return values
-
-    def _refuse_for_one(self, brokers: int) -> None:
-        """Note what flags and variables say of one broker where there are several."""
-        for option in OPTIONS:
-            if option.section is Section.BROKER:
-                for place, _ in self._said(option, ()):
-                    self._problem(f"{place}: names one broker, and agent.toml has {brokers}: say it there")
-
-    def _registry(
-        self, values: Mapping[str, Value], brokers: Sequence[Mapping[str, Value]]
-    ) -> RegistryConfig:
+    def registry(self, values: Mapping[str, Value], brokers: Iterable[Mapping[str, Value]]) -> RegistryConfig:
         """Return the settings of the registry, of which each has been looked at alone."""
-        settings = {option.key: values[option.key].value for option in of(Section.STORE).values()}
-        del settings["url"]
+        settings = {key: values[key].value for key in options_in(Section.STORE) if key != "url"}
         if values["call_deadline_s"].is_default:
             shortest_s = min(broker["heartbeat_s"].value for broker in brokers)
             settings["call_deadline_s"] = max(_SHORTEST_CALL_S, min(settings["call_deadline_s"], shortest_s))
         return RegistryConfig(**settings)
 
-    def _broker(
-        self, values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
+    def broker(
+        self, values: Mapping[str, Value], process: Mapping[str, Value], registry: RegistryConfig
     ) -> BrokerSettings | AwaitedBroker | None:
         """Return the settings of a broker; None = there are problems."""
         path = values["broker_conf"].value
         if path is None:
             return None
-        if not self._fit(values, registry):
+        if not self._fit({**process, **values}, registry):
             registry = _LONGEST  # what else is wrong is to be found, too
         try:
-            return settings_of(values, redis_url, registry)
+            return settings_of(values, process["url"].value, registry)
         except InvalidInput as error:
-            several = len(self._file.brokers or ()) > 1
+            several = len(self._brokers or ()) > 1
             for line in str(error).splitlines():
-                named = not several or line.startswith(str(path))
-                self._problem(line if named else f"{path}: {line}")
+                self.problem(with_path(path, line) if several else line)
             return None
 
-    def _fit(self, broker: Mapping[str, Value], registry: RegistryConfig) -> bool:
-        """Whether lease and heartbeat fit together; if not, all that somebody said of them is named."""
-        try:
-            AgentConfig(broker=_ANY_BROKER, heartbeat_s=broker["heartbeat_s"].value, registry=registry)
-        except InvalidInput as error:
-            said = {key: {**self._process, **broker}[key] for key in _OF_THE_LEASE if key in str(error)}
-            places = [value.place for value in said.values() if not value.is_default]
-            self._problem(f"{', '.join(places)}: {error}")
-            return False
-        return True
-
-    def _problem(self, text: str) -> None:
+    def problem(self, text: str) -> None:
         """Note a problem, once: what is said of all brokers is looked at for each of them."""
         if text not in self.problems:
             self.problems.append(text)
 
+    def _pick(self, option: Option, table: _Table | None, otherwise: Value | None = None) -> Value:
+        """Return the value that counts; one that cannot be used is a problem, and the next stands in."""
+        for place, read in self._said(option, table):
+            try:
+                value = read()
+                option.check(value)
+            except InvalidInput as error:
+                self.problem(f"{place}: {str(error).removeprefix(f'{option.attribute}: ')}")
+            else:
+                return Value(value, place)
+        return otherwise or Value(option.default, DEFAULT)
 
-def _check(option: Option, value: Any) -> None:
-    """Raise InvalidInput for a value that could not be used whatever the other settings are."""
-    if option.key == "url":
-        parse_url(value)
-    elif option.key == "http":
-        HttpAddress.parse(value)
-    elif option.kind is Kind.ADDRESSES:
-        for address in value:
-            check_address(option.key.replace("_", " "), address)
-    elif option.key == "master_hook":
-        AgentConfig(broker=_ANY_BROKER, master_hook=value)
-    elif option.kind is Kind.ADDRESS:
-        check_address(option.key.replace("_", " "), value)
-    elif option.section is Section.STORE:
-        RegistryConfig(**{option.key: value})
-    elif option.each_broker:
-        AgentConfig(broker=_ANY_BROKER, topics_path=Path(), registry=_LONGEST, **{option.key: value})
+    def _said(self, option: Option, table: _Table | None) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield who says something, the first that counts first; an empty text says nothing."""
+        if text := self._flags.get(option.flag):
+            yield option.flag, partial(option.from_text, text)
+        if text := self._environment.get(option.variable):
+            yield option.variable, partial(option.from_text, text)
+        if table is not None and option.key in table.values:
+            yield table.place + option.key, partial(option.from_toml, table.values[option.key], self._folder)
+
+    def _of_broker(self, table: _Table, process: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the settings of a broker; a value in its own table counts more than that of [agent]."""
+        values = {
+            key: self._pick(one, table, process.get(key)) for key, one in options_in(Section.BROKER).items()
+        }
+        if values["broker_conf"].is_default and table.place:
+            self.problem(f"{table.place}broker_conf: is missing")
+        elif values["broker_conf"].is_default and self._brokers is not None:
+            self.problem(_NO_BROKER)
+        return values
+
+    def _fit(self, values: Mapping[str, Value], registry: RegistryConfig) -> bool:
+        """Whether lease and heartbeat fit together; if not, all that somebody said of them is named."""
+        try:
+            AgentConfig(broker=_ANY_BROKER, heartbeat_s=values["heartbeat_s"].value, registry=registry)
+        except InvalidInput as error:
+            said = [values[key] for key in _OF_THE_LEASE if key in str(error)]
+            self.problem(f"{', '.join(one.place for one in said if not one.is_default)}: {error}")
+            return False
+        return True
+
+    def _read(self, path: Path) -> None:
+        """Take in the tables of an agent.toml; what the values may be is looked at where they count."""
+        root = self._root(path)
+        if root is None:
+            self._brokers = None
+            return
+        self._refuse_unknown(f"{path}: ", root, list(Section), "a table of agent.toml")
+        self._sections = {
+            section: self._table(f"{path}: {section}", section, root.get(section, {}))
+            for section in (Section.STORE, Section.AGENT)
+        }
+        tables = root.get(Section.BROKER, [])
+        if not isinstance(tables, list):
+            self.problem(f"{path}: broker: write [[broker]] instead of [broker]: there may be several")
+            self._brokers = None
+            return
+        self._brokers = [
+            self._table(f"{path}: broker[{number}]", Section.BROKER, values)
+            for number, values in enumerate(tables, 1)
+        ]
+
+    def _root(self, path: Path) -> dict[str, Any] | None:
+        import tomllib  # noqa: PLC0415 - an agent whose settings are flags and variables has no use for it
+
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            self.problem(f"{path}: cannot be read: {error.strerror}")
+        except UnicodeDecodeError as error:
+            self.problem(f"{path}: is no UTF-8: {error.reason} at byte {error.start}")
+        except tomllib.TOMLDecodeError as error:
+            self.problem(f"{path}: is no TOML: {error}")
+        return None
+
+    def _table(self, place: str, section: Section, values: object) -> _Table:
+        if not isinstance(values, dict):
+            self.problem(f"{place}: expected a table, got {toml_type(values)}")
+            return _Table(f"{place}.", {})
+        self._refuse_unknown(f"{place}.", values, list(options_in(section)), f"a setting of [{section}]")
+        return _Table(f"{place}.", values)
+
+    def _refuse_unknown(self, place: str, found: Iterable[str], known: Sequence[str], what: str) -> None:
+        for key in found:
+            if key not in known:
+                hint = _nearest(key, known) or f": they are {', '.join(known)}"
+                self.problem(f"{place}{key}: is not {what}{hint}")
+
+
+def _unknown(variables: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable that begins as a setting and is none: it would say nothing."""
+    known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
+    stems = [one.removeprefix(PREFIX) for one in known]  # what all begin with would make all of them near
+    for name in sorted(variables):
+        if name.startswith(PREFIX) and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
+            hint = _nearest(name.removeprefix(PREFIX), stems, PREFIX)
+            yield f"{name}: is not a setting of the agent, and is left aside{hint}"
+
+
+def _nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it, and it stays in memory
+
+    nearest = get_close_matches(name, known, n=1)
+    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""

@@ -1,25 +1,23 @@
-"""What the settings of the agent process make together."""
+"""What one agent process does, and every setting that it has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from ...registry import InvalidInput, RegistryConfig
-from ..config import AgentConfig
+from ...registry.connection.url import parse_url
+from ..config import AGENT_OPTIONS, DEFAULT_URL, AgentConfig
+from ..option import Kind, Option, Section, declare
 
+CONFIG_FLAG: Final = "--config"
+CONFIG_VARIABLE: Final = "SHAREDROUTES_CONFIG"
+DEFAULT_HTTP: Final = "127.0.0.1:9877"
 DEFAULT: Final = "default"
 _LAST_PORT: Final = 65_535
-
-
-class SettingsInvalid(InvalidInput):
-    """Settings that cannot be used; each of the `problems` names the key, the variable or the flag."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+_REGISTRY: Final = {one.name: one.default for one in fields(RegistryConfig)}
 
 
 class Value(NamedTuple):
@@ -60,8 +58,6 @@ class BrokerSettings:
 
     values: Mapping[str, Value]
     config: AgentConfig
-    places: Callable[[str], str] = field(default=lambda _: "", repr=False, compare=False)
-    """Where the broker.conf, or what goes before it, says a setting of the broker; '' = nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +68,9 @@ class AwaitedBroker:
     why: str
     """Why it cannot be read; names the file."""
 
-    read: Callable[[], BrokerSettings | AwaitedBroker] = field(repr=False, compare=False)
-    """Looks at the file again; raises InvalidInput with everything that is wrong in it."""
-
     @property
     def path(self) -> Path:
-        """Return where the broker.conf is expected."""
+        """Where the broker.conf is expected."""
         path: Path = self.values["broker_conf"].value
         return path
 
@@ -86,17 +79,10 @@ class AwaitedBroker:
 class SidecarConfig:
     """What one agent process does."""
 
-    redis_url: str = field(repr=False)  # may hold a password
-    registry: RegistryConfig
-    http: HttpAddress | None
-    http_control: str
-    """From where it may be controlled over HTTP: local, any, off."""
-
-    log_format: str
-    log_level: str
-    values: Mapping[str, Value] = field(repr=False)
+    values: Mapping[str, Value] = field(repr=False)  # may hold a password
     """The settings of the sections store and agent by key."""
 
+    registry: RegistryConfig
     brokers: tuple[BrokerSettings, ...]
     awaited: tuple[AwaitedBroker, ...] = ()
     """Brokers whose broker.conf is not there yet, or not readable."""
@@ -104,12 +90,122 @@ class SidecarConfig:
     warnings: tuple[str, ...] = ()
     """What is probably a mistake, and does no harm otherwise."""
 
+    def value(self, key: str) -> Any:
+        """Return a setting of the process, or of the store."""
+        return self.values[key].value
+
+    @property
+    def redis_url(self) -> str:
+        """Where the store is; it may hold a password."""
+        return str(self.value("url"))
+
     @property
     def agents(self) -> tuple[AgentConfig, ...]:
         """What each broker's agent does."""
         return tuple(broker.config for broker in self.brokers)
 
-    @property
-    def http_is_default(self) -> bool:
-        """Whether nobody asked for the address of HTTP: if it is taken, the process does without."""
-        return self.values["http"].is_default
+
+def _store(key: str, meaning: str, **rest: Any) -> Option:
+    return declare(_REGISTRY[key], meaning, section=Section.STORE, key=key, attribute=key, **rest)
+
+
+def _process(key: str, default: str, meaning: str, **rest: Any) -> Option:
+    return declare(default, meaning, key=key, attribute=key, **rest)
+
+
+OPTIONS: Final = (
+    declare(
+        DEFAULT_URL,
+        "The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://. See "
+        "[operating.md](operating.md). With a password rather in the variable, or in a file that only the "
+        "agent's user reads",
+        section=Section.STORE,
+        key="url",
+        stem="redis_url",
+        kind=Kind.URL,
+        also=parse_url,
+    ),
+    _store(
+        "namespace",
+        "Registry in the store. Clients name the same one",
+        also=lambda value: RegistryConfig(namespace=value),
+    ),
+    _store(
+        "lease_ttl_s",
+        "Silence of an agent after which its broker is dead. Shorter finds a lost host sooner; longer "
+        "outlives longer pauses of the store or the machine. At least twice `heartbeat_s`, and at least "
+        "`heartbeat_s` + `call_deadline_s`; the same for all agents",
+        low=0.05,
+    ),
+    _store(
+        "call_deadline_s",
+        "Longest wait for one answer of the store. Unless given, never longer than `heartbeat_s`",
+        low=0.05,
+    ),
+    _store("connect_deadline_s", "Longest wait for a connection to the store", low=0.05),
+    _store(
+        "max_connections",
+        "Connections to the store, for all brokers of the process. More brokers than this wait for each "
+        "other",
+        unit="connections",
+        low=3,
+        high=10_000,
+    ),
+    _store(
+        "chunk_topics",
+        "Topics in one script call. More keep the store busy for longer at a time, fewer make a first "
+        "registration slower",
+        unit="topics",
+        low=1,
+        high=2_000,
+    ),
+    _store(
+        "feed_max_entries",
+        "Changes that the stream keeps. A client further behind reads everything again. They take the "
+        "store's memory",
+        unit="entries",
+        low=1,
+        high=10**9,
+    ),
+    _store("feed_min_age_s", "Age up to which changes are kept beyond that number"),
+    _process(
+        "http",
+        DEFAULT_HTTP,
+        "Address at which health, status, metrics and controls are served; `off` = nowhere. Port 0 = any "
+        "free one, which is logged",
+        kind=Kind.LISTEN,
+        also=HttpAddress.parse,
+    ),
+    _process(
+        "http_control",
+        "local",
+        "From where drain, pause, resume and reload are accepted over HTTP. `local` = over the loopback "
+        "interface, `any` = from whoever reaches the port, `off` = by signals alone",
+        choices=("local", "any", "off"),
+    ),
+    _process(
+        "log_format",
+        "text",
+        "Form of the log: lines for people, or one JSON object a line",
+        choices=("text", "json"),
+        is_live=True,
+    ),
+    _process(
+        "log_level",
+        "info",
+        "Least level that is logged",
+        choices=("debug", "info", "warning", "error"),
+        is_live=True,
+    ),
+    *AGENT_OPTIONS,
+)
+"""Every setting, in the order of the pages."""
+
+
+def options_in(section: Section) -> dict[str, Option]:
+    """Return what may stand in a table of agent.toml, by key."""
+    return {
+        one.key: one
+        for one in OPTIONS
+        if one.section is section or (one.each_broker and section is Section.BROKER)
+    }

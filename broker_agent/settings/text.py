@@ -10,23 +10,32 @@ from urllib.parse import unquote_plus
 
 import orjson
 
-from ..option import OPTIONS, Kind, Option, Section, of
-from .sidecar_config import DEFAULT, AwaitedBroker, BrokerSettings, SidecarConfig, Value
+from ..option import Kind, Option, Section
+from ..rocketmq.conf_values import OVERRIDE, of_file
+from .sidecar_config import (
+    DEFAULT,
+    OPTIONS,
+    AwaitedBroker,
+    BrokerSettings,
+    SidecarConfig,
+    Value,
+    options_in,
+)
 
 _MASK: Final = "***"
 _USER_AND_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@:]*):([^/?#]*)@")
-_OPTION: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")
+_PARAMETER: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")
 _SECRETS: Final = frozenset(("password", "sentinel_password"))
 
 
 def masked(url: str) -> str:
     """Return a store URL with *** in place of the passwords."""
-    return _OPTION.sub(_masked_option, _USER_AND_PASSWORD.sub(rf"\1:{_MASK}@", url))
+    return _PARAMETER.sub(_masked_parameter, _USER_AND_PASSWORD.sub(rf"\1:{_MASK}@", url))
 
 
-def _masked_option(option: re.Match[str]) -> str:
-    is_secret = unquote_plus(option[2]).strip().lower() in _SECRETS
-    return option[1] + _MASK if is_secret else option[0]
+def _masked_parameter(parameter: re.Match[str]) -> str:
+    is_secret = unquote_plus(parameter[2]).strip().lower() in _SECRETS
+    return parameter[1] + _MASK if is_secret else parameter[0]
 
 
 def as_toml(config: SidecarConfig) -> str:
@@ -49,7 +58,7 @@ def _lines(config: SidecarConfig) -> Iterator[str]:
 
 def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> Iterator[str]:
     yield "[[broker]]"
-    for option in of(Section.BROKER).values():
+    for option in options_in(Section.BROKER).values():
         value = broker.values[option.key]
         inherited = option.each_broker and value == config.values[option.key]
         if not inherited and value.value not in (None, "", {}):
@@ -63,30 +72,40 @@ def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> It
 
 def _of_broker_conf(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     """Yield what the broker.conf and RocketMQ's defaults make: name, value, and where that is said."""
-    config, place = broker.config, broker.places
+    config, places = broker.config, _Places(broker)
     its = config.broker
-    yield "brokerName", its.broker_name, place("brokerName") or "default: the name of this host"
-    yield from _id(broker)
-    yield "brokerClusterName", its.cluster, place("brokerClusterName") or DEFAULT
-    yield "brokerPermission", str(config.broker_permission), place("brokerPermission") or DEFAULT
+    yield "brokerName", its.broker_name, places.of("brokerName", "default: the name of this host")
+    if config.elected:
+        by = places.of("enableControllerMode", "") or places.of("enableDLegerCommitLog")
+        yield "brokerId", "elected while it runs", by
+    elif its.broker_id:
+        yield "brokerId", str(its.broker_id), places.of("brokerId")
+    else:  # whatever stands there (RocketMQ: BrokerStartup)
+        yield "brokerId", "0", f"of a master; brokerRole: {places.of('brokerRole')}"
+    yield "brokerClusterName", its.cluster, places.of("brokerClusterName")
+    yield "brokerPermission", str(config.broker_permission), places.of("brokerPermission")
     if broker.values["broker_address"].is_default:
-        host = place("brokerIP1") or "default: the address of this host"
-        port = place("listenPort") or "default"
-        yield "broker_address", its.address, f"brokerIP1: {host}; listenPort: {port}"
+        host = places.of("brokerIP1", "default: the address of this host")
+        yield "broker_address", its.address, f"brokerIP1: {host}; listenPort: {places.of('listenPort')}"
     if broker.values["topics"].is_default:
-        root = place("storePathRootDir") or "default: below this user's home"
+        root = places.of("storePathRootDir", "default: below this user's home")
         yield "topics", str(config.topics_path), root
 
 
-def _id(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
-    """Yield the id; that of a master is 0, whatever stands there (RocketMQ: BrokerStartup)."""
-    its, place = broker.config.broker, broker.places
-    if broker.config.elected:
-        by = place("enableControllerMode") or place("enableDLegerCommitLog")
-        yield "brokerId", "elected while it runs", by
-        return
-    of_master = f"of a master; brokerRole: {place('brokerRole') or DEFAULT}"
-    yield "brokerId", str(its.broker_id), place("brokerId") if its.broker_id else of_master
+class _Places:
+    """Where the broker.conf, or what goes before it, says a setting of the broker."""
+
+    def __init__(self, broker: BrokerSettings) -> None:
+        path, self._overrides = broker.values["broker_conf"].value, broker.values["overrides"]
+        try:
+            content = path.read_bytes()
+        except OSError:  # it was there a moment ago
+            content = b""
+        self._conf = of_file(content, str(path), self._overrides.value)
+
+    def of(self, key: str, otherwise: str = DEFAULT) -> str:
+        place = self._conf.place_of(key) or otherwise
+        return self._overrides.place if place == OVERRIDE else place
 
 
 def _line(option: Option, value: Value, config: SidecarConfig) -> str:

@@ -8,11 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.settings import (
-    SettingsInvalid,
-    SidecarConfig,
-    load,
-)
+from sharedroutes.broker_agent.settings import SidecarConfig, load
+from sharedroutes.registry import InvalidInput
 
 CONF: Final = (
     "brokerName=broker-{name}\nbrokerIP1=10.0.0.1\nlistenPort={port}\nstorePathRootDir=/store-{name}\n"
@@ -34,9 +31,9 @@ def loaded(
 
 
 def problems(site: Path, toml: str = "", **given: Any) -> tuple[str, ...]:
-    with pytest.raises(SettingsInvalid) as caught:
+    with pytest.raises(InvalidInput) as caught:
         loaded(site, toml, **given)
-    return tuple(problem.replace(f"{site}/", "") for problem in caught.value.problems)
+    return tuple(str(caught.value).replace(f"{site}/", "").splitlines())
 
 
 def write_brokers(folder: Path) -> Path:

@@ -16,13 +16,14 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
+from sharedroutes.broker_agent.option import Kind
 from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.process.http_server import Request
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
 from sharedroutes.broker_agent.rocketmq.access import Access
 from sharedroutes.broker_agent.rocketmq.credentials import credentials_of
-from sharedroutes.broker_agent.settings import OPTIONS, Kind, as_toml
+from sharedroutes.broker_agent.settings import OPTIONS, as_toml
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials
 from tests.broker_agent.data_files import put, topics_json
@@ -63,7 +64,7 @@ def server_tls(certificates: Certificates, *, wants_one: bool = False) -> ssl.SS
 def config_of(world: World, broker: SpeakingBroker, **settings: Any) -> AgentConfig:
     """Return the settings of an agent whose topics are in a file, so that it serves whatever it may ask."""
     put(world.path, topics_json("orders"))
-    usual = {"hang_check_s": 0.05, "probe_attempts": 2, "topics_from": TopicsFrom.FILES}
+    usual = {"hang_check_s": 0.05, "topics_from": TopicsFrom.FILES}
     return world.config(broker=Broker("broker-a", broker.address), **{**usual, **settings})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.config import TopicsFrom
-from sharedroutes.broker_agent.settings.from_broker_conf import agent_config
+from sharedroutes.broker_agent.settings import agent_config
 from sharedroutes.registry import Broker, InvalidInput, RegistryConfig
 
 BROKER = Broker("broker-a", "10.0.0.1:10911")
@@ -41,7 +41,7 @@ def test_the_broker_is_probed_where_clients_find_it_unless_told_otherwise() -> N
         ({"heartbeat_s": float("nan")}, "heartbeat_s: nan is not within"),
         ({"stop_deadline_s": 1e9}, "stop_deadline_s: 1000000000.0 is not within"),
         ({"probe": "nonsense"}, "probe: 'nonsense' is not host:port"),
-        ({"probe_attempts": 0}, "probe_attempts: 0 is not within"),
+        ({"hang_failures": 0}, "hang_failures: 0 is not within"),
         ({"broker_permission": 8}, "broker_permission: 8 is not within 0..7"),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.broker_agent import AgentConfig
+from sharedroutes.broker_agent.config import HANG_SUCCESSES, PROBE_ATTEMPTS
 from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
 from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.registry import Broker
@@ -235,11 +236,11 @@ def test_who_hangs_is_found_within_the_time_that_the_settings_make_and_a_shorter
 def test_by_default_a_broker_that_hangs_is_found_in_time_and_a_long_pause_of_its_collector_is_none() -> None:
     config = AgentConfig(broker=Broker("broker-a", "10.0.0.1:10911"))
     rules = Rules(
-        attempts=config.probe_attempts,
+        attempts=PROBE_ATTEMPTS,
         check_s=config.hang_check_s,
         deadline_s=config.hang_deadline_s,
         failures=config.hang_failures,
-        successes=config.hang_successes,
+        successes=HANG_SUCCESSES,
     )
     assert rules.worst_s == 8.5
     bench = alive(rules)

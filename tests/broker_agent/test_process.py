@@ -400,7 +400,7 @@ def test_an_address_that_is_taken_ends_it_with_3(site: Site) -> None:
         (["--heartbeat", "9"], "lease_ttl_s: 15.0 is less than twice heartbeat_s"),
         (["--namespace", "a b"], "namespace: 'a b'"),
         (["--redis", "nonsense"], "Redis URL: "),
-        (["--broker-address", "nonsense"], "broker address: 'nonsense'"),
+        (["--broker-address", "nonsense"], "--broker-address: 'nonsense'"),
         (["--probe", "nonsense"], "probe: 'nonsense'"),
         (["--broker-conf", "/nowhere", "--check"], "/nowhere: cannot be read: No such file"),
     ],

@@ -348,7 +348,7 @@ async def test_a_lost_connection_takes_no_role_away() -> None:
 async def test_a_broker_that_hangs_has_no_role_after_some_attempts() -> None:
     async with Elected() as broker:
         broker.become(0)
-        async with broker.events(probe_attempts=2) as told:
+        async with broker.events() as told:
             await told.until(last_id(0), "the master")
             broker.hang()
             await told.until(last_id(None), "no role")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.broker_agent.config import AgentConfig
 from sharedroutes.broker_agent.settings import (
     Awaiting,
     BrokerSettings,
+    SidecarConfig,
     as_toml,
     changes,
+    settings_of,
 )
 from sharedroutes.registry import InvalidInput
 from tests.broker_agent.settings_site import CONF, A, B, loaded, write_brokers
@@ -31,13 +32,13 @@ def test_a_broker_conf_that_cannot_be_read_is_awaited(site: Path) -> None:
     assert awaited.why == f"{site}/later.conf: cannot be read: No such file or directory"
     assert f"# {awaited.why}\n" in as_toml(config)
     (site / "later.conf").write_text(CONF.format(name="later", port=1))
-    read = awaited.read()
+    read = settings_of(awaited.values, config.redis_url, config.registry)
     assert isinstance(read, BrokerSettings)
     assert (read.config.broker.broker_name, read.config.hang_check_s) == ("broker-later", 7.0)
 
 
-async def looked(awaiting: Awaiting, *agents: AgentConfig) -> list[str]:
-    return [found.config.broker.broker_name async for found in awaiting.look(lambda: agents)]
+async def looked(awaiting: Awaiting, config: SidecarConfig) -> list[str]:
+    return [found.config.broker.broker_name async for found in awaiting.look(lambda: config)]
 
 
 async def test_a_broker_whose_file_has_come_can_be_started_once(site: Path) -> None:
@@ -45,11 +46,11 @@ async def test_a_broker_whose_file_has_come_can_be_started_once(site: Path) -> N
     config, awaiting = loaded(site, A + B), Awaiting()
     awaiting.wait_for(config.awaited)
     assert list(awaiting.why) == [f"{site}/b.conf: cannot be read: No such file or directory: waiting for it"]
-    assert await looked(awaiting) == []
+    assert await looked(awaiting, config) == []
     (site / "hidden").rename(site / "b.conf")
-    assert await looked(awaiting) == ["broker-b"]
+    assert await looked(awaiting, config) == ["broker-b"]
     assert not list(awaiting.why)
-    assert await looked(awaiting) == []
+    assert await looked(awaiting, config) == []
 
 
 async def test_a_file_that_has_come_and_is_wrong_is_waited_for(
@@ -64,11 +65,11 @@ async def test_a_file_that_has_come_and_is_wrong_is_waited_for(
     ):
         (site / "b.conf").write_text(content)
         for _ in range(3):
-            assert await looked(awaiting, *config.agents) == []
+            assert await looked(awaiting, config) == []
         assert why in awaiting.why[0]
         assert sum(why in message for message in caplog.messages) == 1
     (site / "b.conf").write_text(CONF.format(name="b", port=1))
-    assert await looked(awaiting, *config.agents) == ["broker-b"]
+    assert await looked(awaiting, config) == ["broker-b"]
 
 
 def test_a_reload_waits_for_what_is_new_and_cannot_be_read_and_leaves_what_runs(site: Path) -> None:
@@ -95,10 +96,10 @@ def test_a_new_broker_that_does_not_fit_the_store_as_it_was_is_named(site: Path)
 async def test_an_awaited_broker_that_does_not_fit_the_store_as_it_was_is_waited_for(site: Path) -> None:
     (site / "b.conf").rename(site / "hidden")
     slow = loaded(site, f"[store]\nlease_ttl_s = 60\n{A}{B}heartbeat_s = 20\n")
-    awaiting = Awaiting()
-    awaiting.wait_for(changes(loaded(site, A), slow).config.awaited)
+    config, awaiting = changes(loaded(site, A), slow).config, Awaiting()
+    awaiting.wait_for(config.awaited)
     (site / "hidden").rename(site / "b.conf")
-    assert await looked(awaiting) == []
+    assert await looked(awaiting, config) == []
     assert awaiting.why[0].startswith(f"{site}/b.conf: lease_ttl_s: 15.0 is less than twice heartbeat_s")
 
 
@@ -119,7 +120,7 @@ def test_a_reload_applies_the_log_and_new_and_lost_brokers(site: Path) -> None:
     assert [agent.broker.broker_name for agent in found.new] == ["broker-b"]
     assert found.gone == {site / "a.conf"}
     assert found.need_restart == ()
-    assert (found.config.log_format, found.config.log_level) == ("json", "debug")
+    assert (found.config.value("log_format"), found.config.value("log_level")) == ("json", "debug")
     assert found.config.agents == new.agents
 
 

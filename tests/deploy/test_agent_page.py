@@ -14,22 +14,22 @@ from typing import Final
 import click
 import pytest
 
+from sharedroutes.broker_agent.option import Kind, Option
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.command import EXIT_CODES
 from sharedroutes.broker_agent.process.metrics import METRICS
 from sharedroutes.broker_agent.process.pages import CONTROLS, VIEWS
 from sharedroutes.broker_agent.process.sidecar import SIGNALS
-from sharedroutes.broker_agent.settings import OPTIONS, Option
+from sharedroutes.broker_agent.settings import OPTIONS
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.main import COMMANDS
-from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "agent.md").read_text(encoding="utf-8")
 SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-UNITS: Final = {"SECONDS": "s", "COUNT": "a word"}
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
     ("uptime_seconds", "gauge", ()),
@@ -56,6 +56,22 @@ def options(section: str, *, each_broker: bool = False) -> list[Option]:
     return [option for option in OPTIONS if option.section == section and option.each_broker is each_broker]
 
 
+def values_of(option: Option) -> str:
+    """Return what the page says of the values that a setting may have."""
+    if option.kind is Kind.SECONDS:
+        return f"s, from {option.low:g}"
+    if option.kind is Kind.COUNT:
+        return f"{option.low:g} to {option.high:,} {option.unit}"
+    return ", ".join(f"`{one}`" for one in option.choices) or option.kind.value.replace("|", ", ")
+
+
+def row_of(option: Option) -> list[str]:
+    """Return the row of the page for a setting."""
+    flag = f"none: `{option.variable}` alone" if option.kind is Kind.SECRET else f"`{option.flag}`"
+    default = "" if option.default in (None, "", {}) else f"`{json.dumps(option.default)}`"
+    return [f"`{option.key}`", flag, default, values_of(option), f"{option.meaning}."]
+
+
 def test_what_is_installed_has_every_command_of_the_page() -> None:
     (extras,) = re.findall(r"pip install '\.\[([a-z,]+)\]' +#", PAGE)
     commands = set(re.findall(r"\bsharedroutes ([a-z][a-z-]+)", PAGE)) & COMMANDS.keys()
@@ -75,16 +91,26 @@ def test_what_is_installed_has_every_command_of_the_page() -> None:
     ],
 )
 def test_every_setting_is_in_its_table(heading: str, expected: list[Option]) -> None:
-    found = rows(heading)
-    said = [[one.key] if one.kind.name == "SECRET" else [one.key, one.flag] for one in expected]
-    assert [names(key) + names(flag) for key, flag, *_ in found] == said
-    for (_, _, default, unit, meaning), option in zip(found, expected, strict=True):
-        written = default.strip("`")
-        assert (None if written == "None" else json.loads(written)) == option.default, option.key
-        assert meaning, option.key
-        if option.kind.name in UNITS:
-            assert unit, option.key
-        assert (unit == "s") is (option.kind.name == "SECONDS")
+    assert rows(heading) == [row_of(option) for option in expected]
+
+
+@pytest.mark.parametrize(
+    "option", [one for one in options("store") if one.kind in (Kind.SECONDS, Kind.COUNT)]
+)
+def test_the_bounds_of_the_store_s_settings_are_those_of_the_registry(option: Option) -> None:
+    within = [option.low, 86_400.0] if option.kind is Kind.SECONDS else [int(option.low), option.high]
+    for value in within:
+        assert getattr(RegistryConfig(**{option.key: value}), option.key) == value
+    for value in (within[0] - 1, within[1] + 1):
+        with pytest.raises(InvalidInput, match=option.key):
+            RegistryConfig(**{option.key: value})
+
+
+def test_what_a_reload_applies_is_said() -> None:
+    (sentence,) = re.findall(
+        r"New and lost `\[\[broker\]\]` tables, (.*?) are\s+applied at once", PAGE, re.DOTALL
+    )
+    assert names(sentence) == [option.key for option in OPTIONS if option.is_live]
 
 
 def test_the_rule_that_makes_variables_from_flags_holds() -> None:
