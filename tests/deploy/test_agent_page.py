@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
@@ -98,7 +98,9 @@ def test_every_setting_is_in_its_table(heading: str, expected: list[Option]) -> 
     "option", [one for one in options("store") if one.kind in (Kind.SECONDS, Kind.COUNT)]
 )
 def test_the_bounds_of_the_store_s_settings_are_those_of_the_registry(option: Option) -> None:
-    within = [option.low, 86_400.0] if option.kind is Kind.SECONDS else [int(option.low), option.high]
+    within: list[Any] = (
+        [option.low, 86_400.0] if option.kind is Kind.SECONDS else [int(option.low), option.high]
+    )
     for value in within:
         assert getattr(RegistryConfig(**{option.key: value}), option.key) == value
     for value in (within[0] - 1, within[1] + 1):
