@@ -12,6 +12,7 @@ import pytest
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RouteStore
+from tests.client.attempting import Bench
 from tests.client.caches import CONFIG
 from tests.client.clients import ClientMaker, async_client, sync_client
 from tests.client.fake_table import FakeTable
@@ -40,6 +41,12 @@ def own_agent(own_server: EmbeddedServer) -> Iterator[RouteStore]:
     """Return a store on the test's own server that does what agents do."""
     with RouteStore.from_url(own_server.url, LASTING) as store:
         yield store
+
+
+@pytest.fixture(params=["sync", "async"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Return brokers to make attempts at, in this thread or in tasks."""
+    return Bench(in_tasks=request.param == "async")
 
 
 @pytest.fixture

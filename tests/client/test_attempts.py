@@ -11,12 +11,6 @@ from sharedroutes.client import AttemptsFailed, NoRoute, RetryPolicy
 from sharedroutes.registry import InvalidInput, MessageQueue, StoreUnavailable
 from tests.client.attempting import QUEUES, RESET, Bench, script
 
-
-@pytest.fixture(params=["sync", "async"])
-def bench(request: pytest.FixtureRequest) -> Bench:
-    return Bench(in_tasks=request.param == "async")
-
-
 SUCCESSES: Final[dict[str, tuple[tuple[object, ...], list[tuple[str, bool]]]]] = {
     "at once": (("done",), [("a", False)]),
     "after a refused connection": ((ConnectionRefusedError(), "done"), [("a", True), ("b", False)]),

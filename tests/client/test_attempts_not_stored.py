@@ -52,37 +52,36 @@ async def run(bench: Bench, *outcomes: object, policy: RetryPolicy | None = None
     return tried, attempts.answer
 
 
-@pytest.fixture(params=["sync", "async"])
-def bench(request: pytest.FixtureRequest) -> Bench:
-    return Bench(in_tasks=request.param == "async")
+WELL: Final = False
+FAILED: Final = True
+RUNS: Final[dict[str, tuple[tuple[object, ...], RetryPolicy | None, list[bool], object]]] = {
+    "another broker stores it": ((NOT[0], GOOD), None, [WELL, WELL], None),
+    "nobody stores it, and the last answer stands": (NOT, None, [WELL] * 3, NOT[2]),
+    "an answer stands though later brokers fail": (
+        *((NOT[0], RESET, RESET), None),
+        *([WELL, FAILED, FAILED], NOT[0]),
+    ),
+    "an answer stands though a later broker refuses": ((NOT[0], ILLEGAL), None, [WELL, WELL], NOT[0]),
+    "a success after an answer and failures": ((RESET, NOT[0], GOOD), None, [FAILED, WELL, WELL], None),
+    "an answer may be anything, even None": ((None, RESET, RESET), None, [WELL, FAILED, FAILED], None),
+    "by RocketMQ's policy, the first answer": ((NOT[0],), ROCKETMQ_POLICY, [WELL], NOT[0]),
+    "nobody is tried after the deadline": ((NOT[0],), RetryPolicy(deadline_s=1e-9), [WELL], NOT[0]),
+}
+"""Outcomes and policy; whether each broker that was tried is to blame, and the answer in the end."""
 
 
-async def test_another_broker_is_tried_and_nobody_is_blamed(bench: Bench) -> None:
-    assert await run(bench, NOT[0], GOOD) == (["a", "b"], None)
-    assert bench.recorded == [("a", False), ("b", False)]
-
-
-async def test_when_nobody_stores_it_the_last_answer_stands(bench: Bench) -> None:
-    assert await run(bench, *NOT) == (["a", "b", "c"], NOT[2])
-    assert bench.recorded == [("a", False), ("b", False), ("c", False)]
-
-
-async def test_an_answer_stands_though_later_brokers_fail(bench: Bench) -> None:
-    assert await run(bench, NOT[0], RESET, RESET) == (["a", "b", "c"], NOT[0])
-    assert bench.recorded == [("a", False), ("b", True), ("c", True)]
-
-
-async def test_an_answer_stands_though_a_later_broker_refuses_the_message(bench: Bench) -> None:
-    assert await run(bench, NOT[0], ILLEGAL) == (["a", "b"], NOT[0])
+@pytest.mark.parametrize("case", RUNS)
+async def test_another_broker_is_tried_without_blame_and_the_last_answer_stands(
+    bench: Bench, case: str
+) -> None:
+    outcomes, policy, blamed, answer = RUNS[case]
+    assert await run(bench, *outcomes, policy=policy) == ([*"abc"][: len(blamed)], answer)
+    assert bench.recorded == list(zip("abc", blamed, strict=False))
 
 
 async def test_an_error_of_the_callers_passes_though_there_is_an_answer(bench: Bench) -> None:
     with pytest.raises(KeyError):
         await run(bench, NOT[0], KeyError("x"))
-
-
-async def test_after_an_answer_and_failures_a_success_is_the_end(bench: Bench) -> None:
-    assert await run(bench, RESET, NOT[0], GOOD) == (["a", "b", "c"], None)
 
 
 def test_an_error_in_the_block_is_worth_more_than_the_answer_before_it() -> None:
@@ -99,18 +98,6 @@ def test_an_error_in_the_block_is_worth_more_than_the_answer_before_it() -> None
         send()
     assert attempts.answer is None
     assert bench.recorded == [("a", True)]
-
-
-async def test_rocketmqs_policy_takes_the_first_answer(bench: Bench) -> None:
-    assert await run(bench, NOT[0], policy=ROCKETMQ_POLICY) == (["a"], NOT[0])
-
-
-async def test_no_further_broker_is_tried_after_the_deadline(bench: Bench) -> None:
-    assert await run(bench, NOT[0], policy=RetryPolicy(deadline_s=1e-9)) == (["a"], NOT[0])
-
-
-async def test_an_answer_may_be_anything_even_none(bench: Bench) -> None:
-    assert await run(bench, None, RESET, RESET) == (["a", "b", "c"], None)
 
 
 async def test_the_only_broker_is_asked_again_and_the_answer_stands(bench: Bench) -> None:

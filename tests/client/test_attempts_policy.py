@@ -17,11 +17,6 @@ from tests.client.attempting import QUEUES, RESET, Bench, script
 MESSAGE_ILLEGAL: Final = 13
 
 
-@pytest.fixture(params=["sync", "async"])
-def bench(request: pytest.FixtureRequest) -> Bench:
-    return Bench(in_tasks=request.param == "async")
-
-
 class VendorError(Exception):
     """What somebody else's client raises."""
 

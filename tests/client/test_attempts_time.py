@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from math import inf
 from time import monotonic
+from typing import Final
 
 import pytest
 
@@ -31,15 +32,37 @@ async def hang(bench: Bench, policy: RetryPolicy) -> None:
 # ---- what the log decides, at times that the test says
 
 
-def test_an_attempt_has_its_share_of_what_is_left() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0, retries=2))
-    first = log.begin(A, 100.0)
-    assert first.timeout_s(100.0) == 1.0
-    assert log.leave(first, RESET, 100.0)  # failed at once: the others have its time
-    second = log.begin(B, 100.0)
-    assert second.timeout_s(100.0) == 1.5
-    assert log.leave(second, RESET, 101.5)
-    assert log.begin(C, 101.5).timeout_s(101.5) == 1.5
+SHARES: Final[dict[str, tuple[RetryPolicy, list[tuple[float, float, float]]]]] = {
+    "a share of what is left": (
+        RetryPolicy(deadline_s=3.0, retries=2),
+        [(100.0, 1.0, 100.0), (100.0, 1.5, 101.5), (101.5, 1.5, 101.6)],  # one failed at once
+    ),
+    "all that is left, if the policy says so": (
+        RetryPolicy(deadline_s=3.0, attempt_timeout_s=3.0),
+        [(100.0, 3.0, 102.0), (102.5, 0.5, 102.6)],
+    ),
+    "cut short only while another can follow": (
+        RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0, retries=1),
+        [(100.0, 1.0, 101.0), (101.0, 2.0, 101.1)],
+    ),
+    "no more than the deadline leaves": (
+        RetryPolicy(deadline_s=3.0, attempt_timeout_s=2.0),
+        [(100.0, 2.0, 102.0), (102.0, 1.0, 102.1)],
+    ),
+}
+"""The policy; when each attempt begins, how long it may take, and when it fails."""
+
+
+@pytest.mark.parametrize("case", SHARES)
+def test_how_long_an_attempt_may_take(case: str) -> None:
+    policy, steps = SHARES[case]
+    log = Bench().log(policy)
+    for queue, (begin, timeout_s, end) in zip(QUEUES, steps, strict=False):
+        attempt = log.begin(queue, begin)
+        assert attempt.timeout_s(begin) == timeout_s
+        assert attempt.timeout_s(begin + 0.25) == timeout_s - 0.25
+        if queue is not QUEUES[len(steps) - 1]:
+            assert log.leave(attempt, RESET, end)
 
 
 @pytest.mark.parametrize(
@@ -55,29 +78,6 @@ def test_an_attempt_has_its_share_of_what_is_left() -> None:
 def test_a_share_is_never_too_short_to_be_kept(retries: int, deadline_s: float, share_s: float) -> None:
     log = Bench().log(RetryPolicy(retries=retries, deadline_s=deadline_s))
     assert log.begin(A, 0.0).timeout_s(0.0) == pytest.approx(share_s)
-
-
-def test_an_attempt_may_take_all_that_is_left_if_the_policy_says_so() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=3.0))
-    first = log.begin(A, 100.0)
-    assert first.timeout_s(100.0) == 3.0
-    assert first.timeout_s(101.0) == 2.0
-    assert log.leave(first, RESET, 102.0)
-    assert log.begin(B, 102.5).timeout_s(102.5) == 0.5
-
-
-def test_an_attempt_is_cut_short_only_while_another_can_follow() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=1.0, retries=1))
-    first = log.begin(A, 100.0)
-    assert first.timeout_s(100.0) == 1.0
-    assert log.leave(first, RESET, 101.0)
-    assert log.begin(B, 101.0).timeout_s(101.0) == 2.0
-
-
-def test_an_attempt_is_not_given_more_than_the_deadline_leaves() -> None:
-    log = Bench().log(RetryPolicy(deadline_s=3.0, attempt_timeout_s=2.0))
-    assert log.leave(log.begin(A, 100.0), RESET, 102.0)
-    assert log.begin(B, 102.0).timeout_s(102.0) == 1.0
 
 
 def test_without_limits_there_is_no_timeout() -> None:
