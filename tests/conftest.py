@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support import ASKED_EXAMPLES, examples
+from tests.support import ASKED_EXAMPLES, LONG, examples
 
 pytest_plugins = ["tests.fix_redis", "tests.fix_spark"]
 
@@ -89,6 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the tests that share a server run",
     )
     group.addoption("--on-server", action="store_true", help="run only what can depend on the server's kind")
+    group.addoption("--offline", action="store_true", help="run only what needs no server and no Spark")
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -120,12 +121,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests on the shared server when that is a Cluster: the others do not change by it.
+    """Keep what the options ask for; a hunt with many examples is given the time for them.
 
-    A hunt with many examples is given the time for them.
+    Long tests also run when they are named. With `--topology cluster`, only those on the shared server do.
     """
     for item in items if ASKED_EXAMPLES else ():
         item.add_marker(pytest.mark.timeout(600 + ASKED_EXAMPLES))
+    if not (LONG or ASKED_EXAMPLES or any("::" in argument for argument in config.args)):
+        _keep(config, items, lambda item: item.get_closest_marker("long") is None)
     if config.getoption("--topology") == "cluster":
         _keep(config, items, lambda item: "shared_server" in _fixtures(item))
         for item in items:
@@ -134,6 +137,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
     elif config.getoption("--on-server"):
         _keep(config, items, _needs_server)
+    elif config.getoption("--offline"):
+        _keep(config, items, lambda item: not (_needs_server(item) or "spark" in _fixtures(item)))
 
 
 def _keep(

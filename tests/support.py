@@ -12,8 +12,14 @@ from typing import Any, Final, Self, TypeVar
 
 T = TypeVar("T")
 
+LONG: Final = os.environ.get("SHAREDROUTES_TESTS") == "long"
+"""Whether the long tests run too, and each test draws all of its examples: `make test-all`."""
+
 ASKED_EXAMPLES: Final = int(os.environ.get("SHAREDROUTES_EXAMPLES", "0"))
 """So many examples each test is to draw at random; 0 = its own number, the same ones at every run."""
+
+_SHARE: Final = 4
+_FEW: Final = 10
 
 _POLL_S: Final = 0.002
 _TICK_S: Final = 0.01
@@ -23,8 +29,8 @@ PATIENCE_S: Final = 10.0
 
 
 def examples(count: int) -> int:
-    """Return how many examples a test draws that takes `count` of them in `make test`."""
-    return ASKED_EXAMPLES or count
+    """Return how many examples a test draws: `count` in `make test-all`, a quarter of them in `make test`."""
+    return ASKED_EXAMPLES or (count if LONG else max(min(count, _FEW), count // _SHARE))
 
 
 def wait_until(

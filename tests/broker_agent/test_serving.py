@@ -34,7 +34,7 @@ from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.status import BrokerStatus, ProcessStatus
 from sharedroutes.broker_agent.roles.master import Master
 from sharedroutes.registry import Broker, NotFound
-from tests.support import await_until
+from tests.support import await_until, examples
 
 LOOPBACK = "127.0.0.1"
 SERVING = AgentStatus(
@@ -174,7 +174,7 @@ async def test_what_cannot_be_answered_is_refused(request_: bytes, status: bytes
         assert b"200 OK" in await exchange(server, b"GET / HTTP/1.0\r\n\r\n")
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=200), max_size=4))
 def test_no_bytes_make_the_server_fail(
     runner: asyncio.Runner, caplog: pytest.LogCaptureFixture, pieces: list[bytes]

@@ -13,6 +13,7 @@ from sharedroutes.client.selection import PublishView, RoundRobin, Weighted, pub
 from sharedroutes.client.selection.ring import QueueRing
 from sharedroutes.registry import BrokerData, InvalidInput, MessageQueue, QueueData, QueueMapping, TopicRoute
 from tests.client.topics import NOBODY, QUIET, route_of, verdict, view_of
+from tests.support import examples
 
 KEYS = [f"order-{number}" for number in range(2_000)]
 
@@ -47,7 +48,7 @@ def test_keys_are_spread_over_all_queues() -> None:
 TOPIC = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 6), min_size=2)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(queues=TOPIC, more=st.integers(1, 3), data=st.data())
 def test_new_queues_take_their_part_of_the_keys_and_no_other_key_moves(
     queues: dict[str, int], more: int, data: st.DataObject
@@ -59,7 +60,7 @@ def test_new_queues_take_their_part_of_the_keys_and_no_other_key_moves(
     assert len(moved) / len(KEYS) <= 2.2 * more / (sum(queues.values()) + more)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(queues=TOPIC, data=st.data())
 def test_when_a_broker_goes_only_its_keys_move(queues: dict[str, int], data: st.DataObject) -> None:
     gone = data.draw(st.sampled_from(sorted(queues)))
@@ -117,7 +118,7 @@ def ring_of(queues: dict[str, int], last: QueueRing | None = None) -> QueueRing:
     return QueueRing(publish_queues(route_of(dict(sorted(queues.items())))), last=last)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(history=st.lists(TOPIC, min_size=2, max_size=5))
 def test_a_ring_that_follows_others_is_the_same_as_a_new_one(history: list[dict[str, int]]) -> None:
     ring: QueueRing | None = None

@@ -72,7 +72,7 @@ def last_position(store: RouteStore) -> str:
 # One broker with very many topics.
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_a_broker_has_a_hundred_thousand_topics(own_server: EmbeddedServer) -> None:
     with RouteStore.from_url(own_server.url, PATIENT) as store:
         whole = table(MANY_TOPICS)
@@ -99,7 +99,7 @@ def test_a_broker_has_a_hundred_thousand_topics(own_server: EmbeddedServer) -> N
         assert store.topics() == []
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_a_restart_finds_a_hundred_thousand_topics_and_writes_none(own_server: EmbeddedServer) -> None:
     with RouteStore.from_url(own_server.url, PATIENT) as store:
         broker = Broker("broker-a", "10.0.0.1:10911")
@@ -110,7 +110,7 @@ def test_a_restart_finds_a_hundred_thousand_topics_and_writes_none(own_server: E
         assert store.heartbeat(held) is LeaseStatus.OK
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_a_hundred_thousand_topics_are_removed_and_leave_no_key(own_server: EmbeddedServer) -> None:
     with RouteStore.from_url(own_server.url, PATIENT) as store, client_of(own_server) as client:
         broker = Broker("broker-a", "10.0.0.1:10911")
@@ -182,7 +182,7 @@ def register_many(client: redis.Redis) -> list[Registration]:
     return in_parts(client, register)
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_ten_thousand_brokers_and_their_topics_are_listed(own_server: EmbeddedServer) -> None:
     with client_of(own_server) as client, RouteStore.from_url(own_server.url, PATIENT) as store:
         held = register_many(client)
@@ -206,7 +206,7 @@ def test_ten_thousand_brokers_and_their_topics_are_listed(own_server: EmbeddedSe
         }
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_ten_thousand_brokers_that_die_together_are_announced_once_each(own_server: EmbeddedServer) -> None:
     soon = replace(PATIENT, lease_ttl_s=0.5, sweeper_lease_s=0.05)
     pause = threading.Event()

@@ -18,6 +18,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from tests.registry.builders import ADDRESS, row, topic_configs
+from tests.support import examples
 
 # Names that a careless search in the rows would take for one another.
 BROKERS = ["a", "aa", "a-a", "%a", "a.", "[a]", "4", "日"]
@@ -48,7 +49,10 @@ def rows(held: dict[str, Registration], topic: str) -> set[QueueData]:
 
 
 # The fixture is made once for all examples: each example empties the server itself.
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(50),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(steps(), min_size=1, max_size=6))
 def test_the_index_is_what_the_last_registrations_said(admin: redis.Redis, steps: list[Step]) -> None:
     admin.flushall()
@@ -64,7 +68,10 @@ def test_the_index_is_what_the_last_registrations_said(admin: redis.Redis, steps
         assert admin.exists(*(store.keys.topic(topic) for topic in TOPICS)) == len(expected)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(first=topic_configs(), second=topic_configs())
 def test_any_legal_topic_can_be_registered_and_replaced(
     admin: redis.Redis, first: TopicConfig, second: TopicConfig

@@ -33,6 +33,7 @@ from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, broker_names, names, topic_configs, topics
 from tests.registry.probes import dump
 from tests.registry.repairs import differences, everything, register_two
+from tests.support import examples
 
 
 async def exported(store: Store) -> list[bytes]:
@@ -319,7 +320,10 @@ _VERSIONS = st.builds(DataVersion, *[st.integers(0, 2**63 - 1)] * 3)
 _TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.dictionaries(broker_names(), st.tuples(names(), _TABLES, _VERSIONS, st.booleans()), max_size=4),
     st.dictionaries(st.tuples(_TEXT, _TEXT), st.text(st.characters(codec="utf-8"), max_size=30), max_size=4),
@@ -361,7 +365,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_the_memory_is_that_of_the_largest_table_and_not_of_all(admin: redis.Redis) -> None:
     store = RouteStore.from_client(admin, RegistryConfig(lease_ttl_s=3_600))
 
@@ -377,7 +381,7 @@ def test_the_memory_is_that_of_the_largest_table_and_not_of_all(admin: redis.Red
     assert peak_bytes(work) < 3 * one
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_a_large_registry_is_exported_imported_and_rebuilt(admin: redis.Redis) -> None:
     """100,000 entries of ten brokers."""
     store = RouteStore.from_client(admin, RegistryConfig(lease_ttl_s=3_600))
