@@ -13,13 +13,13 @@ from .keys import Keys
 
 
 class Role(StrEnum):
-    """Who asks the store; each may also do what the ones before it may."""
+    """What a user of the store does; each role may also do what the ones before it may."""
 
     READER = "reader"
     """Looks up and lists, and follows the feed: clients."""
 
     HINTER = "hinter"
-    """Also tells others which brokers it cannot reach: clients with fleet hints. Needs Redis 7 or Valkey."""
+    """Also announces which brokers it cannot reach: clients with hints. Needs Redis 7 or Valkey."""
 
     AGENT = "agent"
     """Also registers brokers, renews their leases and sweeps."""
@@ -32,14 +32,14 @@ class Role(StrEnum):
 
 
 PASSWORD_PLACEHOLDER: Final = "#SHA256-OF-THE-PASSWORD"  # noqa: S105
-"""Redis refuses it, so that nobody ends up with a password that everybody knows."""
+"""Redis refuses it, so that it never becomes a password that everybody knows."""
 
 _LAST_DATABASE: Final = 2**31 - 1
 _USER: Final = re.compile(r"[^\s\x00-\x1f\x7f'\"\\]{1,128}")
 _PASSWORD: Final = re.compile(r"#[0-9a-f]{64}|>[^\s\x00-\x1f\x7f'\"\\]+")
 
 _CONNECTION: Final = ("ping", "role")
-"""What connections ask for by themselves: ROLE of a replica. AUTH and HELLO are free for everybody."""
+"""What connections send by themselves: ROLE to a replica. AUTH and HELLO need no right."""
 
 _CLUSTER: Final = ("asking", "cluster|slots", "readonly", "cluster|shards", "command")
 """What finds the node that owns the registry and reads from its replicas; the last two are for redis-py's own
@@ -96,9 +96,9 @@ def acl_rules(
     """Return the ACL SETUSER line of a user for one role in one registry; it replaces the user's old rules.
 
     `password` is a rule of Redis: `#<SHA-256 in hex>` or `>password`. `database` is the one of the registry:
-    keyspace events, which a sweep may listen to, are told apart by it. `read_only_patterns` needs Redis 7 or
-    Valkey: without them there is no hinter, and an agent may not even read the key-value store. With
-    `cluster` the user may also ask where in a Redis Cluster the registry is. Raises InvalidInput.
+    the channels of keyspace events, which a sweeper may listen to, carry its number. `read_only_patterns`
+    needs Redis 7 or Valkey: without them there is no hinter, and an agent may not even read the key-value
+    store. With `cluster` the user may also ask where in a Redis Cluster the registry is. Raises InvalidInput.
     """
     keys = Keys(RegistryConfig(namespace=namespace).namespace)
     check_int("database", database, 0, _LAST_DATABASE)
@@ -126,7 +126,7 @@ def acl_rules(
 
 
 def _channels(keys: Keys, role: Role, database: int) -> tuple[str, ...]:
-    """Return the doorbell, and for who sweeps the keyspace events of leases."""
+    """Return the channels of the doorbell and, for roles that sweep, of the keyspace events of leases."""
     events = f"&__keyspace@{database}__:{keys.prefix}:lease:*"
     return (f"&{keys.changes}", *((events,) if role not in (Role.READER, Role.HINTER) else ()))
 

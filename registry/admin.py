@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OnProgress: TypeAlias = Callable[[Progress], object]
-"""Is called now and then, with how far an operation has come."""
+"""Called now and then with the progress of an operation."""
 
 
 class Run(Protocol):
@@ -38,15 +38,15 @@ class Admin:
         self._run = run
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Let nobody send to a broker until it is allowed again; see plans.set_write_perm."""
+        """Take the write permission of a broker away until it is given back; see plans.set_write_perm."""
         return self._run(plans.set_write_perm(self._config, broker_name, writable=False))
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Give a broker back the write permission that was wiped; see plans.set_write_perm."""
+        """Give a broker its write permission back; see plans.set_write_perm."""
         return self._run(plans.set_write_perm(self._config, broker_name, writable=True))
 
     def withdraw(self, broker: Broker, *, reason: str) -> bool:
-        """Take a broker out, whoever registered it, and keep it out; see plans.withdraw."""
+        """Take a broker out of the registry, whoever registered it, and keep it out; see plans.withdraw."""
         return self._run(plans.withdraw(self._config, broker, reason=reason))
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
@@ -54,13 +54,13 @@ class Admin:
         return self._run(plans.delete_topic(self._config, topic, cluster))
 
     def verify(self, progress: OnProgress | None = None) -> Iterator[Difference]:
-        """Yield what is not as it should be; see plans.repair.walk."""
+        """Yield what is wrong in the registry; see plans.repair.walk."""
         from .plans.repair.walk import verify
 
         return iterate(self._run, verify(self._config), progress)
 
     def rebuild(self, progress: OnProgress | None = None) -> Iterator[Difference]:
-        """Mend what is not as it should be, and yield what was done; see plans.repair.mend.
+        """Repair what is wrong in the registry, and yield what was done; see plans.repair.mend.
 
         Nothing happens before it is iterated.
         """
@@ -96,7 +96,7 @@ class Admin:
         """Import the lines of an export; see plans.records for what becomes of each broker.
 
         Lines that can be iterated again (a list; not a generator or an open file) are all checked before
-        anything is written, others are checked as they come. `progress` is told the lines.
+        anything is written; others are checked as they come. `progress` counts lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
         from . import transfer
@@ -149,7 +149,7 @@ class KeyValues:
 
 
 def iterate(run: Run, stream: Stream[T], progress: OnProgress | None) -> Iterator[T]:
-    """Yield what a stream finds; the next part is asked for when the one before has been taken."""
+    """Yield the items of a stream; each page is read when the one before it has been consumed."""
     try:
         while (page := run(advance(stream))) is not None:
             yield from page.found

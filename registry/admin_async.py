@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OnProgress: TypeAlias = Callable[[Progress], object]
-"""Is called now and then, with how far an operation has come."""
+"""Called now and then with the progress of an operation."""
 
 
 class AsyncRun(Protocol):
@@ -37,15 +37,15 @@ class AsyncAdmin:
         self._run = run
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Let nobody send to a broker until it is allowed again; see plans.set_write_perm."""
+        """Take the write permission of a broker away until it is given back; see plans.set_write_perm."""
         return await self._run(plans.set_write_perm(self._config, broker_name, writable=False))
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Give a broker back the write permission that was wiped; see plans.set_write_perm."""
+        """Give a broker its write permission back; see plans.set_write_perm."""
         return await self._run(plans.set_write_perm(self._config, broker_name, writable=True))
 
     async def withdraw(self, broker: Broker, *, reason: str) -> bool:
-        """Take a broker out, whoever registered it, and keep it out; see plans.withdraw."""
+        """Take a broker out of the registry, whoever registered it, and keep it out; see plans.withdraw."""
         return await self._run(plans.withdraw(self._config, broker, reason=reason))
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
@@ -53,13 +53,13 @@ class AsyncAdmin:
         return await self._run(plans.delete_topic(self._config, topic, cluster))
 
     def verify(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
-        """Yield what is not as it should be; see plans.repair.walk."""
+        """Yield what is wrong in the registry; see plans.repair.walk."""
         from .plans.repair.walk import verify
 
         return iterate_async(self._run, verify(self._config), progress)
 
     def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
-        """Mend what is not as it should be, and yield what was done; see plans.repair.mend.
+        """Repair what is wrong in the registry, and yield what was done; see plans.repair.mend.
 
         Nothing happens before it is iterated.
         """
@@ -96,7 +96,7 @@ class AsyncAdmin:
         """Import the lines of an export; see plans.records for what becomes of each broker.
 
         Lines that can be iterated again (a list; not a generator or an open file) are all checked before
-        anything is written, others are checked as they come. `progress` is told the lines.
+        anything is written; others are checked as they come. `progress` counts lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
         from . import transfer
@@ -151,7 +151,7 @@ class AsyncKeyValues:
 
 
 async def iterate_async(run: AsyncRun, stream: Stream[T], progress: OnProgress | None) -> AsyncIterator[T]:
-    """Yield what a stream finds; the next part is asked for when the one before has been taken."""
+    """Yield the items of a stream; each page is read when the one before it has been consumed."""
     try:
         while (page := await run(advance(stream))) is not None:
             for item in page.found:

@@ -51,12 +51,12 @@ def _encode_numbers(read: int, write: int, perm: int, sys_flag: int) -> bytes:
 
 
 def number(text: str) -> int | None:
-    """Return a whole number of up to 19 digits; None for anything else that somebody wrote."""
+    """Return a whole number of up to 19 digits; None for any other text."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def broker_id_of(text: str) -> int | None:
-    """Return the id that a part of a key or a field stands for; None for anything else, 007 among it."""
+    """Return the broker id in a part of a key or of a field; None for any other text, such as 007."""
     return int(text) if _ID.fullmatch(text) and int(text) <= _MAX_ID else None
 
 
@@ -68,7 +68,7 @@ def replica_field(name: bytes) -> tuple[str, int] | None:
 
 
 def is_text(value: bytes) -> bool:
-    """Whether a name that was read can be one of ours: UTF-8."""
+    """Whether a name that was read can be one that the registry wrote: whether it is UTF-8."""
     try:
         value.decode()
     except UnicodeDecodeError:
@@ -111,7 +111,7 @@ def encode_mapping(mapping: QueueMapping) -> bytes:
 
 
 def decode_mapping(value: bytes) -> QueueMapping:
-    """Return the queue mapping that JSON tells of; raises ValueError, KeyError, TypeError or InvalidInput."""
+    """Return a queue mapping from its JSON; raises ValueError, KeyError, TypeError or InvalidInput."""
     fields = orjson.loads(value)
     return QueueMapping(
         fields["totalQueues"],
@@ -241,7 +241,7 @@ def decode_broker(key: str, broker_name: str, broker_id: int, cluster: str, memb
 
 
 def member_address(member: bytes | None) -> str:
-    """Return the address that a field of a group gives a replica; '' for none, and for nonsense."""
+    """Return the address of a replica from its field of the group; '' if there is none that makes sense."""
     try:
         address = orjson.loads(member or b"{}").get("address", "")
     except (ValueError, AttributeError):
@@ -261,7 +261,7 @@ def filter_servers_at(fields: Mapping[bytes, bytes], broker_id: int, address: st
 # Groups are read again and again, and most replicas have no traits.
 @lru_cache(maxsize=16_384)
 def _decode_traits(member: bytes) -> MemberTraits:
-    """Return what a member says of itself; one that makes no sense says nothing."""
+    """Return the traits of a member; one that makes no sense has none."""
     try:
         fields = orjson.loads(member)
         zone_name = fields.get("zoneName", "")

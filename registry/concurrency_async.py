@@ -71,10 +71,10 @@ async def closing_fully(thing: T) -> AsyncIterator[T]:
 
 
 class Initializes(Protocol):
-    """A client of a Redis Cluster, which asks for its nodes at its first command unless told to before."""
+    """A client of a Redis Cluster, which learns its nodes with its first command."""
 
     async def initialize(self) -> object:
-        """Ask for the nodes, if that was not done."""
+        """Learn the nodes, unless that was done."""
 
 
 async def learn_nodes(client: Initializes) -> None:

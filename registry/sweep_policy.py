@@ -21,10 +21,10 @@ from .model import Sweep
 _log = logging.getLogger("sharedroutes.registry")
 
 _SHORTEST_S: Final = 0.005
-"""Between two sweeps: a clock that stands still just before a deadline must not keep us busy."""
+"""The shortest pause: a clock that stands still just before a deadline must not cause a busy loop."""
 
 _PART_OF_LEASE: Final = 0.6
-"""The sweeper calls again after this part of its lease, so that it keeps it."""
+"""The part of its lease after which the sweeper renews it."""
 
 
 STILL_S: Final = 1.0
@@ -76,10 +76,10 @@ class SweepPolicy:
         return self._elected and self._hears
 
     def answered(self, sweep: Sweep, begin_s: float, end_s: float) -> float:
-        """Say what a sweep found, asked for between two times; returns the seconds until the next one."""
+        """Log what a sweep found that ran between two times; return the seconds until the next one."""
         if self._error is not None:
             self._error = None
-            self._say(logging.INFO, "the sweep goes on")
+            self._say(logging.INFO, "the sweep continues")
         self._elected = not sweep.held
         self._own = frozenset(sweep.expired)
         for lease in sweep.expired:
@@ -91,48 +91,50 @@ class SweepPolicy:
         return self._pause_s(sweep)
 
     def failed(self, error: Exception) -> float:
-        """Say that a sweep failed, once; returns the seconds until the next one."""
+        """Log that a sweep failed, once; return the seconds until the next one."""
         self._elected = False
         if isinstance(error, CorruptData):
             self._report((error,))
         elif not isinstance(error, RegistryError):
-            _log.error("a fault in the sweep; it goes on", exc_info=error)
+            _log.error("a fault in the sweep; it continues", exc_info=error)
         elif self._error != type(error).__name__:
             self._error = type(error).__name__
             level = logging.WARNING if isinstance(error, StoreRefused) else logging.INFO
-            self._say(level, f"the end of leases is not made known from here: {error}")
+            self._say(level, f"this process cannot announce the end of leases: {error}")
         return self._pause_s(None)
 
     def is_news(self, lease: tuple[str, int]) -> bool:
-        """Whether a keyspace event tells of something else than of what the last sweep did."""
+        """Whether a keyspace event is about another lease than those that the last sweep ended."""
         return lease not in self._own
 
     def announced(self, lease: tuple[str, int]) -> None:
-        """Say that the end of a lease was made known."""
-        _log.info("%s:%s: its lease has ended, clients are told so", *lease)
+        """Log that the end of a lease was announced."""
+        _log.info("%s:%s: its lease has ended; the change was announced", *lease)
 
     def deaf(self, error: Exception) -> None:
-        """Take in that keyspace events could not be heard or acted on: the sweep finds what they tell."""
+        """Note that listening to keyspace events failed: the sweep finds what they would have announced."""
         if isinstance(error, StoreRefused):
             self._hears = False
-            _log.info("going on without keyspace events, which would only make the sweep quicker: %s", error)
+            _log.info(
+                "continuing without keyspace events, which would only make the sweep quicker: %s", error
+            )
         elif isinstance(error, CorruptData):
             self._report((error,))
         elif not isinstance(error, RegistryError):
-            _log.error("a fault in listening to keyspace events; the sweep goes on", exc_info=error)
+            _log.error("a fault in listening to keyspace events; the sweep continues", exc_info=error)
 
     def _say(self, level: int, text: str) -> None:
-        """Tell about trouble with the store, unless somebody else of this process does."""
+        """Log trouble with the store, unless the caller does."""
         if not self._quiet:
             _log.log(level, "%s", text)
 
     def _pause_s(self, sweep: Sweep | None) -> float:
         """Return the seconds until the next sweep; None = the store did not answer.
 
-        The sweeper sleeps until the next lease can end, at most 0.6 of its own lease: one that is made
-        meanwhile and ends before is announced late by less than that. The others only look, about three
-        times in the usual TTL of a lease, whether it is still there: a lease that ends with the host of the
-        sweeper lives longer than that; one with a shorter TTL is announced when somebody has taken over.
+        The sweeper sleeps until the next lease can end, but for at most 0.6 of its own lease: a lease that is
+        made meanwhile and ends sooner is announced late by less than that. The other processes only check,
+        about three times in the usual TTL of a lease, whether the sweeper is still there. A broker that dies
+        together with the sweeper's host is announced when another process has taken over.
         """
         if sweep is None or sweep.held:
             return self._config.lease_ttl_s * self._rng.uniform(0.2, 0.4)
@@ -242,5 +244,5 @@ def _is_still(last: Look, look: Look) -> bool:
     if look.clock_ms - last.clock_ms < least_ms:
         return True
     if last.ttl_after_ms is None or look.ttl_before_ms is None or look.ttl_before_ms > last.ttl_after_ms:
-        return False  # the key went away, or somebody else renewed it: that says nothing
+        return False  # the key went away, or another process renewed it: that says nothing
     return last.ttl_after_ms - look.ttl_before_ms < least_ms

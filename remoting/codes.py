@@ -37,7 +37,7 @@ class LanguageCode(IntEnum):
 
 
 class RequestCode(IntEnum):
-    """What is asked: of a name server, and of a broker what its agent asks and is told."""
+    """Requests to a name server, most of them for the front to come, and between a broker and its agent."""
 
     GET_ALL_TOPIC_CONFIG = 21
     GET_BROKER_CONFIG = 26

@@ -25,7 +25,7 @@ class FrameError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotingCommand:
-    """What one frame says."""
+    """The contents of one frame."""
 
     code: int
     """A RequestCode, or in a response a ResponseCode; others than those named there are possible."""
@@ -42,7 +42,7 @@ class RemotingCommand:
     """What went wrong, in a response."""
 
     ext_fields: Mapping[str, str] | None = None
-    """The fields of the header class of this code, all as text; JSON tells None from {}."""
+    """The header fields of this code, all as text; in JSON, None and {} differ."""
 
     body: bytes = field(default=b"", repr=False)
     serialize_type: SerializeType = SerializeType.JSON
@@ -54,7 +54,7 @@ class RemotingCommand:
 
     @property
     def is_oneway(self) -> bool:
-        """Whether nobody waits for an answer, so that none may be sent."""
+        """Whether it is a request that must not be answered."""
         return bool(self.flag & _ONEWAY)
 
     def ext_field(self, name: str) -> str | None:

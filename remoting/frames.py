@@ -66,14 +66,14 @@ def decode(frame: bytes) -> RemotingCommand:
 
 
 class FrameReader:
-    """Makes commands of the bytes that arrive on one connection, however they are cut."""
+    """Turns the bytes that arrive on one connection, however they are cut, into commands."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_length = max_frame_bytes - _WORD_BYTES
         self._buffer = bytearray()
         self._error: FrameError | None = None
         self.before: list[RemotingCommand] = []
-        """After a FrameError: the commands that arrived whole before it, and were not returned."""
+        """After a FrameError: the commands that were complete before it and were not returned."""
 
     @property
     def pending_bytes(self) -> int:
@@ -104,7 +104,7 @@ class FrameReader:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer, place)
         if not _WORD_BYTES <= length <= self._max_length:
-            # Said as soon as it is known, so that nobody makes us keep what can never be used.
+            # Raised as early as possible, so that a peer cannot make us buffer what can never be used.
             first = bytes(self._buffer[place : place + _WORD_BYTES])
             hint = "; this is how TLS begins" if first.startswith(_TLS) else ""
             possible = f"{_WORD_BYTES} to {self._max_length}"

@@ -1,4 +1,4 @@
-"""A registry in memory, for the unit tests of services: the real clients and scripts, and no server."""
+"""A registry in memory for the unit tests of services: the real clients and scripts, without a server."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ _PROMPT: Final = ClientConfig(reconnect_s=0.1, jitter_s=0.0, missing_retry_s=0.0
 
 
 class InMemoryRegistry:
-    """A registry that lives in this process, and what a test does to it; thread-safe.
+    """A registry in this process, and the events that a test makes happen to it; thread-safe.
 
-    Its brokers live until the test says otherwise: a lease lasts a day by default, and `expire` or `advance`
-    ends it. Stores and clients are the real ones. The clocks of clients are the real ones too: give a test
-    that waits for them short times in its ClientConfig.
+    Brokers live until the test ends them: a lease lasts a day by default, and `expire` or `advance` ends it.
+    Stores and clients are the real ones. Clients use the real clock: a test that waits for them gives them
+    short times in their ClientConfig.
     """
 
     def __init__(self, config: RegistryConfig | None = None) -> None:
         self.config = config or RegistryConfig(lease_ttl_s=86_400.0)
         self._server = fakeredis.FakeServer()
-        self._redis: Any = fakeredis.FakeRedis(server=self._server, retry=None)  # who is away, is so at once
+        self._redis: Any = fakeredis.FakeRedis(
+            server=self._server, retry=None
+        )  # a store that is away fails at once
         self.store = RouteStore.from_client(self._redis, self.config)
         """The store, for all that agents and operators do; see RouteStore."""
 
@@ -63,22 +65,22 @@ class InMemoryRegistry:
         self.close()
 
     def close(self) -> None:
-        """Be away for good: clients that still run serve what they know."""
+        """Make the registry unreachable for good: clients that still run serve what they know."""
         self._server.connected = False
         self._redis.close()
 
     # --- what the code under test gets ----------------------------------------------------------------------
 
     def client(self, config: ClientConfig = _PROMPT) -> RouteClient:
-        """Return a client of this registry, to be entered, as RouteClient.from_url does.
+        """Return a client of this registry that is not started yet, as RouteClient.from_url does.
 
-        Without a configuration: one of short pauses, so that a client is back as soon as the store is.
+        Its default configuration has short pauses, so that the client is back as soon as the store is.
         """
         redis = fakeredis.FakeRedis(server=self._server, retry=None)
         return RouteClient.from_client(redis, config, namespace=self.config.namespace)
 
     def async_client(self, config: ClientConfig = _PROMPT) -> AsyncRouteClient:
-        """Return a client for asyncio, to be entered, as AsyncRouteClient.from_url does; see `client`."""
+        """Return a client for asyncio that is not started yet; see `client`."""
         redis = fakeredis.FakeAsyncRedis(server=self._server, retry=None)
         return AsyncRouteClient.from_client(redis, config, namespace=self.config.namespace)
 
@@ -93,21 +95,21 @@ class InMemoryRegistry:
     def register(
         self, broker: Broker, topics: Iterable[TopicConfig] | Mapping[str, TopicConfig]
     ) -> Registration:
-        """Let a broker live, with these topics and no others; see RouteStore.register."""
+        """Register a broker with exactly these topics; see RouteStore.register."""
         return self.store.register(broker, topics)
 
     def unregister(self, broker_name: str, broker_id: int = MASTER_ID) -> None:
-        """Let a broker be shut down in order: clients believe that at once. Raises NotFound."""
+        """Shut a broker down in order: clients believe that at once. Raises NotFound."""
         owner = self.store.owner(broker_name, broker_id)
         if owner is None:
             raise NotFound(f"broker {broker_name}:{broker_id} is not alive in this registry")
         self.store.unregister(owner)
 
     def expire(self, broker_name: str, broker_id: int = MASTER_ID) -> None:
-        """Let a broker die: its lease ends now, and that is announced. Raises NotFound.
+        """Let a broker die: its lease ends now, and its end is announced. Raises NotFound.
 
-        What a client makes of it depends on what else it knows: see "What a loss needs to be believed" in
-        docs/client.md.
+        Whether a client believes that depends on what else it knows: see "What a loss needs to be believed"
+        in docs/client.md.
         """
         left_ms = self._redis.pttl(self.store.keys.lease(broker_name, broker_id))
         if left_ms < 0:
@@ -115,7 +117,7 @@ class InMemoryRegistry:
         self._age(broker_name, broker_id, left_ms)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for the store: leases and hints come nearer to their end, and who reaches it dies."""
+        """Let time pass for the store: leases and hints come nearer to their end, or end."""
         check_seconds("seconds", seconds, 0)
         ms, keys = round(seconds * 1000), self.store.keys
         for hint in self._redis.zrange(keys.hints, 0, -1):
@@ -126,7 +128,7 @@ class InMemoryRegistry:
                 self._age(*lease, ms)
 
     def _age(self, broker_name: str, broker_id: int, ms: int) -> None:
-        """Bring the end of a lease nearer, and announce it if it is there."""
+        """Bring the end of a lease nearer, and announce it once it is reached."""
         keys = self.store.keys
         key = keys.lease(broker_name, broker_id)
         self._redis.zincrby(keys.deadlines, -ms, keys.lease_member(broker_name, broker_id))
@@ -141,7 +143,7 @@ class InMemoryRegistry:
 
     @contextmanager
     def unavailable(self) -> Iterator[None]:
-        """Let the store be away for the length of a `with` block: every call raises StoreUnavailable."""
+        """Make the store unreachable within a `with` block: every call raises StoreUnavailable."""
         self._server.connected = False
         try:
             yield
@@ -149,7 +151,7 @@ class InMemoryRegistry:
             self._server.connected = True
 
     def lose_everything(self) -> None:
-        """Let the store lose all its data, as one does that is restarted without any."""
+        """Delete all data of the store, as a restart without persistence does."""
         self._redis.flushall()
 
     # --- waiting for clients --------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ class InMemoryRegistry:
             time.sleep(_POLL_S)
 
     async def settle_async(self, client: AsyncRouteClient, timeout_s: float = 5.0) -> None:
-        """Do what `settle` does, for a client for asyncio."""
+        """Wait as `settle` does, for a client for asyncio."""
         for _ in self._tries(client, timeout_s):
             await asyncio.sleep(_POLL_S)
 

@@ -14,19 +14,19 @@ from typing import Any, Final, NamedTuple
 from .url import Address, Endpoint, Mode
 
 REDIRECTS: Final = 3
-"""So often commands are sent on to the server that they were redirected to."""
+"""How often a command follows a redirection to another server."""
 
 CHECK_AGAIN_S: Final = 1.0
-"""So long a server is trusted to be what it was: the primary, or a replica that hears its primary."""
+"""How long a server is trusted to still be the primary, or a replica that hears its primary."""
 
 CONFIRM_S: Final = 1.0
-"""So old may the word of the Sentinels be when a command is sent."""
+"""How old the Sentinels' answer may be when a command is sent."""
 
 ANSWER_S: Final = 0.5
-"""The longest wait for a Sentinel: a command waits for it, too."""
+"""The longest wait for a Sentinel's answer: a command waits that long, too."""
 
 _REST_S: Final = 10.0
-"""So long a Sentinel that did not answer is left alone."""
+"""How long a Sentinel that did not answer is not asked again."""
 
 _OUT_OF_ORDER: Final = frozenset(("s_down", "o_down", "disconnected"))
 _UNKNOWN_HOST: Final = "?"
@@ -35,7 +35,7 @@ _UNKNOWN_HOST: Final = "?"
 class Whereabouts:
     """What is known about the servers of one role: the primary, or its replicas.
 
-    Whoever connects asks anew; a connection that was made under another `token` than this one does so too.
+    A connection asks for them whenever it connects, and before its next use once `token` has changed.
     """
 
     def __init__(self, endpoint: Endpoint, slot: int, *, replicas: bool) -> None:
@@ -65,7 +65,7 @@ class Whereabouts:
 
     @property
     def may_switch(self) -> bool:
-        """Whether the primary can become another one without a word of its own: only Sentinels know."""
+        """Whether the primary can change without any reply that says so: then only Sentinels know."""
         return self.endpoint.mode is Mode.SENTINEL and not self.replicas
 
     @property
@@ -81,7 +81,7 @@ class Whereabouts:
 
     @property
     def question(self) -> tuple[str, ...]:
-        """The command that tells; empty when the addresses are fixed."""
+        """The command that asks for the addresses; empty when the URL names them."""
         if self.endpoint.mode is Mode.CLUSTER:
             return "CLUSTER", "SLOTS"
         if self.endpoint.mode is Mode.SENTINEL:
@@ -91,11 +91,11 @@ class Whereabouts:
 
     @property
     def epoch_question(self) -> tuple[str, ...]:
-        """The command by which a Sentinel tells how late its configuration is."""
+        """The command that asks a Sentinel for the epoch of its configuration."""
         return "SENTINEL", "MASTER", self.endpoint.service
 
     def to_ask(self) -> list[Address]:
-        """Return whom to ask, in this order: at random, so that one that is wrong does not keep us."""
+        """Return the servers to ask, in random order: one that is wrong must not always come first."""
         if not self.question:
             return []
         known = [*dict.fromkeys((*self._learned, *self.endpoint.nodes))]
@@ -108,13 +108,13 @@ class Whereabouts:
         return random.sample(self.endpoint.replicas, len(self.endpoint.replicas))
 
     def found(self, address: Address) -> None:
-        """Note that a server is what it was said to be: for a while after a failover, not all say so."""
+        """Note that a server is the right one: for a while after a failover, not everybody says so."""
         self.current = address
         owner = self.endpoint.mode is Mode.CLUSTER and not self.replicas
         self._first = address if owner else self._told_by
 
     def doubt(self, owner: Address | None = None) -> None:
-        """Make every connection ask anew before its next use; `owner` is said to know."""
+        """Make every connection ask anew before its next use, `owner` first."""
         self._first = owner
         self.token = object()
 
@@ -184,18 +184,18 @@ def _text(item: Any) -> str:
 
 
 class Opinion(NamedTuple):
-    """What one Sentinel says."""
+    """What one Sentinel says about the primary."""
 
     sentinel: Address
     named: Address
-    """The primary, by its word."""
+    """The address that it names."""
 
     epoch: int | None = None
-    """Of its configuration; the greater one is the later one. None = it does not tell."""
+    """The epoch of its configuration; a greater one is later. None = unknown."""
 
 
 class Switchover:
-    """When to ask which Sentinel; every `now` is in seconds of the monotonic clock."""
+    """When to ask which Sentinel about the primary; every `now` is in seconds of the monotonic clock."""
 
     def __init__(self, sentinels: Sequence[Address]) -> None:
         self._sentinels = tuple(sentinels)
@@ -203,14 +203,14 @@ class Switchover:
         self._rests_until: dict[Address, float] = {}
 
     def due(self, now: float) -> bool:
-        """Whether to ask; who is told so does it, and nobody else meanwhile."""
+        """Whether to ask now; True makes it the caller's turn, and others go on without asking."""
         if now < self._ask_at:
             return False
         self._ask_at = now + CONFIRM_S
         return True
 
     def to_ask(self, now: float) -> list[Address]:
-        """Return the Sentinels to ask, all that answer: at first only one of them knows of a switch."""
+        """Return the Sentinels to ask, all that answer: at first only one of them may know of a switch."""
         return [each for each in self._sentinels if now >= self._rests_until.get(each, 0.0)]
 
     def silent(self, sentinel: Address, now: float) -> None:
@@ -221,7 +221,8 @@ class Switchover:
 def believed(opinions: Sequence[Opinion], current: Address) -> Opinion | None:
     """Return the Sentinel to follow to another primary; None = stay.
 
-    The latest configuration counts; of several that are as late, or whose age nobody tells, that of most.
+    The latest configuration counts; among several that are equally late, or of unknown age, the majority
+    does.
     """
     latest = max((each.epoch or 0 for each in opinions), default=0)
     late = [each for each in opinions if (each.epoch or 0) == latest]
@@ -232,6 +233,6 @@ def believed(opinions: Sequence[Opinion], current: Address) -> Opinion | None:
 
 
 def epoch_in(reply: Any) -> int | None:
-    """Return the epoch in the answer to SENTINEL MASTER; None when it has none, as for who may not ask."""
+    """Return the epoch in the answer to SENTINEL MASTER; None when it has none, or is an error."""
     text = "" if isinstance(reply, Exception) else _fields_of(reply).get("config-epoch", "")
     return int(text) if text.isdecimal() else None

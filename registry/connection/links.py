@@ -23,12 +23,12 @@ from .replies import REDIS_ERRORS, Rest, asked_of, moved_to, of_the_pool, slot_o
 from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
 
 RedisClient: TypeAlias = redis.Redis | RedisCluster
-"""The client that a store can be made over."""
+"""The clients of redis-py that a store can use."""
 
 T = TypeVar("T")
 
 Reader: TypeAlias = Callable[[Mapping[str, Any] | None], T | None]
-"""Takes a message of redis-py's PubSub and returns what it says, None when that is nothing."""
+"""Takes a message of redis-py's PubSub, or None, and returns what it says, or None."""
 
 
 class Link:
@@ -59,16 +59,16 @@ class Link:
 
     @property
     def token(self) -> object:
-        """Another one than before: whoever holds a connection should make a new one."""
+        """Changes when connections are in doubt: whoever holds one then makes a new one."""
         return None if self._directory is None else self._directory.where.token
 
     def confirm(self) -> None:
-        """Find out now and then whether the primary is still the one; see `token`."""
+        """Ask the Sentinels, when it is time to, whether the primary has changed; see `token`."""
         if self._directory is not None:
             self._directory.confirm()
 
     def pubsub(self) -> PubSub:
-        """Return a new subscriber; its connection is one of the pool's."""
+        """Return a new subscriber, which takes a connection of the pool."""
         if isinstance(self.client, RedisCluster):
             learn_nodes(self.client)
         made: PubSub = self.client.pubsub()
@@ -105,7 +105,7 @@ class Link:
             return error
 
     def _follow(self, command: Command, reply: Any) -> Any:
-        """Ask the node that a slot is on its way to, when it alone can know the key."""
+        """Ask the node that the slot is being moved to, if it alone can have the key."""
         owner = asked_of(reply)
         if self._directory is None or owner is None:
             return reply
@@ -117,7 +117,7 @@ class Link:
 
 
 class ReplicaLink(Link):
-    """Sends reads that may be stale to a replica, as long as there is one."""
+    """Sends reads that may be stale to a replica, while there is one."""
 
     def __init__(self, client: RedisClient, keys: Keys, directory: Directory | None = None) -> None:
         super().__init__(client, keys, directory)
@@ -166,13 +166,14 @@ def _pooled(options: dict[str, Any]) -> RedisClient:
 
 
 class Subscription(Generic[T]):
-    """A subscription to a channel, or to all whose names begin with `prefix`; for one thread.
+    """A subscription to a channel, or to all channels that begin with `prefix`; for one thread.
 
-    From its first wait on it holds one of the pool's connections. In `prefix` nothing is special to a glob.
+    It holds a connection of the pool from its first wait on. `prefix` has no character that is special to a
+    glob.
     """
 
     def __init__(self, link: Link, read: Reader[T], *, channel: str = "", prefix: str = "") -> None:
-        self._link = link  # redis-py cuts a subscription off when its client is collected
+        self._link = link  # redis-py ends a subscription whose client is garbage collected
         self._read = read
         self._channel = channel
         self._prefix = prefix
@@ -180,14 +181,15 @@ class Subscription(Generic[T]):
         self._token: object = None
 
     def wait(self, timeout_s: float) -> T | None:
-        """Return what the next message says, None when none came in time; 0 or less only looks.
+        """Return what the next message says, or None when none comes in time; 0 or less does not wait.
 
-        Raises StoreUnavailable, and StoreRefused for a user who may not listen; the next wait tries anew.
+        Raises StoreUnavailable, and StoreRefused for a user without the right to subscribe; the next wait
+        tries again.
         """
         until_s = monotonic() + timeout_s
         try:
             self._link.confirm()
-            if self._token is not self._link.token:  # it may hang on a server that is no primary any more
+            if self._token is not self._link.token:  # its server may no longer be the primary
                 self.close()
             if self._pubsub is None:
                 self._subscribe()
@@ -205,7 +207,7 @@ class Subscription(Generic[T]):
         """End the subscription and give its connection back; a wait after that begins a new one."""
         pubsub, self._pubsub = self._pubsub, None
         if pubsub is not None:
-            with suppress(*REDIS_ERRORS):  # what cannot even be closed is gone already
+            with suppress(*REDIS_ERRORS):  # a connection that cannot be closed is gone already
                 close_fully(pubsub)
 
     def _subscribe(self) -> None:
@@ -216,6 +218,6 @@ class Subscription(Generic[T]):
                 self._pubsub.psubscribe(self._prefix + "*")
             else:
                 self._pubsub.subscribe(self._channel)
-        except BaseException:  # an interruption too: half a subscription would hear nothing for ever
+        except BaseException:  # an interruption too: half a subscription would never hear anything
             self.close()
             raise

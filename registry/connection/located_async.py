@@ -17,7 +17,7 @@ from redis.asyncio.retry import Retry
 
 from ..concurrency_async import close_fully, closing_fully
 from .discovery import ANSWER_S, CHECK_AGAIN_S, Opinion, Switchover, Whereabouts, believed, epoch_in
-from .replies import REDIS_ERRORS, nobody_knows, report_switch
+from .replies import REDIS_ERRORS, not_found, report_switch
 from .url import NO_RETRIES, Address
 
 
@@ -37,7 +37,7 @@ class AsyncDirectory:
         return redis.asyncio.Redis(host=address.host, port=address.port, **options)
 
     async def locate(self) -> list[Address]:
-        """Return the addresses to connect to; raise an error of redis-py when nobody tells them in time."""
+        """Return the addresses to connect to; raise an error of redis-py when no server names any in time."""
         where = self.where
         if not where.question:
             return where.fixed()
@@ -53,12 +53,12 @@ class AsyncDirectory:
                 problem = error
             if monotonic() >= deadline:
                 break
-        raise nobody_knows(where, problem) from problem
+        raise not_found(where, problem) from problem
 
     async def confirm(self) -> None:
         """Ask the Sentinels, when it is time to, whether the primary is still the one; if not, doubt it.
 
-        While no Sentinel answers nobody can know, and the connections stay as they are.
+        While no Sentinel answers, the connections stay as they are.
         """
         where, current = self.where, self.where.current
         if current is None or not where.may_switch or not self._switchover.due(monotonic()):
@@ -133,7 +133,7 @@ class AsyncLocatedConnection(redis.asyncio.Connection):
                 return
             if monotonic() >= deadline:
                 break
-        raise problem or nobody_knows(where, None)
+        raise problem or not_found(where, None)
 
     async def _connect_to(self, address: Address) -> None:
         self.host, self.port = address

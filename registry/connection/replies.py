@@ -27,7 +27,7 @@ _LEASE_GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", 
 """Keyspace events of a lease that is there no more; UNLINK says `del` too. Those of renewals are passed over.
 
 They are never needed: off by default, lost without a trace, and late for what ends by itself. Where a server
-sends them, they tell at once of a lease that somebody deleted.
+sends them, they announce at once a lease that was deleted by hand.
 """
 
 _NONE_FREE: Final = "No connection available."
@@ -59,7 +59,7 @@ def error_reply(error: redis.ResponseError) -> ErrorReply:
     """Return an error answer of Redis as a value; raise StoreUnavailable for one that will pass."""
     reply = _as_value(error)
     if reply.code in _WILL_PASS or _IN_SCRIPT.search(str(error)):
-        raise StoreUnavailable(f"the store takes nothing at the moment: {error}")
+        raise StoreUnavailable(f"the store accepts no commands at the moment: {error}")
     return reply
 
 
@@ -96,22 +96,22 @@ def suspicious(reply: Reply) -> bool:
 
 
 def _of_the_whole_store(reply: Reply) -> bool:
-    """Whether an answer to one command is what every other command would be told by this server."""
+    """Whether this server would answer every other command in the same way."""
     return isinstance(reply, Exception) and (
         not isinstance(reply, redis.ResponseError) or isinstance(reply, _OF_THE_WHOLE_STORE)
     )
 
 
-def nobody_knows(where: Whereabouts, problem: Exception | None) -> Exception:
-    """Return the error of a search that found nobody; `problem` is the last one met."""
+def not_found(where: Whereabouts, problem: Exception | None) -> Exception:
+    """Return the error of a search that found no server; `problem` is the last one it met."""
     if problem is None:
-        return redis.ConnectionError(f"nobody knows {where}")
+        return redis.ConnectionError(f"no server that was asked knows {where}")
     kind = next((kind for met, kind in _MET if isinstance(problem, met)), redis.ConnectionError)
-    return kind(f"nobody tells {where}: {str(problem) or type(problem).__name__}")
+    return kind(f"could not find out {where}: {str(problem) or type(problem).__name__}")
 
 
 class Rest:
-    """After a replica has failed, it is left alone for a while."""
+    """Leaves a replica alone for a while after it has failed."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -122,7 +122,7 @@ class Rest:
         return now >= self._until
 
     def trusts(self, replies: Iterable[Reply], now: float) -> bool:
-        """Note what a replica answered; return whether that is the answer, and the primary is not needed."""
+        """Note what a replica answered; return False when the primary has to be asked instead."""
         problem = next((reply for reply in replies if _of_the_whole_store(reply)), None)
         if problem is not None:
             self.failed(problem, now)
@@ -131,7 +131,7 @@ class Rest:
         return True
 
     def failed(self, problem: object, now: float) -> None:
-        """Note that none did; the first of several failures is logged."""
+        """Note that no replica answered; the first of several failures is logged."""
         if not self._failing:
             _log.warning("no replica answers, the primary is read instead: %s", problem)
         self._failing = True
@@ -158,7 +158,7 @@ def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
 
 
 def report(corrupt: Iterable[CorruptData]) -> None:
-    """Log the keys that an operation left out of its answer."""
+    """Log the corrupt keys that an operation left out of its answer."""
     for error in corrupt:
         _log.error("a key of the registry is corrupt, the rest is served: %s", error)
 
@@ -169,7 +169,7 @@ def report_switch(where: Whereabouts, before: Address, after: Address) -> None:
 
 
 class LeftOut:
-    """Says which foreign keys scripts did without: each once, and again after 10 minutes; thread-safe."""
+    """Logs which foreign keys scripts did without: each once, and again after 10 minutes; thread-safe."""
 
     def __init__(self) -> None:
         self._said: dict[str, float] = {}
@@ -180,17 +180,19 @@ class LeftOut:
             for key in without(reply)[1]:
                 if now >= self._said.get(key, -_SAY_AGAIN_S) + _SAY_AGAIN_S:
                     self._said[key] = now
-                    _log.error("%s: holds something else than the registry wrote; %s", key, _GOES_ON)
+                    _log.error("%s: does not hold what the registry wrote; %s", key, _GOES_ON)
 
 
 _SAY_AGAIN_S: Final = 600.0
-_GOES_ON: Final = "brokers live and go without it, and it is written again when it was moved away"
+_GOES_ON: Final = (
+    "brokers come and go without it, and the registry writes it again once it has been moved away"
+)
 
 
 def ring(message: Mapping[str, Any] | None) -> bytes | None:
-    """Return what a message of redis-py's PubSub says to a follower of the doorbell.
+    """Return the payload of a message on the doorbell's channel; None for any other message of PubSub.
 
-    Empty bytes stand for a subscription that has (again) begun: earlier messages may have been missed.
+    Empty bytes stand for a subscription that has begun, perhaps anew: earlier messages may have been missed.
     """
     if message is None or message["type"] not in ("message", "subscribe"):
         return None
@@ -201,8 +203,8 @@ def ring(message: Mapping[str, Any] | None) -> bytes | None:
 def lease_channels(client: Any, keys: Keys) -> str:
     """Return what the channels of the leases' events begin with; it has no character special to a glob.
 
-    In a Redis Cluster the node that holds a key tells of it. The prefix has the hash tag of the registry, so
-    that node is the one that is subscribed to.
+    In a Redis Cluster only the node that holds a key publishes its events. The prefix has the registry's hash
+    tag, so that node is the one that is subscribed to.
     """
     pool = getattr(client, "connection_pool", None)  # a client of a Cluster has several, and only database 0
     database = pool.connection_kwargs.get("db") if pool is not None else None
@@ -227,11 +229,11 @@ _WILL_PASS: Final = ("BUSY", "NOREPLICAS")
 _IN_SCRIPT: Final = re.compile(r"-(READONLY|NOREPLICAS|MASTERDOWN) ")
 """How Redis before 7 wraps these when they come up inside a script."""
 
-# What one command is told, and what every other one would be told too.
+# Answers that every other command would get, too.
 _OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
 
-# What somebody who was asked the way answered, and what to raise for it: a ResponseError would be taken for
-# the answer to the command itself.
+# What to raise for the answer of a server that was asked for the way: a ResponseError would be taken for the
+# answer to the command itself.
 _MET: Final = (
     (redis.AuthenticationError, redis.AuthenticationError),
     (redis.exceptions.NoPermissionError, redis.exceptions.NoPermissionError),

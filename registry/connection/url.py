@@ -47,7 +47,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What a store URL says."""
+    """The contents of a store URL."""
 
     mode: Mode
     nodes: tuple[Address, ...] = ()
@@ -68,7 +68,7 @@ class Endpoint:
     """The options of redis-py's SSLConnection; None without TLS."""
 
     replicas: tuple[Address, ...] = ()
-    """The replicas that the URL names; those of a Sentinel or a Cluster are found."""
+    """The replicas that the URL names; those of a Sentinel service or a Cluster are looked up."""
 
     client_name: str | None = None
     protocol: int | None = None
@@ -78,7 +78,7 @@ NO_RETRIES: Final = (NoBackoff(), 0)
 """The arguments of redis-py's Retry; by default it tries ten times, which outlasts any deadline."""
 
 _SHARE_OF_A_REPLICA: Final = 0.5
-"""A replica may take this part of the call deadline: time is left to ask the primary instead."""
+"""The part of the call deadline that a replica may take; the rest is for asking the primary instead."""
 
 _SCHEME: Final = re.compile(r"(?:redis(s?)(?:\+(sentinel|cluster))?|(unix))", re.IGNORECASE)
 _REST: Final = re.compile(r"([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?", re.DOTALL)
@@ -95,7 +95,7 @@ _SWITCH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": Fa
 
 
 def parse_url(url: str) -> Endpoint:
-    """Return what a store URL says; raise InvalidInput, which never shows a password, for a wrong one."""
+    """Return the contents of a store URL; raise InvalidInput, which never shows a password."""
     scheme, separator, rest = url.partition("://")
     named = _SCHEME.fullmatch(scheme)
     if named is None or not separator:
@@ -183,7 +183,7 @@ def _addresses(hosts: str, mode: Mode) -> Iterator[Address]:
     for host in several:
         has_port = re.search(r":[^\]]*$", host) is not None
         name, _, port = host.rpartition(":") if has_port else (host, "", str(_DEFAULT_PORTS[mode]))
-        if not port.isdecimal():  # it may be a password whose host was forgotten: do not show it
+        if not port.isdecimal():  # this may be a password whose host was forgotten: do not show it
             raise _wrong(f"the port of {name!r} is no number")
         check_address("Redis URL", f"{name}:{port}")
         yield Address(name.strip("[]"), int(port))
@@ -228,9 +228,10 @@ def _tls(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def pool_options(endpoint: Endpoint, config: RegistryConfig, *, replicas: bool) -> dict[str, Any]:
-    """Return what a pool of redis-py needs to be bounded, and to wait for a free connection no longer.
+    """Return the options of a bounded pool, without addresses.
 
-    Addresses are not in it. Raises InvalidInput for a file of TLS that is not there.
+    A caller waits for a free connection as long as for an answer. Raises InvalidInput for a missing file of
+    TLS.
     """
     share = _SHARE_OF_A_REPLICA if replicas else 1.0
     return {
@@ -238,13 +239,13 @@ def pool_options(endpoint: Endpoint, config: RegistryConfig, *, replicas: bool) 
         "max_connections": config.max_connections,
         "timeout": config.call_deadline_s * share,
         "socket_timeout": config.call_deadline_s * share,
-        # A feature of Redis Enterprise; with it, redis-py does not look for replies that were left over.
+        # A feature of Redis Enterprise; with it, redis-py does not check for replies that were left over.
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
 
 
 def server_options(endpoint: Endpoint, config: RegistryConfig, library: Any) -> dict[str, Any]:
-    """Return what a pool for the one server of a URL needs; `library` is redis, or redis.asyncio."""
+    """Return the options of a pool for the one server of a URL; `library` is redis, or redis.asyncio."""
     options = pool_options(endpoint, config, replicas=False)
     if endpoint.path:
         return options | {"connection_class": library.UnixDomainSocketConnection, "path": endpoint.path}
@@ -254,7 +255,7 @@ def server_options(endpoint: Endpoint, config: RegistryConfig, library: Any) -> 
 
 
 def asking_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
-    """Return what a client needs that asks a Sentinel, or a node of a Cluster, where others are."""
+    """Return the options of a client that asks a Sentinel, or a node of a Cluster, for addresses."""
     options = _connection_options(endpoint, config) | {"db": 0, "socket_timeout": config.connect_deadline_s}
     if endpoint.service:
         options |= {"username": endpoint.sentinel_username, "password": endpoint.sentinel_password}
@@ -264,13 +265,13 @@ def asking_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]
 
 
 def _connection_options(endpoint: Endpoint, config: RegistryConfig) -> dict[str, Any]:
-    """Return what a connection of redis-py to a data server needs, without its address."""
+    """Return the options of a connection to a data server, without its address."""
     options: dict[str, Any] = {
         "username": endpoint.username,
         "password": endpoint.password,
         "db": endpoint.database,
         "client_name": endpoint.client_name,
-        "driver_info": None,  # after a restart all come at once: CLIENT SETINFO would be half of what is said
+        "driver_info": None,  # CLIENT SETINFO: twice the commands when all connect after a restart
         "decode_responses": False,
         "socket_timeout": config.call_deadline_s,
         "socket_connect_timeout": config.connect_deadline_s,

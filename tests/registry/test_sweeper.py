@@ -160,10 +160,10 @@ def test_trouble_is_said_once_until_it_changes_or_is_over(caplog: pytest.LogCapt
             core.answered(Sweep(held=True, wait_s=1.0), 0.0, 0.001)
         core.failed(StoreUnavailable("away again"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", "the end of leases is not made known from here: away"),
-        ("WARNING", "the end of leases is not made known from here: no permission"),
-        ("INFO", "the sweep goes on"),
-        ("INFO", "the end of leases is not made known from here: away again"),
+        ("INFO", "this process cannot announce the end of leases: away"),
+        ("WARNING", "this process cannot announce the end of leases: no permission"),
+        ("INFO", "the sweep continues"),
+        ("INFO", "this process cannot announce the end of leases: away again"),
     ]
 
 
@@ -256,7 +256,7 @@ async def test_a_dead_broker_is_announced_and_a_key_in_the_way_is_reported_once(
         await await_until(lambda: "broker-b:0: its lease" in caplog.text, description="the end is logged")
     said = [record.getMessage() for record in caplog.records]
     assert [text for text in said if "has ended" in text] == [
-        f"broker-{letter}:0: its lease has ended, clients are told so" for letter in "ab"
+        f"broker-{letter}:0: its lease has ended; the change was announced" for letter in "ab"
     ]
     assert len([text for text in said if "garbage" in text]) == 1
 
