@@ -64,7 +64,7 @@ class ClientCore:
     def __init__(self, config: ClientConfig, rng: random.Random | None = None) -> None:
         self.config = config
         self.keys = Keys(config.registry.namespace)
-        self.tell = tell_all((LogObserver(_log), *config.observers))
+        self.tell = tell_all((LogObserver(), *config.observers))
         self.tell_attempt = tell_all(config.observers) if config.observers else None
         """For what happens with each message, which the log does not want to know."""
 

@@ -20,6 +20,8 @@ from .events import (
     SourceChanged,
 )
 
+_log: Final = logging.getLogger("sharedroutes.client")
+
 _NAMED: Final = 5
 """So many names are written out in a message; the fields of the record have them all."""
 
@@ -28,14 +30,11 @@ _Line: TypeAlias = tuple[int, str, tuple[object, ...]]
 
 
 class LogObserver:
-    """Logs state changes, and nothing that happens with each message or lookup.
+    """Logs state changes to `sharedroutes.client`, and nothing that happens with each message or lookup.
 
     A record has the name of the event's class in its attribute `event`, and each field of the event in an
     attribute of the field's name, which is what formatters for JSON print.
     """
-
-    def __init__(self, logger: logging.Logger | None = None) -> None:
-        self._logger = logger or logging.getLogger("sharedroutes.client")
 
     def on_event(self, event: Event) -> None:
         """Log one event, if it is a change of state."""
@@ -45,7 +44,7 @@ class LogObserver:
             return
         level, message, values = line
         extra = {field.name: getattr(event, field.name) for field in fields(event)}
-        self._logger.log(level, message, *values, extra={"event": type(event).__name__, **extra})
+        _log.log(level, message, *values, extra={"event": type(event).__name__, **extra})
 
 
 def _some(names: tuple[str, ...]) -> str:

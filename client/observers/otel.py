@@ -22,8 +22,8 @@ class OpenTelemetryObserver(MetricsObserver):
     """Counts the events of clients, and shows their state when a reader collects it; thread-safe.
 
     Instruments are named `sharedroutes.client.*`, attributes `sharedroutes.*`. `name` becomes the attribute
-    `sharedroutes.client`; named() gives the observer of another client with the same instruments. Without a
-    provider, the global one is used.
+    `sharedroutes.client`; named() returns an observer for another client with the same instruments. Without
+    a provider, the global one is used.
     """
 
     def __init__(self, meter_provider: MeterProvider | None = None, name: str = "default") -> None:
@@ -46,7 +46,7 @@ class _Instruments:
             meter.create_observable_gauge(_name(metric), [self._reader(metric)], metric.unit, metric.help)
 
     def add(self, metric: Metric, client: str, labels: tuple[str, ...], value: float) -> None:
-        """Take in a number of the client of this name."""
+        """Add a number for the client of this name."""
         self._add[metric](value, _attributes(client, metric, labels))
 
     def _reader(self, gauge: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:

@@ -19,49 +19,43 @@ except ModuleNotFoundError:
     check("PrometheusObserver", "metrics")
     raise
 
+_NAMESPACE: Final = "sharedroutes_client"
 _UNITS: Final = {"s": "seconds"}
 
 
 class PrometheusObserver(MetricsObserver):
     """Counts the events of clients, and shows their state when Prometheus asks for it; thread-safe.
 
-    `name` becomes the label `client`; named() gives the observer of another client in the same metrics.
-    Without a registry, the global one is used. Raises InvalidInput for a namespace that is no
-    identifier, or is taken in the registry.
+    `name` becomes the label `client`; named() returns an observer for another client in the same metrics.
+    Without a registry, the global one is used. Raises InvalidInput if the registry has such metrics already.
     """
 
-    def __init__(
-        self,
-        registry: CollectorRegistry | None = None,
-        namespace: str = "sharedroutes_client",
-        name: str = "default",
-    ) -> None:
-        if not (namespace.isascii() and namespace.isidentifier()):
-            raise InvalidInput(f"namespace: {namespace!r} has to be of letters, digits and _, no digit first")
-        families = _Families(namespace)
+    def __init__(self, registry: CollectorRegistry | None = None, name: str = "default") -> None:
+        families = _Families()
         try:
             (REGISTRY if registry is None else registry).register(families)
         except ValueError as error:
-            raise InvalidInput(f"namespace: {namespace!r} is taken in this registry: {error}") from error
+            raise InvalidInput(
+                f"registry: it has metrics of these names; for another client, use named(): {error}"
+            ) from error
         super().__init__(families, name)
 
 
 class _Families(Collector):
     """All metrics of all clients, as one collector: it is in a registry as a whole or not at all."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self) -> None:
         self.clients = WatchedClients()
-        self._namespace = namespace
         self._counters = {
             metric: Counter(
-                _name(metric), metric.help, ("client", *metric.labels), namespace=namespace, registry=None
+                _name(metric), metric.help, ("client", *metric.labels), namespace=_NAMESPACE, registry=None
             )
             for metric in COUNTERS
         }
         self._histograms = {
             metric: Histogram(
                 *(_name(metric), metric.help, ("client", *metric.labels)),
-                namespace=namespace,
+                namespace=_NAMESPACE,
                 unit=_UNITS[metric.unit],
                 registry=None,
                 buckets=BUCKETS_S,
@@ -70,7 +64,7 @@ class _Families(Collector):
         }
 
     def add(self, metric: Metric, client: str, labels: tuple[str, ...], value: float) -> None:
-        """Take in a number of the client of this name."""
+        """Add a number for the client of this name."""
         counter = self._counters.get(metric)
         if counter is not None:
             counter.labels(client, *labels).inc(value)
@@ -78,7 +72,7 @@ class _Families(Collector):
             self._histograms[metric].labels(client, *labels).observe(value)
 
     def describe(self) -> Iterator[Family]:
-        """Yield the metrics without a value: the registry looks for names that are taken."""
+        """Yield the metrics without values: the registry looks for names that are taken."""
         for family in (*self._counters.values(), *self._histograms.values()):
             yield from family.describe()
         yield from self._gauges().values()
@@ -95,7 +89,7 @@ class _Families(Collector):
     def _gauges(self) -> dict[Metric, GaugeMetricFamily]:
         return {
             metric: GaugeMetricFamily(
-                f"{self._namespace}_{_name(metric)}",
+                f"{_NAMESPACE}_{_name(metric)}",
                 metric.help,
                 labels=("client", *metric.labels),
                 unit=_UNITS.get(metric.unit, ""),

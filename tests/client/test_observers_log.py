@@ -113,8 +113,3 @@ def test_a_message_names_a_few_and_the_record_names_all(caplog: pytest.LogCaptur
     message = record.getMessage()
     assert message.endswith("brokers t0, t1, t2, t3, t4; topics t0, t1, t2, t3, t4 and 9995 more")
     assert record.__dict__["topics"] == topics
-
-
-def test_lines_go_to_the_logger_that_was_given(caplog: pytest.LogCaptureFixture) -> None:
-    LogObserver(logging.getLogger("mine")).on_event(BrokerReturned("a"))
-    assert [record.name for record in caplog.records] == ["mine"]

@@ -227,6 +227,7 @@ def test_every_event_and_metric_is_valid_and_no_topic_is_a_label(prometheus: Pro
             assert f"\nsharedroutes_client_{metric.name.replace('.', '_')}" in f"\n{text}"
     assert client.looks == 2
     samples = [sample for family in prometheus.registry.collect() for sample in family.samples]
+    assert all(sample.name.startswith("sharedroutes_client_") for sample in samples)
     names = {name for sample in samples for name in sample.labels}
     assert names == {"client", "broker", "outcome", "reason", "source", "how", "result", "le"}
 
@@ -242,42 +243,24 @@ def test_attempts_are_sorted_by_how_long_they_took(prometheus: Prometheus) -> No
     assert buckets == {"0.05": 1, "0.55": 2, "1.8": 2, "3.0": 3, "+Inf": 3}
 
 
-def in_a_taken_namespace(registry: CollectorRegistry) -> str:
-    PrometheusObserver(registry, "mine")
-    return "mine"
+def with_an_observer(registry: CollectorRegistry) -> None:
+    PrometheusObserver(registry)
 
 
-def beside_one_taken_name(registry: CollectorRegistry) -> str:
-    Counter("mine_snapshots", "Of somebody else.", registry=registry)
-    return "mine"
+def with_one_taken_name(registry: CollectorRegistry) -> None:
+    Counter("sharedroutes_client_snapshots", "Of somebody else.", registry=registry)
 
 
-@pytest.mark.parametrize("spoil", [in_a_taken_namespace, beside_one_taken_name])
-def test_a_namespace_that_is_taken_changes_nothing(spoil: Callable[[CollectorRegistry], str]) -> None:
+@pytest.mark.parametrize("spoil", [with_an_observer, with_one_taken_name])
+def test_a_registry_that_has_such_metrics_is_refused_and_not_changed(
+    spoil: Callable[[CollectorRegistry], None],
+) -> None:
     registry = CollectorRegistry(auto_describe=True)
-    namespace = spoil(registry)
+    spoil(registry)
     before = generate_latest(registry)
-    with pytest.raises(InvalidInput, match=f"namespace: '{namespace}' is taken"):
-        PrometheusObserver(registry, namespace)
+    with pytest.raises(InvalidInput, match=r"registry: it has metrics of these names; .* named\(\)"):
+        PrometheusObserver(registry)
     assert generate_latest(registry) == before
-
-
-@pytest.mark.parametrize("namespace", ["", "9 lives", "a-b", "größe"])
-def test_a_namespace_that_is_no_identifier_is_refused(namespace: str) -> None:
-    with pytest.raises(InvalidInput, match=f"namespace: '{namespace}' has to be of letters"):
-        PrometheusObserver(CollectorRegistry(), namespace)
-
-
-def test_the_namespace_begins_every_name() -> None:
-    registry = CollectorRegistry(auto_describe=True)
-    observer = PrometheusObserver(registry, "mine", "orders")
-    client = StandIn(LIVE, {"a": Fault()})
-    observer.watch(client)
-    for event in ALL_EVENTS:
-        observer.on_event(event)
-    samples = [sample for family in registry.collect() for sample in family.samples]
-    assert {sample.name.partition("_")[0] for sample in samples} == {"mine"}
-    assert {sample.labels["client"] for sample in samples} == {"orders"}
 
 
 # --- OpenTelemetry alone ------------------------------------------------------------------------------------
