@@ -281,13 +281,13 @@ async def test_a_sweeper_goes_on_after_the_store_was_away(
             await until_elected(table)
             own_server.kill()
             await await_until(
-                lambda: any("not made known" in text for text in caplog.messages), description="it is said"
+                lambda: any("cannot announce" in text for text in caplog.messages), description="it is said"
             )
             own_server.start()
             table.register(broker(), [])
             await until_ended(table, "broker-a")
             await await_until(
-                lambda: any("goes on" in text for text in caplog.messages), description="and that"
+                lambda: any("the sweep continues" in text for text in caplog.messages), description="and that"
             )
 
 
