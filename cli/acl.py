@@ -1,4 +1,4 @@
-"""`acl`: the lines that give a user of Redis what its role needs, and no more."""
+"""`acl`: the ACL line of a Redis user that may do what its role needs, and no more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIX: Final = "6.2"
 
 @click.command()
 @click.argument("role", type=click.Choice([role.value for role in Role]))
-@click.option("--user", metavar="NAME", help="The user's name.  [default: <namespace>-<role>]")
+@click.option("--user", metavar="NAME", help="The name of the user.  [default: <namespace>-<role>]")
 @namespace_option
 @click.option(
     "--server-version",
@@ -33,16 +33,16 @@ _SIX: Final = "6.2"
 def acl(
     role: str, user: str | None, namespace: str, server_version: str, database: int, *, cluster: bool
 ) -> None:
-    """Print the ACL SETUSER line of a user with this ROLE in one registry; asks no server.
+    """Print the ACL SETUSER line of a Redis user with this ROLE in one registry, without asking a server.
 
-    reader: clients, which look up routes and follow the feed. hinter: clients that also tell each other which
-    brokers they cannot reach; not for Redis 6.2. agent: the process beside a broker, which registers it,
-    renews its lease and sweeps. front: a name server front, or who changes write permission, topics and the
-    key-value store. admin: also health, and everything that looks at the whole registry.
+    reader: clients, which look up routes and follow changes. hinter: clients that also share which brokers
+    they cannot reach; not for Redis 6.2. agent: the process beside a broker, which registers it, renews its
+    lease and sweeps. front: a name server front, and operators who change write permission, topics and the
+    key-value store. admin: all of that, health, and commands that read the whole registry.
 
-    In place of #SHA256-OF-THE-PASSWORD comes # and what `printf %s "$PASSWORD" | sha256sum` prints, or > and
-    the password itself. Give the line to `redis-cli` on its standard input, for the master and for every
-    replica: Redis does not replicate users. Then ACL SAVE, or CONFIG REWRITE.
+    Replace #SHA256-OF-THE-PASSWORD by # and the output of `printf %s "$PASSWORD" | sha256sum`, or by > and
+    the password itself. Pass the line to `redis-cli` on standard input, for the master and for every replica, as
+    Redis does not replicate users. Then run ACL SAVE, or CONFIG REWRITE.
     """
     try:
         line = acl_rules(

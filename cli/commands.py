@@ -1,4 +1,4 @@
-"""The root of all commands, and what every group of commands shares: `-h`, hints, how a signal ends it."""
+"""The root of all commands; `-h`, hints and the end by a signal are the same in every group of commands."""
 
 from __future__ import annotations
 

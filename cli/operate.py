@@ -81,7 +81,7 @@ def _will_return(topic: str, live: list[str]) -> str:
 
 @click.group(cls=Group)
 def kv() -> None:
-    """Read and write the key-value store, such as the order configuration of topics (ORDER_TOPIC_CONFIG)."""
+    """Read and write the key-value store, for example topics' order configuration (ORDER_TOPIC_CONFIG)."""
 
 
 @kv.command("put")

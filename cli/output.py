@@ -39,7 +39,7 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a line a row, or a line a value where a terminal is too narrow for that."""
     cells = [tuple(map(shown, row)) for row in rows]
-    # The last column is not filled up: what stands there must not make a line longer than it is.
+    # Trailing blanks are stripped: filling up the last column would only make lines longer.
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     room = terminal_columns()
     if room is None or len(columns) == 1 or sum(widths) + len(_GAP) * (len(widths) - 1) <= room:

@@ -18,7 +18,7 @@ _WRITE_PERMISSION: Final = "write permission"
 
 
 @click.command()
-@click.option("--cluster", help="Only what the brokers of this cluster hold.")
+@click.option("--cluster", help="Only topics of this cluster's brokers.")
 @click.option(
     "--kind",
     type=click.Choice([*TopicKind], case_sensitive=False),
@@ -28,7 +28,7 @@ _WRITE_PERMISSION: Final = "write permission"
 )
 @with_store(Role.READER)
 def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> None:
-    """List the topics that a live broker holds."""
+    """List the topics of the live brokers."""
     found = store.topics(cluster, TopicKind(kind))
     if output == "json":
         print_json(found)
@@ -40,9 +40,9 @@ def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> No
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @with_store(Role.READER)
 def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
-    """Show which live brokers hold the topics, with how many queues, and where.
+    """Show which live brokers hold the topics, with their queues and addresses.
 
-    Exit status 1 when a topic has no route; the others are shown.
+    Exit status 1 when a topic has no route; the routes of the others are shown.
     """
     lookup = store.lookup(names)
     found = lookup.routes()
@@ -93,15 +93,15 @@ def _broker_data(broker: BrokerData) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--all", "-a", "everything", is_flag=True, help="Also those that are dead or were taken out.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Also list those that are dead or taken out.")
 @with_store(Role.READER)
 def brokers(store: RouteStore, output: str, *, everything: bool) -> None:
     """List the live brokers with the addresses of their live replicas; the one with id 0 is the master.
 
-    With --all, every replica that was ever registered, until `forget` removes its broker. The state is
-    `live`; `dead`: its lease has ended, or it was unregistered; or `out`: an operator has taken it out
+    With --all, list every replica that was ever registered, until `forget` removes its broker. Its state is
+    `live`; `dead`: its lease has ended, or it was unregistered; or `out`: an operator took it out
     (`agent-ctl drain` or `pause`) until `agent-ctl resume`. `since` and `why` are unknown when the change
-    stream does not reach so far back.
+    stream does not reach that far back.
     """
     if everything:
         _print_all(store, output)
@@ -120,7 +120,7 @@ def _print_live(store: RouteStore, output: str) -> None:
         for broker_id, address in sorted(broker.broker_addrs.items())
     )
     print_table(("cluster", "broker", "id", "address", _WRITE_PERMISSION), rows)
-    _say_hidden(store.run(roster(store.keys, since=False)).entries)
+    _print_hidden(store.run(roster(store.keys, since=False)).entries)
 
 
 def _may_be_written(broker: BrokerData) -> str:
@@ -129,8 +129,8 @@ def _may_be_written(broker: BrokerData) -> str:
     return "yes" if MASTER_ID in broker.broker_addrs else "no master"
 
 
-def _say_hidden(entries: Iterable[RosterEntry]) -> None:
-    """Say how many are not shown, on standard error: what reads the table reads nothing else."""
+def _print_hidden(entries: Iterable[RosterEntry]) -> None:
+    """Print the number of hidden replicas on standard error, so that the table is all on standard output."""
     count = {state: sum(entry.state is state for entry in entries) for state in ReplicaState}
     if not any(count.values()):
         click.echo("no broker was ever registered here: see --redis and --namespace", err=True)
@@ -168,7 +168,7 @@ def _row(entry: RosterEntry) -> tuple[str, ...]:
 
 
 def _lease(entry: RosterEntry) -> str:
-    """Return how old the lease is, and for how long it holds."""
+    """Return the age of the lease, and the time until it ends."""
     left_ms, ttl_ms = entry.lease_left_ms, entry.lease_ttl_ms
     if left_ms is None:
         return _UNKNOWN

@@ -1,4 +1,4 @@
-"""What all commands that use the store share: options, the open store, and messages about its errors."""
+"""Shared by all commands that use the store: options, opening it, and messages about its errors."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
 
 
 def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
-    """Return the message about a refusal: the store's own, and what to do; `what` is the refused command."""
+    """Return the message about a refused `what`: the store's own, and how to get the permission."""
     if _NO_LOGIN.search(error):
         return f"{error}\nGive the user and its password in the URL: redis://USER:PASSWORD@HOST:PORT/DB."
     if not _NO_PERMISSION.search(error):

@@ -116,7 +116,7 @@ class Stage:
         return measure(observed, log, pause_limit_s=self._settings.pause_limit_s)
 
     def logs(self) -> str:
-        """Return the last lines of what every process wrote."""
+        """Return the last log lines of every process."""
         return self._fleet.logs()
 
     def _happen(self, event: Event) -> Observed:
@@ -131,7 +131,7 @@ class Stage:
         return observed
 
     def _act(self, event: Event) -> float:
-        """Do what the event says; return the time from which it is measured."""
+        """Carry out the event; return the time from which it is measured."""
         at_s = monotonic()
         match event.happening:
             case Happening.ALL_START:

@@ -173,7 +173,7 @@ class Fleet:
             process.send_signal(signal.SIGSTOP)
 
     def kill_host(self, name: str) -> None:
-        """Kill what is left of broker and agent (SIGKILL)."""
+        """Kill broker and agent, where they still run (SIGKILL)."""
         host = self._hosts[name]
         for process in host.running:
             _kill(process)
@@ -193,7 +193,7 @@ class Fleet:
         return {name: _ids(host.journal) for name, host in self._hosts.items()}
 
     def logs(self) -> str:
-        """Return the last lines of what every process wrote."""
+        """Return the last log lines of every process."""
         files = sorted(self._folder.glob("*/*.log"))
         texts = {f"{file.parent.name}/{file.name}": file.read_text(errors="replace") for file in files}
         return "\n".join(

@@ -43,7 +43,7 @@ class Observed:
 
     event: Event
     began_s: float
-    """When the act began; what was sent from here on belongs to this event."""
+    """When the act began; messages from here on belong to this event."""
 
     at_s: float
     """When a process was killed, or listened again, or Redis answered: the event is measured from here."""
@@ -98,7 +98,7 @@ class Report:
 
 
 def measure(observed: Sequence[Observed], log: Log, *, pause_limit_s: float) -> Report:
-    """Return what the records say about the events, which are in the order in which they happened.
+    """Compute the figures of the events, which are in the order in which they happened.
 
     A live broker that the client leaves unused for longer than `pause_limit_s` while Redis is away or empty
     means that the event was not survived.
@@ -249,7 +249,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _notes(settings: Settings) -> list[str]:
-    """Return what has to be known to judge the table."""
+    """Return the notes below the table."""
     usual_ttl_s, look_s = RegistryConfig().lease_ttl_s, ClientConfig().tail_s
     here_s, usual_s = settings.lease_ttl_s + look_s, usual_ttl_s + look_s
     return [

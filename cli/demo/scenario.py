@@ -11,7 +11,7 @@ BROKERS: Final = ("broker-a", "broker-b", "broker-c")
 
 
 class Happening(StrEnum):
-    """What happens; it decides what is awaited afterwards, and how that is measured."""
+    """The kind of an event, which decides what is awaited afterwards and how it is measured."""
 
     ALL_START = "all-start"
     BROKER_KILLED = "broker-killed"

@@ -69,7 +69,7 @@ class Sender:
         self._connections.close()
 
     def check(self) -> None:
-        """Raise what ended the thread early, if it has ended."""
+        """Raise the exception that ended the thread, if one did."""
         if self._fault is not None:
             raise self._fault
 

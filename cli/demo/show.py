@@ -53,7 +53,7 @@ class Show:
             yield
 
     def say(self, text: str) -> None:
-        """Print what happens now."""
+        """Print a line with the time since the start."""
         line = Text(f"{monotonic() - self._began_s:5.1f} s  {text}")
         self._console.print(line, soft_wrap=True, highlight=False)
 

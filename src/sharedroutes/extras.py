@@ -1,4 +1,4 @@
-"""The extras: what each brings, and how to install those that are missing."""
+"""The extras of the distribution: the modules that each installs, and how to install a missing one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MODULES: Final = {
     "spark": ("click", "jinja2", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
     "testing": ("fakeredis",),
 }
-"""The modules by which each extra is known to be there."""
+"""The modules that show whether an extra is installed."""
 
 _NAME: Final = "sharedroutes"
 
 
 def lacking(what: str, *extras: str) -> str | None:
-    """Return in one line what is missing for something, and how to install it all; None when all is there."""
+    """Return in one line which modules `what` lacks, and how to install them; None when it lacks none."""
     missing = {extra: [name for name in MODULES[extra] if find_spec(name) is None] for extra in extras}
     modules = sorted({name for names in missing.values() for name in names})
     if not modules:
@@ -38,14 +38,14 @@ def lacking(what: str, *extras: str) -> str | None:
 
 
 def check(what: str, *extras: str) -> None:
-    """Raise a ModuleNotFoundError that says what is missing for something, and how to install it all."""
+    """Raise a ModuleNotFoundError that names the modules `what` lacks, and how to install them."""
     problem = lacking(what, *extras)
     if problem is not None:
         raise ModuleNotFoundError(problem)
 
 
 def installing(*extras: str) -> str:
-    """Return the command that installs extras, from where this package came: a checkout, an index, a file."""
+    """Return the command that installs extras from this package's origin: a checkout, an index, a file."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "pyproject.toml").is_file():
         return _pip_install("-e", f"{_folder(checkout)}{_bracketed(extras)}")
@@ -53,7 +53,7 @@ def installing(*extras: str) -> str:
 
 
 def requirement(extras: Sequence[str], origin: Mapping[str, Any] | None) -> str:
-    """Return what pip has to be given, by the origin in its direct_url.json (PEP 610); None = an index."""
+    """Return the requirement for pip, by the origin in its direct_url.json (PEP 610); None = an index."""
     wanted = _bracketed(extras)
     if origin is None:
         return f"sharedroutes{wanted}"
@@ -67,7 +67,7 @@ def requirement(extras: Sequence[str], origin: Mapping[str, Any] | None) -> str:
 
 
 def _origin() -> dict[str, Any] | None:
-    """Return what pip noted beside the code."""
+    """Return the direct_url.json that pip wrote beside the code."""
     noted = next(Path(__file__).parents[1].glob("sharedroutes-*.dist-info/direct_url.json"), None)
     return None if noted is None else dict(json.loads(noted.read_text(encoding="utf-8")))
 
@@ -81,7 +81,7 @@ def _folder(path: Path) -> str:
 
 
 def _pip_install(*arguments: str) -> str:
-    """Return a command of the pip that belongs to this Python; the one on PATH may be another's."""
+    """Return a command of this Python's pip; the one on PATH may belong to another Python."""
     found = shutil.which("pip")
     own = found is not None and Path(found).parent == Path(sys.executable).parent
     pip = ("pip",) if own else (sys.executable, "-m", "pip")
