@@ -26,7 +26,6 @@ from sharedroutes.registry import (
     Broker,
     ChangeKind,
     EmbeddedServer,
-    RegistryConfig,
     RouteStore,
     TopicConfig,
 )
@@ -35,6 +34,7 @@ from sharedroutes.registry.plans import last_change_id
 from .kit.figures import Figure, Outcome, Target, at_most, percentile
 from .kit.hosts import Agent, AgentSettings, Host
 from .kit.processes import Child, await_until, commands, running, say
+from .kit.workload import LASTING
 
 _TOPIC: Final = "orders"
 _WITHOUT: Final = "without"
@@ -154,13 +154,12 @@ class _Site:
     """A server with brokers that stay, hosts to be lost, and the client; `stack` ends them all."""
 
     def __init__(self, stack: ExitStack, heartbeat_s: float, lease_ttl_s: float, hosts: int = 1) -> None:
-        config = RegistryConfig(lease_ttl_s=3_600)
         self._rng = random.Random(_SEED)
         self.began_ms = 0.0
         """When the last thing of `until` was done, by the clock that the server has too."""
 
         self.server = stack.enter_context(EmbeddedServer())
-        self.store = stack.enter_context(RouteStore.from_url(self.server.url, config))
+        self.store = stack.enter_context(RouteStore.from_url(self.server.url, LASTING))
         steady = _STEADY_PER_HOST * hosts
         for number in range(steady):
             self.store.register(Broker(f"steady-{number}", _ADDRESS), [TopicConfig(_TOPIC, 1, 1)])

@@ -17,14 +17,11 @@ from typing import Any, Final
 
 import redis
 
-from sharedroutes.registry import EXPIRED, EmbeddedServer, RegistryConfig, RouteStore, Sweeper
+from sharedroutes.registry import EXPIRED, EmbeddedServer, RouteStore, Sweeper
 from sharedroutes.registry.plans import last_change_id
 
 from .kit.figures import Figure, Outcome, at_most, percentile, ratio
-from .kit.workload import broker
-
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600.0)
-"""The leases that nobody is to hear of end after the run."""
+from .kit.workload import LASTING, broker
 
 _SEED: Final = 20_260
 _LATE_S: Final = 10.0
@@ -78,10 +75,10 @@ def run(size: Size) -> Outcome:
     few, many = f"{size.few_leases:,} leases", f"{size.many_leases:,} leases"
     others = f"{size.other_keys:,} other TTL keys"
     delays = {}
-    with EmbeddedServer() as server, RouteStore.from_url(server.url, _CONFIG) as store:
+    with EmbeddedServer() as server, RouteStore.from_url(server.url, LASTING) as store:
         _register(store, 0, size.few_leases)
         delays[f"{few}, no other TTL key"] = _swept(server.url, store, size)
-    with EmbeddedServer() as server, RouteStore.from_url(server.url, _CONFIG) as store:
+    with EmbeddedServer() as server, RouteStore.from_url(server.url, LASTING) as store:
         _fill(server.url, size.other_keys)
         _register(store, 0, size.few_leases)
         delays[f"{few}, {others}"] = _swept(server.url, store, size)
@@ -169,7 +166,7 @@ def _told_by_redis(size: Size) -> tuple[list[float], int]:
     """Return the delays (ms) of the `expired` events of leases that nobody sweeps, and how many came."""
     with (
         EmbeddedServer("--notify-keyspace-events", "Ex") as server,
-        RouteStore.from_url(server.url, _CONFIG) as store,
+        RouteStore.from_url(server.url, LASTING) as store,
         redis.Redis.from_url(server.url) as client,
     ):
         _fill(server.url, size.other_keys)

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import hiredis
 import redis
 
-from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
+from sharedroutes.registry import RouteStore
 from sharedroutes.registry.plans import ORIGIN
 
 from .kit.figures import Figure, Outcome, at_most, interleave, percentile, ratio
 from .kit.processes import Child, commands, running, say
-from .kit.workload import broker, tables, topic_names
+from .kit.workload import Writer, opened, tables, topic_names
 
 _SUBSCRIBE: Final = "subscribe"
 _XREAD: Final = "xread"
@@ -56,19 +56,19 @@ QUICK: Final = Size(rounds=5, changes=20)
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and RuntimeError when the other process ends early."""
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url) as store,
-        redis.Redis.from_url(server.url) as client,
-    ):
+    with opened() as (server, store, client):
         (table,) = tables(topic_names(_TOPICS), 1)
-        writer = _Writer(store, store.register(broker(0), table))
-        bell = _a_doorbell(store, writer)
-        rings = _FanOut(server.url, client, _SUBSCRIBE, store.keys.changes, writer.change, size)
+        writer, numbers = Writer(store, table), cycle((3, 5))
+
+        def change() -> None:
+            writer.write(next(numbers))
+
+        bell = _a_doorbell(store, change)
+        rings = _FanOut(server.url, client, _SUBSCRIBE, store.keys.changes, change, size)
         bare = _FanOut(
             server.url, client, _SUBSCRIBE, _CHANNEL, partial(client.publish, _CHANNEL, bell), size
         )
-        blocked = _FanOut(server.url, client, _XREAD, store.keys.changes, writer.change, size)
+        blocked = _FanOut(server.url, client, _XREAD, store.keys.changes, change, size)
         contestants = {_DOORBELL: rings, _PUBLISH: bare, _BLOCKED: blocked}
         p99 = interleave(size.rounds, {name: one.round for name, one in contestants.items()})
     figures = []
@@ -86,27 +86,13 @@ def run(size: Size) -> Outcome:
     return Outcome([*figures, *ratios], [note])
 
 
-class _Writer:
-    """Gives one topic another number of write queues, again and again."""
-
-    def __init__(self, store: RouteStore, held: Registration) -> None:
-        self._store = store
-        self._held = held
-        self._topic = next(iter(held.topics))
-        self._numbers = cycle((3, 5))
-
-    def change(self) -> None:
-        table = {**self._held.topics, self._topic: TopicConfig(self._topic, 8, next(self._numbers))}
-        self._held = self._store.register(self._held.broker, table, held=self._held)
-
-
-def _a_doorbell(store: RouteStore, writer: _Writer) -> bytes:
-    """Return what a change rings."""
+def _a_doorbell(store: RouteStore, change: Callable[[], None]) -> bytes:
+    """Return the message that a change rings with."""
     doorbell = store.doorbell()
     try:
         while doorbell.wait(_DEADLINE_S) != b"":
             pass  # until it is subscribed
-        writer.change()
+        change()
         message = doorbell.wait(_DEADLINE_S)
     finally:
         doorbell.close()

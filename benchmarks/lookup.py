@@ -16,11 +16,10 @@ from typing import Final, TypeVar
 
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RouteStore
-from sharedroutes.registry.plans import Plan, Reads, Reply
+from sharedroutes.registry import RouteStore
 
 from .kit.figures import Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
-from .kit.workload import fill, fill_hashes, hash_key, tables, topic_names
+from .kit.workload import fill, fill_hashes, hash_key, mget, opened, tables, topic_names
 
 T = TypeVar("T")
 
@@ -61,11 +60,7 @@ QUICK: Final = Size(rounds=3, lookups=20, gets=200_000)
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError."""
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url) as store,
-        redis.Redis.from_url(server.url) as client,
-    ):
+    with opened() as (server, store, client):
         names = topic_names(size.topics)
         of_brokers = tables(names, size.brokers)
         fill(store, of_brokers)
@@ -85,7 +80,7 @@ def _ours(size: Size, store: RouteStore, client: redis.Redis, names: Sequence[st
     hashes = [[hash_key(topic) for topic in pick] for pick in picks[: _SETTLE + size.lookups // 5 + 1]]
     known = store.lookup(names).groups
     return {
-        _RAW: partial(_rate, size, lambda wanted: store.run(_mget(wanted)), keys),
+        _RAW: partial(_rate, size, lambda wanted: store.run(mget(wanted)), keys),
         _DECODED: partial(_rate, size, lambda pick: store.lookup(pick, known).routes(), picks),
         _COLD: partial(_rate, size, store.routes, picks),
         _BY_HAND: partial(_rate, size, partial(_hgetall, client), hashes),
@@ -104,11 +99,6 @@ def _each(look: Callable[[T], object], picks: Iterable[T]) -> None:
         look(pick)
 
 
-def _mget(keys: Sequence[str]) -> Plan[Reply]:
-    (values,) = yield Reads((("MGET", *keys),))
-    return values
-
-
 def _hgetall(client: redis.Redis, keys: Sequence[str]) -> list[object]:
     pipeline = client.pipeline(transaction=False)
     for key in keys:
@@ -120,7 +110,7 @@ def _fill_plain_keys(client: redis.Redis, store: RouteStore, names: Sequence[str
     """Copy every route index to a key that redis-benchmark can name, so that the values are the same."""
     for start in range(0, len(names), _KEYS_OF_PIPELINE):
         part = names[start : start + _KEYS_OF_PIPELINE]
-        values = store.run(_mget([store.keys.topic(topic) for topic in part]))
+        values = store.run(mget([store.keys.topic(topic) for topic in part]))
         client.mset({f"key:{start + number:012d}": value for number, value in enumerate(values)})
 
 

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.keys import Keys
 
 from .kit.figures import Figure, Outcome, at_most, ratio
-from .kit.workload import Table, broker, fill, long_topic_names, spread
+from .kit.workload import LASTING, Table, broker, fill, long_topic_names, spread
 
 _INDEX: Final = "route index"
 _TABLES: Final = "broker tables"
@@ -34,7 +34,6 @@ _JSON: Final = "JSON string a topic, by hand"
 _PACKED: Final = "packed hash a topic, by hand"
 
 _TARGETS: Final = {_INDEX: at_most(60), _TABLES: at_most(130)}
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _KEYS_OF_COMMAND: Final = 1_000
 _FEW_BYTES: Final = 16_384
 _PAUSE_S: Final = 0.25
@@ -110,10 +109,10 @@ def parts_of(url: str, admin: redis.Redis, of_brokers: Sequence[Table]) -> dict[
 
 def _register_and_delete(url: str, admin: redis.Redis, of_brokers: Sequence[Table]) -> dict[str, float]:
     empty = settled_memory(admin)
-    with RouteStore.from_url(url, _CONFIG) as store:
+    with RouteStore.from_url(url, LASTING) as store:
         fill(store, of_brokers)
     left = settled_memory(admin)
-    kinds = _by_kind(url, Keys(_CONFIG.namespace))
+    kinds = _by_kind(url, Keys(LASTING.namespace))
     topics = len(set().union(*of_brokers))
     if len(kinds[_INDEX]) != topics:
         raise RuntimeError(f"{len(kinds[_INDEX]):,} route indexes stand for {topics:,} topics")
@@ -191,7 +190,7 @@ def _by_hand(url: str, admin: redis.Redis, write: Callable[[redis.Redis], None])
 
 
 def _write_json(rows: dict[str, list[tuple[str, TopicConfig]]], client: redis.Redis) -> None:
-    key = Keys(_CONFIG.namespace).topic
+    key = Keys(LASTING.namespace).topic
     topics = list(rows)
     for start in range(0, len(topics), _KEYS_OF_COMMAND):
         part = topics[start : start + _KEYS_OF_COMMAND]
@@ -214,7 +213,7 @@ def _queue_datas(rows: Iterable[tuple[str, TopicConfig]]) -> str:
 
 def _write_packed(rows: dict[str, list[tuple[str, TopicConfig]]], client: redis.Redis) -> None:
     script = client.script_load(_HASHES)
-    key = Keys(_CONFIG.namespace).topic
+    key = Keys(LASTING.namespace).topic
     topics = list(rows)
     for start in range(0, len(topics), _KEYS_OF_COMMAND):
         part = topics[start : start + _KEYS_OF_COMMAND]

@@ -20,17 +20,16 @@ from itertools import chain, repeat
 from typing import Final, TypeAlias
 
 from sharedroutes.client import ClientConfig, RouteClient
-from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RouteStore, TopicConfig
 
 from .kit.figures import Figure, Outcome, at_most, interleave, percentile, ratio
-from .kit.workload import Table, fill
+from .kit.workload import LASTING, Table, fill
 
 _TOPIC: Final = "orders"
 _CLIENT: Final = ClientConfig(reconnect_s=0.2)
 """It tries to reach the store several times in every round, thirty times as often as by default: whatever a
 try costs those who choose is in the figures."""
 
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _ANSWERS: Final = "select_queue, the store answers"
 _DOWN: Final = "select_queue, the store is down"
 _HANGS: Final = "select_queue, the store hangs"
@@ -113,7 +112,7 @@ class _Store:
     def answer(self) -> None:
         self._resume()
         self._server.start()
-        with RouteStore.from_url(self._server.url, _CONFIG) as store:
+        with RouteStore.from_url(self._server.url, LASTING) as store:
             fill(store, self._of_brokers)
 
     def go_down(self) -> None:

@@ -6,7 +6,7 @@ Peer: a bare pub/sub message to the same process. Ratio: a change of a route to 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -15,11 +15,10 @@ from typing import Any, Final
 import redis
 
 from sharedroutes.client import RouteClient
-from sharedroutes.registry import EmbeddedServer, Registration, RouteStore, TopicConfig
 
 from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
 from .kit.processes import Child, await_until, commands, running, say
-from .kit.workload import broker, tables, topic_names
+from .kit.workload import Writer, opened, tables, topic_names
 
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"
@@ -45,15 +44,11 @@ def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and RuntimeError when the other process ends early."""
     names = topic_names(size.topics)
     (table,) = tables(names, 1)
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url) as store,
-        redis.Redis.from_url(server.url) as client,
-    ):
-        writer = _Writer(store, store.register(broker(0), table), names[0])
+    with opened() as (server, store, client):
+        writer = Writer(store, table)
         with running(watch, server.url, names[0]) as watcher:
             contestants: dict[str, Contestant] = {
-                _CHANGE: partial(writer.change, watcher),
+                _CHANGE: partial(_change, writer, cycle((3, 5)), watcher),
                 _BARE: partial(_ping, client, watcher),
             }
             values = interleave(size.changes, contestants)
@@ -79,22 +74,9 @@ def _ms_until(watcher: Child, what: int | None, act: Callable[[], object]) -> fl
     return (int(watcher.answer()) - begin) / 1e6
 
 
-class _Writer:
-    """Gives one topic another number of write queues, again and again."""
-
-    def __init__(self, store: RouteStore, held: Registration, topic: str) -> None:
-        self._store = store
-        self._held = held
-        self._topic = topic
-        self._numbers = cycle((3, 5))
-
-    def change(self, watcher: Child) -> float:
-        number = next(self._numbers)
-        return _ms_until(watcher, number, partial(self._write, number))
-
-    def _write(self, number: int) -> None:
-        table = {**self._held.topics, self._topic: TopicConfig(self._topic, 8, number)}
-        self._held = self._store.register(self._held.broker, table, held=self._held)
+def _change(writer: Writer, numbers: Iterator[int], watcher: Child) -> float:
+    number = next(numbers)
+    return _ms_until(watcher, number, partial(writer.write, number))
 
 
 def _ping(client: redis.Redis, watcher: Child) -> float:

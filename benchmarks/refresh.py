@@ -24,14 +24,12 @@ import redis
 
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
 from sharedroutes.client.observers.events import Event, LookupDone
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from sharedroutes.registry.keys import Keys
 
 from .kit.figures import Figure, Outcome, at_most, interleave, ratio
 from .kit.processes import running, say
-from .kit.workload import fill, fill_hashes, hash_key, spread, topic_names
+from .kit.workload import LASTING, fill, fill_hashes, opened, read_hashes, spread, topic_names
 
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _CPU: Final = "cpu"
 _TRACED: Final = "traced"
 _RESIDENT: Final = "resident"
@@ -69,11 +67,7 @@ QUICK: Final = Size(rounds=3)
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and CalledProcessError when the other process fails."""
     of_brokers = spread(topic_names(size.topics), size.brokers_per_topic, size.brokers)
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url, _CONFIG) as store,
-        redis.Redis.from_url(server.url) as client,
-    ):
+    with opened(LASTING) as (server, store, client):
         fill(store, of_brokers)
         fill_hashes(client, of_brokers)
         cpu = _measured(server.url, _CPU, size.topics, size.rounds)
@@ -199,11 +193,7 @@ def _own_ms(work: Callable[[], object]) -> float:
 def _hgetall(client: redis.Redis, names: Sequence[str]) -> dict[str, dict[bytes, bytes]]:
     table: dict[str, dict[bytes, bytes]] = {}
     for start in range(0, len(names), _AT_ONCE):
-        part = names[start : start + _AT_ONCE]
-        with client.pipeline(transaction=False) as pipeline:
-            for topic in part:
-                pipeline.hgetall(hash_key(topic))
-            table.update(zip(part, pipeline.execute(), strict=True))
+        table |= read_hashes(client, names[start : start + _AT_ONCE])
     return table
 
 

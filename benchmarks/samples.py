@@ -17,12 +17,11 @@ from typing import Final
 from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.client.observers import Event, Observer
 from sharedroutes.client.observers.samples import SampleRecorder
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, RouteStore, TopicConfig
 
 from .kit.figures import Figure, Outcome, at_most, interleave
-from .kit.workload import fill
+from .kit.workload import LASTING, fill
 
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"
 _NOBODY: Final = "an attempt, no observer"
 _IDLE: Final = "an attempt, an observer that does nothing"
@@ -55,7 +54,7 @@ def run(size: Size) -> Outcome:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(EmbeddedServer())
-        store = stack.enter_context(RouteStore.from_url(server.url, _CONFIG))
+        store = stack.enter_context(RouteStore.from_url(server.url, LASTING))
         fill(store, [{_TOPIC: TopicConfig(_TOPIC, 4, 4)}] * size.brokers)
         some, every = (
             stack.enter_context(SampleRecorder(folder / str(share), share=share, rng=random.Random(1)))
@@ -79,7 +78,7 @@ def run(size: Size) -> Outcome:
 
 
 def _client(stack: ExitStack, url: str, observers: tuple[Observer, ...]) -> RouteClient:
-    config = replace(ClientConfig(registry=_CONFIG), observers=observers)
+    config = replace(ClientConfig(registry=LASTING), observers=observers)
     return stack.enter_context(RouteClient.from_url(url, config))
 
 

@@ -25,11 +25,10 @@ from typing import Final
 
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
-from sharedroutes.registry.plans import Plan, Reads, Reply
+from sharedroutes.registry import EmbeddedServer, RouteStore
 
 from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
-from .kit.workload import fill, long_topic_names, spread
+from .kit.workload import LASTING, fill, long_topic_names, mget, spread
 
 _BALLAST: Final = "ballast"
 _SETTLE: Final = 5
@@ -90,7 +89,7 @@ class _Table:
 
     def __init__(self, stack: ExitStack, size: Size, entries: int) -> None:
         server = stack.enter_context(EmbeddedServer())
-        self.store = stack.enter_context(RouteStore.from_url(server.url, RegistryConfig(lease_ttl_s=3_600)))
+        self.store = stack.enter_context(RouteStore.from_url(server.url, LASTING))
         self._client = stack.enter_context(redis.Redis.from_url(server.url))
         self._names = long_topic_names(entries // size.brokers_per_topic)
         self._rng = random.Random(_SEED)
@@ -154,9 +153,4 @@ def _mget(table: _Table, topics: list[str]) -> None:
     leases = [
         keys.lease(name, broker_id) for name, group in table.groups.items() for broker_id in group.broker_ids
     ]
-    table.store.run(_bare([*map(keys.topic, topics), *leases]))
-
-
-def _bare(keys: Sequence[str]) -> Plan[Reply]:
-    (values,) = yield Reads((("MGET", *keys),))
-    return values
+    table.store.run(mget([*map(keys.topic, topics), *leases]))

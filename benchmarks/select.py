@@ -18,13 +18,12 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sharedroutes.client import RouteClient
-from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RouteStore, TopicConfig
 
 from .kit.figures import Contestant, Figure, Outcome, at_least, at_most, interleave, ratio, seconds
 from .kit.rocketmq import FAULTY, QUIET, JavaAbsent, java_selection
-from .kit.workload import broker, fill
+from .kit.workload import LASTING, broker, fill
 
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _TOPIC: Final = "orders"
 _WIDE: Final = "orders-wide"
 _NARROW: Final = "orders-narrow"
@@ -93,7 +92,7 @@ def run(size: Size) -> Outcome:
     notes = [f"{size.brokers} brokers with {size.queues} queues each, {size.isolated} of them isolated"]
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedServer())
-        store = stack.enter_context(RouteStore.from_url(server.url, _CONFIG))
+        store = stack.enter_context(RouteStore.from_url(server.url, LASTING))
         fill(store, [{topic.topic_name: topic for topic in _topics(size)}] * size.brokers)
         quiet, faulty = (stack.enter_context(RouteClient.from_url(server.url)) for _ in range(2))
         threads = _threads(size, quiet)

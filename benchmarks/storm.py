@@ -29,14 +29,13 @@ import redis
 import redis.asyncio
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
+from sharedroutes.registry import EmbeddedServer, RouteStore
 
 from .kit.figures import Figure, Outcome, Target, at_most, ratio
 from .kit.processes import Child, await_until, commands, running, say
 from .kit.usage import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
-from .kit.workload import fill, fill_hashes, hash_key, tables, topic_names
+from .kit.workload import LASTING, fill, fill_hashes, hash_key, tables, topic_names
 
-_CONFIG: Final = RegistryConfig(lease_ttl_s=3_600)
 _ROUTES: Final = "routes"
 _POLLING: Final = "polling"
 EMPTY: Final = "back empty"
@@ -219,7 +218,7 @@ class _Storm:
         with redis.Redis.from_url(url) as client:
             before = commands_so_far(client)
             if self._restart.kind == _ROUTES:
-                with RouteStore.from_url(url, _CONFIG) as store:
+                with RouteStore.from_url(url, LASTING) as store:
                     fill(store, self._of_brokers)
             else:
                 fill_hashes(client, self._of_brokers)

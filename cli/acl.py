@@ -41,7 +41,7 @@ def acl(
     key-value store. admin: all of that, health, and commands that read the whole registry.
 
     Replace #SHA256-OF-THE-PASSWORD by # and the output of `printf %s "$PASSWORD" | sha256sum`, or by > and
-    the password itself. Pass the line to `redis-cli` on standard input, for the master and for every replica, as
+    the password itself. Pass the line to `redis-cli` on standard input, for the master and for every replica:
     Redis does not replicate users. Then run ACL SAVE, or CONFIG REWRITE.
     """
     try:

@@ -1,18 +1,31 @@
-"""The tables that the benchmarks write and read: the same ones in every run."""
+"""The tables that benchmarks write and read, the same in every run, and those one would write by hand."""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import redis
 
-from sharedroutes.registry import Broker, Registration, RouteStore, TopicConfig
+from sharedroutes.registry import (
+    Broker,
+    EmbeddedServer,
+    Registration,
+    RegistryConfig,
+    RouteStore,
+    TopicConfig,
+)
 from sharedroutes.registry.codec import encode_config
+from sharedroutes.registry.plans import Plan, Reads, Reply
 
 Table: TypeAlias = dict[str, TopicConfig]
+
+LASTING: Final = RegistryConfig(lease_ttl_s=3_600)
+"""Its leases outlast every run: nobody has to renew them."""
 
 _SEED: Final = 20_260
 _SHAPES: Final = ((8, 8, 6), (4, 4, 6), (16, 16, 6), (8, 8, 4), (1, 1, 6), (8, 4, 6), (32, 32, 6), (8, 8, 2))
@@ -20,6 +33,17 @@ _SHAPES: Final = ((8, 8, 6), (4, 4, 6), (16, 16, 6), (8, 8, 4), (1, 1, 6), (8, 4
 
 _DEVIATION: Final = 0.1
 """The share of (topic, broker) pairs that are not as the topic is elsewhere: drained or scaled by hand."""
+
+
+@contextmanager
+def opened(config: RegistryConfig | None = None) -> Iterator[tuple[EmbeddedServer, RouteStore, redis.Redis]]:
+    """Start a server; give it, a store and a bare client. All are closed at the end of the block."""
+    with (
+        EmbeddedServer() as server,
+        RouteStore.from_url(server.url, config or RegistryConfig()) as store,
+        redis.Redis.from_url(server.url) as client,
+    ):
+        yield server, store, client
 
 
 def topic_names(count: int) -> list[str]:
@@ -68,6 +92,27 @@ def fill(store: RouteStore, of_brokers: Iterable[Table]) -> list[Registration]:
     return [store.register(broker(number), table) for number, table in enumerate(of_brokers)]
 
 
+class Writer:
+    """A broker that gives its first topic another number of write queues, again and again."""
+
+    def __init__(self, store: RouteStore, table: Table) -> None:
+        self._store = store
+        self._held = store.register(broker(0), table)
+        self._config = next(iter(table.values()))
+
+    def write(self, write_queues: int) -> None:
+        """Register the topic with so many write queues."""
+        config = replace(self._config, write_queue_nums=write_queues)
+        table = {**self._held.topics, config.topic_name: config}
+        self._held = self._store.register(self._held.broker, table, held=self._held)
+
+
+def mget(keys: Sequence[str]) -> Plan[Reply]:
+    """Read keys as they are."""
+    (values,) = yield Reads((("MGET", *keys),))
+    return values
+
+
 def hash_key(topic: str) -> str:
     """Return the key of a topic in the table that one would write by hand."""
     return f"by-hand:{topic}"
@@ -83,3 +128,11 @@ def fill_hashes(client: redis.Redis, of_brokers: Sequence[Table]) -> None:
     for topic, row in rows.items():
         pipeline.hset(hash_key(topic), items=row)
     pipeline.execute()
+
+
+def read_hashes(client: redis.Redis, topics: Sequence[str]) -> dict[str, dict[bytes, bytes]]:
+    """Read so many topics of that table, in one pipeline."""
+    pipeline = client.pipeline(transaction=False)
+    for topic in topics:
+        pipeline.hgetall(hash_key(topic))
+    return dict(zip(topics, pipeline.execute(), strict=True))

@@ -15,10 +15,11 @@ import redis
 from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.session import SessionConfig, session
-from sharedroutes.registry import Change, ChangeKind, EmbeddedServer, RouteStore
+from sharedroutes.registry import Change, ChangeKind
 from sharedroutes.registry.codec import encode_change
 
 from ..kit.figures import Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
+from ..kit.workload import opened
 
 _SPARK: Final = "Spark, 2 tasks"
 _REDIS_PY: Final = "redis-py, decoded"
@@ -56,11 +57,7 @@ QUICK: Final = Size(rounds=2, changes=100_000)
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError and JavaMissing."""
-    with (
-        EmbeddedServer() as server,
-        RouteStore.from_url(server.url) as store,
-        redis.Redis.from_url(server.url) as client,
-    ):
+    with opened() as (server, store, client):
         key = store.keys.changes
         expected = _fill(client, key, size.changes)
         started: list[SparkSession] = []
