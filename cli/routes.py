@@ -9,7 +9,7 @@ import click
 
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
-from ..registry.plans.replicas import ReplicaState, RosterEntry, roster
+from ..registry.plans.replicas import Replica, ReplicaState, roster
 from .output import iso, print_json, print_table
 from .store_options import with_store
 
@@ -120,7 +120,7 @@ def _print_live(store: RouteStore, output: str) -> None:
         for broker_id, address in sorted(broker.broker_addrs.items())
     )
     print_table(("cluster", "broker", "id", "address", _WRITE_PERMISSION), rows)
-    _print_hidden(store.run(roster(store.keys, since=False)).entries)
+    _print_hidden(store.run(roster(store.keys, since=False)).found)
 
 
 def _may_be_written(broker: BrokerData) -> str:
@@ -129,7 +129,7 @@ def _may_be_written(broker: BrokerData) -> str:
     return "yes" if MASTER_ID in broker.broker_addrs else "no master"
 
 
-def _print_hidden(entries: Iterable[RosterEntry]) -> None:
+def _print_hidden(entries: Iterable[Replica]) -> None:
     """Print the number of hidden replicas on standard error, so that the table is all on standard output."""
     count = {state: sum(entry.state is state for entry in entries) for state in ReplicaState}
     if not any(count.values()):
@@ -144,13 +144,13 @@ def _print_all(store: RouteStore, output: str) -> None:
     for error in found.corrupt:
         click.echo(f"corrupt: {error}", err=True)
     if output == "json":
-        print_json([_entry_data(entry) for entry in found.entries])
+        print_json([_entry_data(entry) for entry in found.found])
         return
     columns = ("cluster", "broker", "id", "address", "state", "since", "why", "lease", "topics", "zone")
-    print_table((*columns, _WRITE_PERMISSION), map(_row, found.entries))
+    print_table((*columns, _WRITE_PERMISSION), map(_row, found.found))
 
 
-def _row(entry: RosterEntry) -> tuple[str, ...]:
+def _row(entry: Replica) -> tuple[str, ...]:
     is_live = entry.state is ReplicaState.LIVE
     return (
         entry.cluster or _UNKNOWN,
@@ -167,16 +167,16 @@ def _row(entry: RosterEntry) -> tuple[str, ...]:
     )
 
 
-def _lease(entry: RosterEntry) -> str:
+def _lease(entry: Replica) -> str:
     """Return the age of the lease, and the time until it ends."""
-    left_ms, ttl_ms = entry.lease_left_ms, entry.lease_ttl_ms
+    left_ms, ttl_ms = entry.left_ms, entry.lease_ttl_ms
     if left_ms is None:
         return _UNKNOWN
     age = "" if ttl_ms is None else f"renewed {max(ttl_ms - left_ms, 0) / 1_000:.1f} s ago, "
     return f"{age}ends in {left_ms / 1_000:.1f} s"
 
 
-def _entry_data(entry: RosterEntry) -> dict[str, Any]:
+def _entry_data(entry: Replica) -> dict[str, Any]:
     return {
         "cluster": entry.cluster,
         "brokerName": entry.broker_name,
@@ -186,7 +186,7 @@ def _entry_data(entry: RosterEntry) -> dict[str, Any]:
         "sinceMs": entry.since_ms,
         "reason": entry.reason,
         "leaseTtlMs": entry.lease_ttl_ms,
-        "leaseLeftMs": entry.lease_left_ms,
+        "leaseLeftMs": entry.left_ms,
         "topics": entry.topics,
         "zoneName": entry.zone_name,
         "writePermWiped": entry.wiped,

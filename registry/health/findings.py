@@ -41,7 +41,7 @@ def health(config: RegistryConfig, first_us: int | ErrorReply) -> Plan[HealthRep
     """Report on a registry and its server, the worst findings first.
 
     `first_us` is what plans.server_time said CLOCK_PAUSE_S earlier. What the user has no permission for is
-    left out, and named. Raises StoreUnavailable, StoreRefused.
+    left out, and named.
     """
     readings = yield from read(config, first_us)
     findings = [_finding(what, judge, readings) for what, judge in _VERDICTS.items()]

@@ -3,6 +3,9 @@
 A plan does no I/O and reads no clock, so the sync and the async store run the same one. A batch is *either*
 plain reads *or* exactly one script: then a script that the server does not know can be sent again in full
 without running anything twice. A plan is single-use; its executor closes it in `finally`.
+
+Every plan raises StoreUnavailable and StoreRefused, and CorruptData when a key that it needs holds something
+foreign. The docstrings of plans name what they raise besides.
 """
 
 from __future__ import annotations

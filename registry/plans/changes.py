@@ -23,6 +23,7 @@ NEWEST: Final = "+"
 _ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _MOST: Final = 1_000_000
 _RECORD: Final = b"c"
+_PAIR: Final = 2
 
 # redis-py makes a dict of each entry, which takes as long as all the rest. A command whose name is bytes has
 # no such treatment: what the server sent is the answer.
@@ -53,28 +54,25 @@ class ChangePage:
 def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
     """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
 
-    The entry at the position is read too: if it is gone, so may be others.
-    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
+    The entry at the position is read too: if it is gone, so may be others. Raises InvalidInput.
     """
     check_int("limit", limit, 1, _MOST)
     _check_id("position", position)
-    (reply,) = yield Reads((("XRANGE", keys.changes, position, "+", "COUNT", limit + 1),))
-    entries = [(change_id.decode(), fields) for change_id, fields in checked(keys.changes, reply)]
-    complete = len(entries) <= limit
-    lost = position != ORIGIN and (not entries or entries[0][0] != position)
-    after = [entry for entry in entries if entry[0] != position][:limit]
+    (reply,) = yield Reads((("XRANGE", keys.changes, position, NEWEST, "COUNT", limit + 1),))
+    page = _page(HistoryRange(position, limit=limit), checked(keys.changes, reply))
     changes, corrupt = [], []
-    for change_id, fields in after:
+    for change_id, record in zip(page.ids, page.records, strict=True):
         try:
-            changes.append(codec.decode_change(keys.changes, change_id, (fields or {}).get(b"c", b"")))
+            changes.append(codec.decode_change(keys.changes, change_id.decode(), record or b""))
         except CorruptData as error:
             corrupt.append(error)
-    unmoved = ORIGIN if lost else position
-    return ChangePage(tuple(changes), after[-1][0] if after else unmoved, lost, complete, tuple(corrupt))
+    unmoved = ORIGIN if page.lost else position
+    last = page.ids[-1].decode() if page.ids else unmoved
+    return ChangePage(tuple(changes), last, page.lost, page.complete, tuple(corrupt))
 
 
 def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
-    """Return the id of the newest change, of those up to an id; "0-0" = none. Raises as changes_since."""
+    """Return the id of the newest change, of those up to an id; "0-0" = none."""
     (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
     entries = checked(keys.changes, reply)
     return entries[0][0].decode() if entries else ORIGIN
@@ -127,8 +125,7 @@ class HistoryBounds:
 def history(keys: Keys, *ranges: HistoryRange) -> Plan[list[HistoryPage]]:
     """Return a page of each range, read in one round trip.
 
-    The entry to begin after is read too: if it is gone, so may be others.
-    Raises InvalidInput, StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
+    The entry to begin after is read too: if it is gone, so may be others. Raises InvalidInput.
     """
     commands: list[Command] = []
     for wanted in ranges:
@@ -144,10 +141,7 @@ def history(keys: Keys, *ranges: HistoryRange) -> Plan[list[HistoryPage]]:
 
 
 def history_bounds(keys: Keys) -> Plan[HistoryBounds]:
-    """Return where the stream begins and ends, and how long it is.
-
-    Raises StoreUnavailable, StoreRefused, and CorruptData when the stream's key is foreign.
-    """
+    """Return where the stream begins and ends, and how long it is."""
     (reply,) = yield Reads(((_XINFO, "STREAM", keys.changes),))
     if isinstance(reply, ErrorReply) and "no such key" in reply.message:
         return HistoryBounds()
@@ -175,7 +169,9 @@ def _page(wanted: HistoryRange, entries: list[Any]) -> HistoryPage:
     return HistoryPage(
         [entry_id for entry_id, _ in after],
         [
-            fields[1] if len(fields) == 2 and fields[0] == _RECORD else _record(fields)  # noqa: PLR2004
+            fields[1]
+            if type(fields) is list and len(fields) == _PAIR and fields[0] == _RECORD
+            else _record(fields)
             for _, fields in after
         ],
         lost=wanted.after != ORIGIN and not at_place,
@@ -183,9 +179,9 @@ def _page(wanted: HistoryRange, entries: list[Any]) -> HistoryPage:
     )
 
 
-def _record(fields: Iterable[bytes]) -> bytes | None:
-    """Return the record of an entry that has more fields than it should, or others."""
-    return _pairs(fields).get(_RECORD)
+def _record(fields: Iterable[bytes] | None) -> bytes | None:
+    """Return the record of an entry that is a dict, or has more fields than it should, or others."""
+    return _pairs(fields or {}).get(_RECORD)
 
 
 def _pairs(reply: Reply) -> Mapping[bytes, Any]:

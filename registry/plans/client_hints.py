@@ -1,4 +1,4 @@
-"""Hints: clients tell each other for a short time which brokers they cannot reach (nothing of RocketMQ's)."""
+"""Hints: clients tell each other for a short time which brokers they cannot reach (RocketMQ has no such)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hint(keys: Keys, client_id: str, broker_names: Iterable[str], ttl_s: float) 
 
     It replaces all that the client said before: no names withdraw it. Returns the names that were not taken,
     and why: 8 others name the broker, or there are 512 hints. What it replaces is gone all the same.
-    Raises InvalidInput, CorruptData, StoreRefused, StoreUnavailable.
+    Raises InvalidInput.
     """
     check_name("clientId", client_id)
     names = tuple(dict.fromkeys(several(broker_names, "brokerNames")))
@@ -49,7 +49,6 @@ def hints(keys: Keys) -> Plan[tuple[dict[str, frozenset[str]], tuple[CorruptData
     """Return of each broker that is named the ids of the clients that cannot reach it, and what is corrupt.
 
     What has ended by the server's clock, or would end later than a hint can, is not there. Two round trips.
-    Raises CorruptData when the key is foreign, StoreRefused, StoreUnavailable.
     """
     (clock,) = yield Reads((("TIME",),))
     now_ms = clock_us(checked(keys.hints, clock)) // 1_000

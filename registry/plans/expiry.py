@@ -41,7 +41,6 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     process does this at a time: whoever called first keeps the sweep as long as it calls again within
     `sweeper_lease_s`. Nothing becomes due before `wait_s`, except by a lease that is made, or made shorter,
     after this look: the sweeper looks again before its own lease ends, and so is late by less than that.
-    Raises CorruptData, StoreRefused, StoreUnavailable.
     """
     keys = Keys(config.namespace)
     expired: list[tuple[str, int]] = []
@@ -74,7 +73,6 @@ def expire(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
     """Announce that one lease has ended, and return whether it had to be.
 
     False: the broker is alive, has another owner by now, or its end was announced before.
-    Raises CorruptData, StoreRefused, StoreUnavailable.
     """
     replies = yield Reads(_who(Keys(config.namespace), name, broker_id))
     return (yield from _end(config, (name, broker_id), *replies))
@@ -148,7 +146,7 @@ def whole_ms(score: float | None) -> int | None:
 
 
 def server_time() -> Plan[int | ErrorReply]:
-    """Return the server's clock in microseconds since 1970. Raises StoreUnavailable, StoreRefused."""
+    """Return the server's clock in microseconds since 1970."""
     (reply,) = yield Reads((("TIME",),), tolerant=True)
     return reply if isinstance(reply, ErrorReply) else clock_us(reply)
 

@@ -191,7 +191,7 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
     """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
 
     With `listings` it also looks whether the listings name the broker and its topics, and lists them again:
-    for one in ten, since it costs half as much again. Raises StoreRefused, StoreUnavailable.
+    for one in ten, since it costs half as much again.
     """
     keys, broker = Keys(config.namespace), held.broker
     name, broker_id = broker.broker_name, broker.broker_id
@@ -231,8 +231,8 @@ def unregister(
 ) -> Plan[bool]:
     """End a lease at once (RocketMQ: unregisterBroker); the table stays, for the broker's next start.
 
-    With `stays_out` nobody registers the broker of this address again who is not told to: see withdraw.
-    Returns whether there was one to end. Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable.
+    With `stays_out` the broker is kept out at this address: see withdraw.
+    Returns whether there was one to end. Raises StaleEpoch.
     """
     keys, broker = Keys(config.namespace), held.broker
     name, broker_id = broker.broker_name, broker.broker_id
@@ -267,7 +267,7 @@ def unregister_many(
 ) -> Plan[tuple[StaleEpoch, ...]]:
     """End many leases, one after another (RocketMQ: BatchUnregistrationService); return those not owned.
 
-    Raises CorruptData, StoreRefused, StoreUnavailable: then those from the one it names on are not ended.
+    After CorruptData, the leases from the one it names on are not ended. The name server front will need it.
     """
     refused = []
     for registration in held:

@@ -1,4 +1,4 @@
-"""The operations that list: topics by kind and cluster, clusters, groups, owners."""
+"""Listings: topics by kind and cluster, the whole table, clusters, groups, owners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
 
     RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_TOPICS_BY_CLUSTER, GET_UNIT_TOPIC_LIST,
     GET_HAS_UNIT_SUB_TOPIC_LIST, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, which look at one broker's flags only.
-    Raises CorruptData when an index is foreign, StoreUnavailable, StoreRefused.
     """
     listing = yield from brokers(keys)
     alive = {broker.broker_name for broker in listing.found if cluster in (None, broker.cluster)}
@@ -70,9 +69,8 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
 def whole_table(keys: Keys) -> Plan[Lookup]:
     """Read all topics and all brokers, page by page; `missing` stays empty.
 
-    It is no snapshot of one instant: who needs one takes a position of the change stream before, and applies
-    the changes after it. Raises CorruptData when the index of topics or of brokers is foreign,
-    StoreUnavailable, StoreRefused.
+    It is no snapshot of one instant: for one, take a position of the change stream before, and apply the
+    changes after it.
     """
     rows: dict[str, tuple[QueueData, ...]] = {}
     corrupt: list[CorruptData] = []
@@ -123,10 +121,7 @@ def _read_brokers(
 
 
 def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]]:
-    """Return the live brokers by name and by cluster (RocketMQ: GET_BROKER_CLUSTER_INFO).
-
-    Raises as `topics`.
-    """
+    """Return the live brokers by name and by cluster (RocketMQ: GET_BROKER_CLUSTER_INFO)."""
     listing = yield from brokers(keys)
     clusters: dict[str, list[str]] = {}
     for broker in listing.found:
@@ -141,19 +136,16 @@ def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]
 
 
 def system_topics(keys: Keys) -> Plan[Listing[str]]:
-    """Return the names of all clusters and brokers: each broker has topics so called.
+    """Return the names of all clusters and brokers: each broker has topics of these names.
 
-    RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS. Raises as `topics`.
+    RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS. The name server front will need it.
     """
     info, corrupt = yield from cluster_info(keys)
     return Listing(sorted({*info.clusters, *info.brokers}), corrupt)
 
 
 def member_group(keys: Keys, broker_name: str) -> Plan[BrokerData | None]:
-    """Return the live replicas of a broker, without promotion (RocketMQ: GET_BROKER_MEMBER_GROUP), or None.
-
-    Raises CorruptData, StoreUnavailable, StoreRefused.
-    """
+    """Return the live replicas of a broker, without promotion, or None (GET_BROKER_MEMBER_GROUP)."""
     found: Lookup = yield from groups(keys, (broker_name,))
     if found.corrupt:
         raise found.corrupt[0]
@@ -163,8 +155,7 @@ def member_group(keys: Keys, broker_name: str) -> Plan[BrokerData | None]:
 def owner(keys: Keys, broker_name: str, broker_id: int) -> Plan[Registration | None]:
     """Return the registration that holds a (broker, id) at the moment, without its topics; None = nobody.
 
-    For who acts in the owner's name without having registered it, such as a name server front.
-    Raises CorruptData, StoreUnavailable, StoreRefused.
+    For a caller that acts in the owner's name without having registered it, such as a name server front.
     """
     group_key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
     fields = (f"epoch:{broker_id}", f"member:{broker_id}", "cluster", "token")
@@ -190,7 +181,7 @@ def query_data_version(
     """Return whether a version is not the registered one, and that one (RocketMQ: QUERY_DATA_VERSION).
 
     A broker that is not registered, or is not alive, has changed: it is to register. RocketMQ takes this for
-    a heartbeat too; here `heartbeat` is one. Raises CorruptData, StoreUnavailable, StoreRefused.
+    a heartbeat too; here `heartbeat` is one. The name server front will need it.
     """
     key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
     known, lease = yield Reads((("HGET", key, f"version:{broker_id}"), ("GET", lease_key)))

@@ -128,7 +128,7 @@ class Look:
 
 
 def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
-    """Compare a broker's table with what it is to be; raises CorruptData, StoreRefused, StoreUnavailable."""
+    """Compare a broker's table with what it is to be."""
     keys, name = Keys(config.namespace), wanted.broker_name
     ids = (yield from _replica_ids(keys, name)) or ()
     live = yield from _live_replicas(keys, name, ids)
@@ -196,7 +196,7 @@ def _fields_to_write(
 
 
 def live_brokers(keys: Keys, names: Sequence[str]) -> Plan[tuple[str, ...]]:
-    """Return those of some brokers that are alive; raises CorruptData, StoreRefused, StoreUnavailable."""
+    """Return those of some brokers that are alive."""
     found: dict[str, None] = {}
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
@@ -236,7 +236,7 @@ def load_table(
     `touch_live`: it is written in its owner's name, who is not fenced and notices with the next heartbeat;
     what the broker itself has otherwise, its agent brings back.
     `fence_live`: all owners are fenced; they are seen until their leases end.
-    Raises BrokerOwned, CorruptData, NewerSchema, StoreRefused, StoreUnavailable, of which Unsettled is one.
+    Raises BrokerOwned, NewerSchema, Unsettled.
     """
     for _ in range(_TRIES):
         found = yield from look(config, wanted)
@@ -324,10 +324,10 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
 
     The routes go first, in chunks, the group last: after a crash between them, forget it again. An owner that
     was thought dead is fenced. RocketMQ forgets a broker as soon as it is silent.
-    Rows of topics that the broker's own table does not have would be found only by a look at all topics:
-    they stay, and `rebuild` removes them.
-    Raises NotFound, BrokerOwned while a replica is alive, StaleEpoch when it registers meanwhile, CorruptData
-    (`rebuild` mends most of it), InvalidInput, NewerSchema, StoreRefused, StoreUnavailable.
+    Rows of topics that the broker's own table does not have stay, as only a look at all topics would find
+    them: `rebuild` removes them.
+    Raises NotFound, BrokerOwned while a replica is alive, StaleEpoch when it registers meanwhile,
+    InvalidInput, NewerSchema; after CorruptData, `rebuild` mends most of it.
     """
     check_broker_name(broker_name)
     keys = Keys(config.namespace)

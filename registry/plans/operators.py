@@ -42,7 +42,7 @@ def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) 
     It is a property of the broker here, not of its rows: it holds at once for all topics and all clients,
     also for topics to come, and survives every registration of the broker until it is lifted.
     RocketMQ: WIPE_WRITE_PERM_OF_BROKER, ADD_WRITE_PERM_OF_BROKER, which the next registration undoes.
-    Raises NotFound, InvalidInput, CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    Raises NotFound, InvalidInput, NewerSchema.
     """
     check_broker_name(broker_name)
     keys = Keys(config.namespace)
@@ -67,7 +67,7 @@ def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None)
 
     The tables are the brokers' own: a live broker that still has the topic brings it back with its next
     heartbeat, so delete it there first, as mqadmin does. RocketMQ: DELETE_TOPIC_IN_NAMESRV.
-    Raises InvalidInput, CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    Raises InvalidInput, NewerSchema.
     """
     check_name("topic", topic)
     keys = Keys(config.namespace)
@@ -128,8 +128,7 @@ def withdraw(config: RegistryConfig, broker: Broker, *, reason: str) -> Plan[boo
 
     Its owner is fenced. A registration with `admit=False` raises BrokerWithdrawn from then on, until one with
     `admit` is granted: that of an agent that is started, or that is told to resume.
-    Raises BrokerOwned when the lease is that of another address, CorruptData, NewerSchema, StoreRefused,
-    StoreUnavailable.
+    Raises BrokerOwned when the lease is that of another address, NewerSchema.
     """
     write = Write(config, Keys(config.namespace), broker)
     for _ in range(_TRIES):
@@ -143,9 +142,9 @@ def withdraw(config: RegistryConfig, broker: Broker, *, reason: str) -> Plan[boo
 
 
 def kv_put(config: RegistryConfig, namespace: str, key: str, value: str) -> Plan[bool]:
-    """Set a value; whether it was another one before (RocketMQ: PUT_KV_CONFIG).
+    """Set a value; return whether it was another one before (RocketMQ: PUT_KV_CONFIG).
 
-    Raises InvalidInput, CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    Raises InvalidInput, NewerSchema, as the other operations on the key-value store do.
     """
     _check_names(namespace, key)
     check_text("value", value, MAX_VALUE_BYTES, empty=True)
@@ -160,7 +159,7 @@ def kv_put(config: RegistryConfig, namespace: str, key: str, value: str) -> Plan
 
 
 def kv_delete(config: RegistryConfig, namespace: str, key: str) -> Plan[bool]:
-    """Remove a value; whether there was one (RocketMQ: DELETE_KV_CONFIG). Raises as kv_put."""
+    """Remove a value; return whether there was one (RocketMQ: DELETE_KV_CONFIG)."""
     _check_names(namespace, key)
     keys = Keys(config.namespace)
     call = Call(
@@ -173,7 +172,7 @@ def kv_delete(config: RegistryConfig, namespace: str, key: str) -> Plan[bool]:
 
 
 def kv_get(keys: Keys, namespace: str, key: str) -> Plan[str | None]:
-    """Return a value, or None (RocketMQ: GET_KV_CONFIG). Raises as kv_put."""
+    """Return a value, or None (RocketMQ: GET_KV_CONFIG)."""
     _check_names(namespace, key)
     hash_key = keys.kv(namespace)
     (reply,) = yield Reads((("HGET", hash_key, key),))
@@ -182,10 +181,7 @@ def kv_get(keys: Keys, namespace: str, key: str) -> Plan[str | None]:
 
 
 def kv_list(keys: Keys, namespace: str) -> Plan[dict[str, str] | None]:
-    """Return all of a namespace, or None when nothing was ever put there (RocketMQ: GET_KVLIST_BY_NAMESPACE).
-
-    Raises as kv_put.
-    """
+    """Return all of a namespace, or None when nothing was ever put there (GET_KVLIST_BY_NAMESPACE)."""
     _check_names(namespace)
     hash_key = keys.kv(namespace)
     table, known = yield Reads((("HGETALL", hash_key), ("SISMEMBER", keys.namespaces, namespace)))
@@ -197,7 +193,7 @@ def kv_list(keys: Keys, namespace: str) -> Plan[dict[str, str] | None]:
 
 
 def kv_namespaces(keys: Keys) -> Plan[list[str]]:
-    """Return the names of all namespaces, sorted. Raises as kv_put."""
+    """Return the names of all namespaces, sorted."""
     (reply,) = yield Reads((("SMEMBERS", keys.namespaces),))
     return sorted(name.decode(errors="replace") for name in checked(keys.namespaces, reply))
 
@@ -205,7 +201,7 @@ def kv_namespaces(keys: Keys) -> Plan[list[str]]:
 def order_configs(keys: Keys, topics: Sequence[str]) -> Plan[dict[str, str]]:
     """Return the order configuration of those topics that have one (RocketMQ: orderTopicConf of a route).
 
-    Raises as kv_put.
+    The name server front will need it.
     """
     if not topics:
         return {}

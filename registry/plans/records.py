@@ -110,9 +110,7 @@ def export(config: RegistryConfig) -> Stream[Record]:
     """Yield all brokers by name, each with its table by topic, and all key-value pairs.
 
     A broker's table is of one instant, the whole is not. Brokers that are not in the index are not exported:
-    `rebuild` lists them. What cannot be read is yielded as Skipped.
-    Raises CorruptData when the index of brokers or of namespaces is foreign, NewerSchema, StoreRefused,
-    StoreUnavailable.
+    `rebuild` lists them. What cannot be read is yielded as Skipped. Raises NewerSchema.
     """
     keys = Keys(config.namespace)
     yield from check_schema(keys)
@@ -221,8 +219,7 @@ def import_unit(
     """Import a unit, and count it in the summary, also when it is refused or a foreign key is in its way.
 
     A broker's table becomes that of its record, with its cluster, versions and wiped permission; see
-    load_table. A live broker is refused; with `replace_live` its owners are fenced.
-    Raises NewerSchema, StoreRefused, StoreUnavailable.
+    load_table. A live broker is refused; with `replace_live` its owners are fenced. Raises NewerSchema.
     """
     record = unit.record
     if isinstance(record, Skipped):
@@ -284,7 +281,7 @@ def _load(config: RegistryConfig, record: BrokerRecord, *, replace_live: bool, d
 
 
 def _import_pairs(config: RegistryConfig, records: Sequence[KvRecord], *, dry_run: bool) -> Plan[int]:
-    """Set values of the key-value store; return how many were others before. Raises as plans.kv_put."""
+    """Set values of the key-value store; return how many were others before."""
     keys = Keys(config.namespace)
     replies = yield Reads([("HGET", keys.kv(record.namespace), record.key) for record in records])
     written = 0

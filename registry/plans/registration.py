@@ -51,11 +51,10 @@ def register(
     a lower id is alive, and only if it says whether it may stand in as master; it takes none away, since the
     table is its master's. It learns where the master is.
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
-    live lease of another address yields only to a higher state version in `version`, or to who has found its
-    owner gone: with the lease that BrokerOwned told as `instead_of`, if that was not renewed since.
-    With `admit`, neither is an operator who took the broker out (see withdraw): that ends with it.
-    Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, CorruptData, InvalidInput, NewerSchema, StoreRefused,
-    StoreUnavailable.
+    live lease of another address yields only to a higher state version in `version`, or to `instead_of`, the
+    lease that BrokerOwned named and whose owner was found gone, unless it was renewed since.
+    With `admit`, a broker that an operator took out is admitted again (see withdraw).
+    Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, InvalidInput, NewerSchema.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     write = Write(config, Keys(config.namespace), broker, version)
@@ -99,8 +98,8 @@ def register(
 def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfig) -> Plan[Registration]:
     """Add or change one topic of a broker, and nothing else (RocketMQ: REGISTER_TOPIC_IN_NAMESRV).
 
-    Raises StaleEpoch, CorruptData, StoreRefused, StoreUnavailable; and RegistryError when the table is not
-    this replica's to write, or when `held` came from `owner` and the table has changed since: look again.
+    Raises StaleEpoch, and RegistryError when the table is not this replica's to write, or when `held` came
+    from `owner` and the table has changed since: look again. The name server front will need it.
     """
     write = Write(config, Keys(config.namespace), held.broker)
     name, topics = topic.topic_name, {**held.topics, topic.topic_name: topic}
@@ -183,7 +182,7 @@ def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
 
 
 def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:
-    """Raise BrokerOwned when the address is alive under another id: who was fenced does not take it back."""
+    """Raise BrokerOwned when the address is alive under another id: a fenced owner does not take it back."""
     for broker_id in former_ids:
         key = write.lease_key(broker_id)
         lease, left_ms = yield Reads((("GET", key), ("PTTL", key)))
@@ -240,7 +239,7 @@ def may_register(keys: Keys, broker_name: str, broker_id: int) -> Plan[tuple[Err
     """Return why the store would not let this user register a broker; nothing = it would.
 
     Redis looks at permissions before it looks at values: each command has one that cannot be, or names what
-    is never there. Raises StoreUnavailable, StoreRefused.
+    is never there.
     """
     replies = yield Reads(_harmless(keys, broker_name, broker_id), tolerant=True)
     return tuple(reply for reply in replies if isinstance(reply, ErrorReply) and reply.code in _DENIED)

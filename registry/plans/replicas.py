@@ -29,7 +29,7 @@ def table_sizes(keys: Keys) -> Plan[Listing[tuple[str, int]]]:
     """Return each listed broker, by name, with the number of topics in its table.
 
     A table of another type has 0: who reads it finds out. Raises CorruptData when the index of brokers is
-    foreign, StoreUnavailable, StoreRefused.
+    foreign.
     """
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     names: list[str] = []
@@ -75,14 +75,28 @@ def table_page(keys: Keys, name: str, cursor: int, count: int) -> Plan[tuple[int
     return int(following), page
 
 
-@dataclass(frozen=True, slots=True)
+class ReplicaState(StrEnum):
+    """What a replica is to clients."""
+
+    LIVE = "live"
+    """It has a lease."""
+
+    DEAD = "dead"
+    """It has none: it was lost, or was unregistered."""
+
+    OUT = "out"
+    """It has none, and an operator keeps it out (drain, pause) until its agent is told to resume."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A replica that a broker has, or had."""
+    """A replica that a broker has, or had; times are of the server's clock, None = not known."""
 
     broker_name: str
     broker_id: int
     cluster: str
     wiped: bool
+    zone_name: str
     member: bytes | None
     """What it said of itself, encoded; None = it has left, or was never there."""
 
@@ -93,21 +107,42 @@ class Replica:
     """None = it is not alive."""
 
     ends_ms: int | None
-    """When its lease ends, or ended and nobody has announced it, by the server's clock; None = not noted."""
+    """When its lease ends, or has ended and nobody announced it."""
 
     left_ms: int | None
-    """Until its lease ends; None = it is not alive, or nobody noted when."""
+    """Until its lease ends; None = it is not alive, or the end is not known."""
 
-    zone_name: str = ""
-    kept_out: str = ""
+    kept_out: str
     """The address that an operator keeps out; empty = none."""
+
+    # Only the roster says these.
+    topics: int = 0
+    """In the table of the broker, which all its replicas share."""
+
+    address: str = ""
+    """Of the lease, or the last that is known; empty = none is."""
+
+    since_ms: int | None = None
+    """Since when it is live, or is not, as far as the change stream tells."""
+
+    reason: str = ""
+    """Why it is not live: as in Change.reason; empty = not known."""
+
+    lease_ttl_ms: int | None = None
+    """Of a live one: how long a heartbeat lasts."""
+
+    @property
+    def state(self) -> ReplicaState:
+        """What it is to clients."""
+        if self.lease is not None and codec.decode_lease(self.lease) is not None:
+            return ReplicaState.LIVE
+        return ReplicaState.OUT if self.kept_out else ReplicaState.DEAD
 
 
 def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Listing[Replica]]:
-    """Return the replicas of some brokers, by name and id; a few hundred brokers at a time.
+    """Return the replicas of some brokers, by name and id; for a few hundred brokers at a time.
 
     With `bare`, a broker of which nothing but a name or a table is left has one, of id 0.
-    Raises StoreUnavailable, StoreRefused.
     """
     replies = yield Reads([("HGETALL", keys.broker(name)) for name in names])
     corrupt: list[CorruptData] = []
@@ -145,84 +180,30 @@ def _replica(
         fields.get(f"{what}:{broker_id}".encode()) for what in ("member", "epoch", "out")
     )
     return Replica(
-        group.broker_name,
-        broker_id,
-        group.cluster,
-        group.wiped,
-        member,
-        codec.number((epoch or b"").decode(errors="replace")),
-        lease,
-        ends_ms,
-        None if lease is None or ends_ms is None else max(0, ends_ms - now_ms),
-        group.traits.get(broker_id, _NO_TRAITS).zone_name,
-        (kept_out or b"").decode(errors="replace"),
+        broker_name=group.broker_name,
+        broker_id=broker_id,
+        cluster=group.cluster,
+        wiped=group.wiped,
+        zone_name=group.traits.get(broker_id, _NO_TRAITS).zone_name,
+        member=member,
+        epoch=codec.number((epoch or b"").decode(errors="replace")),
+        lease=lease,
+        ends_ms=ends_ms,
+        left_ms=None if lease is None or ends_ms is None else max(0, ends_ms - now_ms),
+        kept_out=(kept_out or b"").decode(errors="replace"),
     )
 
 
-class ReplicaState(StrEnum):
-    """What a replica is to clients."""
-
-    LIVE = "live"
-    """It has a lease."""
-
-    DEAD = "dead"
-    """It has none: it was lost, or was unregistered."""
-
-    OUT = "out"
-    """It has none, and an operator keeps it out (drain, pause) until its agent is told to resume."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RosterEntry:
-    """One replica of a broker; times are of the server's clock, in ms since 1970, None = not known."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    state: ReplicaState
-    address: str = ""
-    """Of the lease, or the last that was told; '' = not known any more."""
-
-    since_ms: int | None = None
-    """Since when it is live, or is not, as far as the change stream tells."""
-
-    reason: str = ""
-    """Why it is not live: as in Change.reason; '' = not known."""
-
-    lease_ttl_ms: int | None = None
-    """Of a live one: how long a heartbeat lasts."""
-
-    lease_left_ms: int | None = None
-    """Of a live one: so long until its lease ends, unless it is renewed."""
-
-    topics: int = 0
-    """In the table of the broker, which all its replicas share."""
-
-    zone_name: str = ""
-    wiped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """What the registry knows."""
-
-    entries: tuple[RosterEntry, ...]
-    """By name and id. A broker of which nothing but a name or a table is left has id 0."""
-
-    corrupt: tuple[CorruptData, ...]
-
-
-def roster(keys: Keys, *, since: bool = True) -> Plan[Roster]:
-    """Return every replica that was ever registered and whose broker is not forgotten.
+def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[Replica]]:
+    """Return every replica that was ever registered and whose broker is not forgotten, by name and id.
 
     Reads all groups, and unless `since` is false the change stream, from its end until it has told of every
     replica: it knows since when they are what they are, the reasons, and the addresses of the dead.
-    Raises CorruptData when the index of brokers is foreign, StoreUnavailable, StoreRefused.
     """
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, reply))
     if not names:
-        return Roster((), ())
+        return Listing([], ())
     listing = yield from replicas(keys, names, bare=True)
     corrupt = [*listing.corrupt]
     lengths: list[Command] = [("HLEN", keys.broker_topics(name)) for name in names]
@@ -241,7 +222,7 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Roster]:
         _entry(found, topics.get(found.broker_name, 0), told.get(member, _NOTHING))
         for found, member in zip(listing.found, members, strict=True)
     ]
-    return Roster(tuple(entries), tuple(corrupt))
+    return Listing(entries, tuple(corrupt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,31 +273,20 @@ def _change(keys: Keys, change_id: bytes, fields: Mapping[bytes, bytes] | None) 
     return change if change.kind in (ChangeKind.UP, ChangeKind.DOWN) else None
 
 
-def _entry(found: Replica, topics: int, told: _Told) -> RosterEntry:
-    entry = RosterEntry(
-        cluster=found.cluster,
-        broker_name=found.broker_name,
-        broker_id=found.broker_id,
-        state=ReplicaState.LIVE,
-        topics=topics,
-        zone_name=found.zone_name,
-        wiped=found.wiped,
-    )
+def _entry(found: Replica, topics: int, told: _Told) -> Replica:
+    """Return a replica with what the change stream tells of it."""
     last, up = told.last, told.up
     held = codec.decode_lease(found.lease) if found.lease is not None else None
     if held is not None:
-        return replace(
-            entry,
-            address=held[1],
-            since_ms=_ms_of(last) if last is up else None,
-            lease_ttl_ms=up.lease_ttl_ms if up else None,
-            lease_left_ms=found.left_ms,
-        )
+        since_ms = _ms_of(last) if last is up else None
+        lease_ttl_ms = up.lease_ttl_ms if up else None
+        return replace(found, topics=topics, address=held[1], since_ms=since_ms, lease_ttl_ms=lease_ttl_ms)
     down = last if last is not up else None
     address = found.kept_out or (up.address if up else "")
     return replace(
-        entry,
-        state=ReplicaState.OUT if found.kept_out else ReplicaState.DEAD,
+        found,
+        topics=topics,
+        left_ms=None,
         address=address or codec.member_address(found.member),
         since_ms=found.ends_ms or _ended_ms(down),
         reason=down.reason if down else EXPIRED if found.ends_ms else "",

@@ -64,16 +64,13 @@ def lookup(
 
     One round trip when all their groups are in `known`; up to two more for those that are not, and for the
     groups called `anew`, which are read whether or not a topic names them.
-    Raises StoreUnavailable, StoreRefused.
     """
     topics = several(topics)
     known = known or {}
     prefix = keys.topic("")
     topic_keys = [prefix + topic for topic in topics]
-    leases = [(group, broker_id) for group in known.values() for broker_id in group.broker_ids]
-    values = yield from mget(
-        [*topic_keys, *(keys.lease(group.broker_name, broker_id) for group, broker_id in leases)]
-    )
+    leases = _leases(known)
+    values = yield from mget([*topic_keys, *(keys.lease(group.broker_name, of) for group, of in leases)])
     rows: dict[str, tuple[QueueData, ...]] = {}
     corrupt: list[CorruptData] = []
     absent: list[str] = []
@@ -88,12 +85,7 @@ def lookup(
     named = set(map(_BROKER_NAME, chain.from_iterable(distinct(rows))))
     strangers = sorted((named | {*anew}) - known.keys())
     missing, found = yield from _look_closer(keys, absent, strangers, corrupt)
-    more_leases = [(group, broker_id) for group in found.values() for broker_id in group.broker_ids]
-    if more_leases:
-        values = yield from mget(
-            [keys.lease(group.broker_name, broker_id) for group, broker_id in more_leases]
-        )
-        alive |= _alive(keys, more_leases, values, corrupt)
+    alive |= yield from _read_alive(keys, found, corrupt)
     return Lookup(rows, missing, {**known, **found}, alive, tuple(corrupt))
 
 
@@ -106,22 +98,17 @@ class Listing(Generic[T]):
 
 
 def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
-    """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO).
-
-    Raises CorruptData when the index of brokers is foreign, StoreUnavailable, StoreRefused.
-    """
+    """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO)."""
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     found = yield from groups(keys, [name.decode(errors="replace") for name in checked(keys.brokers, reply)])
     return Listing([found.alive[name] for name in sorted(found.alive)], found.corrupt)
 
 
 def groups(keys: Keys, names: Iterable[str]) -> Plan[Lookup]:
-    """Read the groups called so, and their leases. Raises StoreUnavailable, StoreRefused."""
+    """Read the groups of these names, and their leases."""
     corrupt: list[CorruptData] = []
     _, found = yield from _look_closer(keys, [], names, corrupt)
-    leases = [(group, broker_id) for group in found.values() for broker_id in group.broker_ids]
-    values = yield from mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
-    alive = _alive(keys, leases, values, corrupt)
+    alive = yield from _read_alive(keys, found, corrupt)
     return Lookup(groups=found, alive=alive, corrupt=tuple(corrupt))
 
 
@@ -141,7 +128,7 @@ def mget(wanted: Sequence[str]) -> Plan[list[bytes | None]]:
 def _look_closer(
     keys: Keys, absent: Iterable[str], names: Iterable[str], corrupt: list[CorruptData]
 ) -> Plan[tuple[tuple[str, ...], dict[str, Group]]]:
-    """Tell topics that nobody holds from keys of another type, and read the groups called `names`."""
+    """Tell topics that nobody holds from keys of another type, and read the groups of these names."""
     absent, names = tuple(absent), tuple(names)
     if not absent and not names:
         return (), {}
@@ -163,6 +150,18 @@ def _look_closer(
         else:
             groups[name] = codec.decode_group(name, fields)
     return tuple(missing), groups
+
+
+def _leases(groups: Mapping[str, Group]) -> list[tuple[Group, int]]:
+    return [(group, broker_id) for group in groups.values() for broker_id in group.broker_ids]
+
+
+def _read_alive(
+    keys: Keys, groups: Mapping[str, Group], corrupt: list[CorruptData]
+) -> Plan[dict[str, BrokerData]]:
+    leases = _leases(groups)
+    values = yield from mget([keys.lease(group.broker_name, broker_id) for group, broker_id in leases])
+    return _alive(keys, leases, values, corrupt)
 
 
 def _alive(

@@ -25,7 +25,7 @@ def rebuild(config: RegistryConfig) -> Stream[Difference]:
 
     Owners keep their leases and epochs, and what they write meanwhile is not overwritten. What changes for
     readers is announced. Keys and values of others are left, and reported.
-    Raises NewerSchema, StoreRefused, StoreUnavailable.
+    Raises NewerSchema.
     """
     walk = verify(config)
     while (page := (yield from advance(walk))) is not None:

@@ -204,7 +204,7 @@ def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -
     """Make a broker's rows in some indexes as its table says; return the topics that could not be mended.
 
     What is written meanwhile is looked at again: nothing newer is overwritten. With no broker name, the rows
-    of nobody are removed. Raises CorruptData, NewerSchema, StoreRefused, StoreUnavailable.
+    of nobody are removed. Raises CorruptData, NewerSchema.
     """
     keys = Keys(config.namespace)
     left = list(dict.fromkeys(topics))

@@ -51,7 +51,7 @@ def verify(config: RegistryConfig) -> Stream[Difference]:
 
     All keys in the registry's namespace are walked through, page by page; those of others in the same server
     are passed over. What looks wrong is looked at again, in one atomic step.
-    Raises NewerSchema, StoreRefused, StoreUnavailable.
+    Raises NewerSchema.
     """
     keys = Keys(config.namespace)
     yield from check_schema(keys)
