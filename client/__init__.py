@@ -34,7 +34,7 @@ from .health import Health
 from .hints import HintConfig
 from .losses import HeldLoss
 from .observers import Observer
-from .route import Route, RouteChange
+from .routes import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
-"""What both route clients share: all that never waits."""
+"""What both route clients share, all that never waits, and what they do when their process is copied."""
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from time import monotonic
 
@@ -14,7 +16,7 @@ from .faults.broker import FaultState
 from .health import Health
 
 
-class RouteClientBase:
+class _Base:
     """A client's decisions, and what callers may ask or tell without waiting for anybody."""
 
     def __init__(self, config: ClientConfig) -> None:
@@ -22,7 +24,7 @@ class RouteClientBase:
         self._core = ClientCore(config)
         self._views = self._core.views
         self._routes = self._core.routes
-        self._faults = self._core.faults
+        self._faults = self._core.brokers.faults
         self._is_copy = False
         """Whether this process is a fork of the one that started the client."""
 
@@ -41,7 +43,7 @@ class RouteClientBase:
         """
         if broker_name not in self._core.known_brokers:
             check_broker_name(broker_name, "broker_name")
-        self._core.record(
+        self._core.brokers.record(
             broker_name,
             latency_s,
             monotonic(),
@@ -96,3 +98,62 @@ class RouteClientBase:
             tell=self._core.tell_attempt,
             see=self._core.see,
         )
+
+    def _begin_copy(self) -> None:
+        self._core.begin_copy()
+        self._faults = self._core.brokers.faults
+
+
+class RouteClientBase(_Base, ABC):
+    """What a client for threads does in a copy of its process: it begins anew at its first use there."""
+
+    _starting: threading.Lock
+    _closed: bool
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to follow the registry."""
+
+    @abstractmethod
+    def _drop_background(self) -> bool:
+        """Forget threads that run elsewhere; return whether there were any."""
+
+    def before_fork(self) -> None:
+        """Let nothing change while the process is copied."""
+        self._starting.acquire()
+        self._core.known.lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._core.known.lock.release()
+        self._starting.release()
+
+    def after_fork_in_child(self) -> None:
+        """Leave it to the first use to begin anew: threads are not copied, and locks may be held by them."""
+        had_begun = self._drop_background()
+        self._is_copy = (self._is_copy or had_begun) and not self._closed
+        self._begin_copy()
+        self._starting.release()
+
+    def _use_copy(self) -> None:
+        self.start()
+
+
+class AsyncRouteClientBase(_Base):
+    """What a client for asyncio does in a copy of its process: nothing, as the loop does not run there."""
+
+    def before_fork(self) -> None:
+        """Let nothing change while the process is copied."""
+        self._core.known.lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._core.known.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Refuse every use from now on."""
+        self._is_copy = True
+        self._begin_copy()
+
+    async def _use_copy(self) -> None:
+        raise RuntimeError("the route client was made before a fork: make a new one in the child")

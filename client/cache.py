@@ -6,17 +6,14 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import Final
 
-from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, TopicRoute, in_order
-from ..registry.plans import Lookup, route_of
+from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, in_order
+from ..registry.plans import Lookup
 from .config import ClientConfig
-from .guard import MASS_LOSS_SHARE, MassLossGuard
-from .losses import Belief, HeldLoss, Losses
+from .losses import MASS_LOSS_SHARE, Belief, HeldLoss, Losses, MassLossGuard
+from .table_copy import Rows, TableCopy
 
-Rows: TypeAlias = tuple[QueueData, ...]
-
-_MAX_MISSING: Final = 10_000
 _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
 
@@ -47,7 +44,6 @@ class RouteCache:
         self._rng = rng
         self._number = 0
         self._topic_seen: dict[str, int] = {}
-        self._answered: dict[str, float] = {}
         self._broker_seen: dict[str, int] = {}
         self._dirty: dict[str, int] = dict.fromkeys(
             (*config.topics, *filter(None, (config.default_topic,))), 0
@@ -64,18 +60,11 @@ class RouteCache:
 
         self._refresh_at = 0.0
         self._leases_at = 0.0
-        self.rows: dict[str, tuple[QueueData, ...]] = {}
-        self.missing: dict[str, None] = {}
-        """Topics that nobody holds, the one asked for last at the end; the feed says when one is created."""
+        self.table = TableCopy()
+        self.answered: dict[str, float] = {}
+        """By topic: when the table last told of it, since the feed has a place."""
 
-        self.groups: dict[str, Group] = {}
-        self.alive: dict[str, BrokerData] = {}
         self.losses = Losses(MassLossGuard(MASS_LOSS_SHARE, config.guard_hold_s))
-
-    @property
-    def held(self) -> set[str]:
-        """Brokers and topics that are served although the last answer lacked them, or a part of them."""
-        return {*self.losses.brokers.held, *self.losses.topics.held}
 
     def held_losses(self, now: float) -> tuple[HeldLoss, ...]:
         """Return what is held back, brokers first: since when, for how long at most, and why."""
@@ -100,32 +89,9 @@ class RouteCache:
         ]
         return (*brokers, *topics)
 
-    def route(self, topic: str) -> TopicRoute | None:
-        """Return the route by the last known state; None when no live broker holds the topic."""
-        rows = self.rows.get(topic)
-        if rows is None:
-            return None
-        route = route_of(topic, rows, self.alive)
-        return route if route.queue_datas else None
-
-    def answered_at(self, topic: str) -> float | None:
-        """Return when the table last told of the topic itself; None = not since the feed has a place."""
-        return self._answered.get(topic)
-
-    def is_held(self, topic: str) -> bool:
-        """Whether the route of a topic is one that the last answer lacked a part of."""
-        held = self.losses.brokers.held
-        return topic in self.losses.topics.held or any(
-            row.broker_name in held for row in self.rows.get(topic, ())
-        )
-
-    def is_absent(self, topic: str) -> bool:
-        """Whether the table was asked for a topic, and no live broker holds it."""
-        return topic in self.missing or (topic in self.rows and self.route(topic) is None)
-
     def was_asked(self, topic: str, now: float) -> bool:
         """Whether the table told of the topic so recently that asking again is pointless."""
-        answered = self._answered.get(topic)
+        answered = self.answered.get(topic)
         return (
             answered is not None
             and topic not in self._dirty
@@ -134,7 +100,7 @@ class RouteCache:
 
     def request(self, topics: Iterable[str]) -> Request:
         """Return the request that answers a caller's question."""
-        return self._next(tuple(topics), self.groups, ())
+        return self._next(tuple(topics), self.table.groups, ())
 
     def next_due(self) -> float:
         """Return the time at which `due` has something to ask."""
@@ -145,25 +111,25 @@ class RouteCache:
     def due(self, now: float) -> Request | None:
         """Return what should be asked now, if anything."""
         if now >= self._refresh_at:
-            missing, self._ask_for_missing = self.missing if self._ask_for_missing else {}, False
+            missing, self._ask_for_missing = self.table.missing if self._ask_for_missing else {}, False
             return self._next(
-                tuple({**self.rows, **self._dirty, **missing}), {}, tuple(self.groups), full=True
+                tuple({**self.table.rows, **self._dirty, **missing}), {}, tuple(self.table.groups), full=True
             )
         if now < self.next_due():
             return None
-        known = {name: group for name, group in self.groups.items() if name not in self._stale_groups}
+        known = {name: group for name, group in self.table.groups.items() if name not in self._stale_groups}
         return self._next(tuple(self._dirty), known, tuple(self._stale_groups))
 
     def offer(self, request: Request, answer: Lookup, now: float) -> set[str]:
         """Take in the answer to a request; return the topics whose route changed."""
         self._reschedule(request, now)
         brokers = self._newly_told(request, answer)
-        vanished = (self.alive.keys() & brokers) - answer.alive.keys()
+        vanished = (self.table.alive.keys() & brokers) - answer.alive.keys()
         lost = vanished - self._unsure
-        belief = self.losses.belief(request.number, len(self.alive), len(lost), now)
+        belief = self.losses.belief(request.number, len(self.table.alive), len(lost), now)
         kept = self._worth_a_second_look(lost, vanished, request.number) if belief == "doubt" else set()
         changed_brokers = self._take_brokers(request, answer, brokers, belief, kept, now)
-        changed = self._topics_of(changed_brokers)
+        changed = self.table.topics_of(changed_brokers)
         changed |= {
             topic
             for topic in request.topics
@@ -179,40 +145,41 @@ class RouteCache:
 
     def take(self, changes: Iterable[Change]) -> set[str]:
         """Take in changes of the feed; return the topics whose route changed without another look."""
+        table = self.table
         gone: set[str] = set()
         for change in changes:
             name = change.broker_name
             if change.kind is ChangeKind.KV:
                 continue
-            if change.kind is ChangeKind.DOWN and name in self.groups:
+            if change.kind is ChangeKind.DOWN and name in table.groups:
                 self.losses.brokers.announced((name,))
             if change.kind is ChangeKind.UP:
                 self.losses.brokers.revoked(name)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
-                self.losses.topics.announced(topic for topic in change.removed if topic in self.rows)
+                self.losses.topics.announced(topic for topic in change.removed if topic in table.rows)
                 for topic in chain(change.added, change.changed, change.removed):
-                    if topic in self.rows or topic in self.missing:
+                    if topic in table.rows or topic in table.missing:
                         self._dirty[topic] = self._number
                     else:
                         self._passed_over = self._number
-            elif name in self.groups:
+            elif name in table.groups:
                 self._stale_groups[name] = self._number
                 own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
-                if own_word and self._drop_member(name, change.broker_id):
+                if own_word and self._drop_replica(name, change.broker_id):
                     gone.add(name)
             else:
                 self._passed_over = self._number
-        return self._topics_of(gone)
+        return table.topics_of(gone)
 
     def begin(self) -> None:
         """The feed has a place: changes before it may be newer than answers, also those under way."""
         self._passed_over = self._number
-        self._answered.clear()
+        self.answered.clear()
         self._ask_for_missing = True
 
     def lose(self, now: float) -> None:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
-        if self.alive:
+        if self.table.alive:
             self.losses.guard.arm(now)
         self._refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
@@ -230,17 +197,10 @@ class RouteCache:
         """Read these topics no more."""
         for topic in topics:
             self.losses.topics.settle(topic)
-            for table in (self.rows, self.missing, self._answered, self._dirty):
-                table.pop(topic, None)
+            self.table.forget(topic)
+            self.answered.pop(topic, None)
+            self._dirty.pop(topic, None)
             self._topic_seen[topic] = self._number  # answers under way are not wanted any more
-
-    def restore(self, rows: Mapping[str, tuple[QueueData, ...]], alive: Mapping[str, BrokerData]) -> None:
-        """Begin with what an earlier process knew, to be confirmed."""
-        self.rows.update(rows)
-        self.alive.update(alive)
-        for name, broker in alive.items():
-            members = tuple(sorted(broker.broker_addrs))
-            self.groups[name] = Group(broker.cluster, name, members, broker.wiped)
 
     def _next(
         self,
@@ -274,7 +234,7 @@ class RouteCache:
             name
             for name in answer.groups  # without those whose key is corrupt, which is no reason to forget them
             if self._broker_seen.get(name, 0) < request.number
-            and ((then := request.known.get(name)) is None or self.groups.get(name, then) == then)
+            and ((then := request.known.get(name)) is None or self.table.groups.get(name, then) == then)
         ]
 
     def _take_brokers(
@@ -293,11 +253,11 @@ class RouteCache:
             self._broker_seen[name] = request.number
             worth_holding = name not in self._unsure
             self._unsure.discard(name)
-            if name not in self.groups and request.number <= self._passed_over:
+            if name not in self.table.groups and request.number <= self._passed_over:
                 self._stale_groups[name] = self._number
                 self._unsure.add(name)
-            self.groups[name] = answer.groups[name]
-            old, new = self.alive.get(name), answer.alive.get(name)
+            self.table.groups[name] = answer.groups[name]
+            old, new = self.table.alive.get(name), answer.alive.get(name)
             if new == old:  # as nearly always
                 losses.settle(name)
                 continue
@@ -309,10 +269,7 @@ class RouteCache:
                 new = merged
             else:
                 losses.believe(name)
-            if new is None:
-                self.alive.pop(name, None)
-            else:
-                self.alive[name] = new
+            self.table.put_replicas(name, new)
             if new != old:
                 changed.add(name)
         return changed
@@ -322,20 +279,20 @@ class RouteCache:
         doubted = {name for name in lost if self.losses.brokers.doubts(name, number)}
         if not doubted:
             return doubted
-        left = self.alive.keys() - vanished
-        names = ({row.broker_name for row in rows} for rows in self.rows.values())
-        return {name for holders in names if holders.isdisjoint(left) for name in holders & doubted}
+        left = self.table.alive.keys() - vanished
+        holders_of = map(self.table.brokers_of, self.table.topics_of(doubted))
+        return {name for holders in holders_of if holders.isdisjoint(left) for name in holders & doubted}
 
     def _take_topic(self, request: Request, answer: Lookup, topic: str, belief: Belief, now: float) -> bool:
         """Store the rows of a topic; whether they changed."""
-        if topic not in self.rows and request.number <= self._passed_over:
+        if topic not in self.table.rows and request.number <= self._passed_over:
             self._dirty[topic] = self._number
         self._topic_seen[topic] = request.number
-        self._answered[topic] = now
-        old, new = self.rows.get(topic), answer.rows.get(topic)
+        self.answered[topic] = now
+        old, new = self.table.rows.get(topic), answer.rows.get(topic)
         if not new and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
-        losses = self.losses.topics
+        losses, served = self.losses.topics, self.table.served
         if new is not None and new == old:  # as nearly always
             losses.settle(topic)
             return False
@@ -345,59 +302,32 @@ class RouteCache:
         elif belief == "hold":
             losses.hold(topic, request.number, now)
             new = merged
-        elif belief == "doubt" and self._loses_its_route(old, new) and losses.doubts(topic, request.number):
+        elif belief == "doubt" and served(old) and not served(new) and losses.doubts(topic, request.number):
             losses.hold(topic, request.number, now)
             self._dirty[topic] = self._number
             return False
         else:
             losses.believe(topic)
-        if new is None:
-            self.rows.pop(topic, None)
-            self._remember_missing(topic)
+        if new is not None:
+            self.table.put(topic, new)
         else:
-            self.missing.pop(topic, None)
-            self.rows[topic] = new
-        return self._served(new) != self._served(old)
+            for forgotten in self.table.put_missing(topic):
+                for known in (self._topic_seen, self.answered, self._dirty):
+                    known.pop(forgotten, None)
+        return served(new) != served(old)
 
-    def _loses_its_route(self, old: Rows | None, new: Rows | None) -> bool:
-        return bool(self._served(old)) and not self._served(new)
-
-    def _served(self, rows: Rows | None) -> Rows:
-        """Return the rows that a route shows: those of live brokers."""
-        return tuple(row for row in rows or () if row.broker_name in self.alive)
-
-    def _remember_missing(self, topic: str) -> None:
-        self.missing.pop(topic, None)
-        self.missing[topic] = None
-        while len(self.missing) > _MAX_MISSING:
-            oldest = next(iter(self.missing))
-            for table in (self.missing, self._topic_seen, self._answered, self._dirty):
-                table.pop(oldest, None)
-
-    def _drop_member(self, name: str, broker_id: int) -> bool:
+    def _drop_replica(self, name: str, broker_id: int) -> bool:
         """Remove an address that its owner gave up: no guess, so the guard has no say."""
         self._broker_seen[name] = self._number
-        broker = self.alive.get(name)
-        if broker is None or broker_id not in broker.broker_addrs:
-            return False
-        left = {member: address for member, address in broker.broker_addrs.items() if member != broker_id}
-        if left:
-            self.alive[name] = replace(broker, broker_addrs=left)
-        else:
-            del self.alive[name]
+        dropped = self.table.drop_replica(name, broker_id)
+        if dropped and name not in self.table.alive:
             self.losses.brokers.believe(name)
-        return True
-
-    def _topics_of(self, brokers: Collection[str]) -> set[str]:
-        if not brokers:
-            return set()
-        return {topic for topic, rows in self.rows.items() if any(row.broker_name in brokers for row in rows)}
+        return dropped
 
     def _forget_unused_groups(self) -> None:
-        used = {row.broker_name for rows in self.rows.values() for row in rows}
-        for name in self.groups.keys() - used:
-            del self.groups[name]
-            self.alive.pop(name, None)
+        for name in self.table.unused_groups():
+            del self.table.groups[name]
+            self.table.put_replicas(name, None)
             self._broker_seen.pop(name, None)
             self.losses.brokers.settle(name)
             self._unsure.discard(name)
@@ -407,11 +337,11 @@ class RouteCache:
         self._topic_seen = {
             topic: seen
             for topic, seen in self._topic_seen.items()
-            if seen >= number or topic in self.rows or topic in self.missing
+            if seen >= number or topic in self.table.rows or topic in self.table.missing
         }
 
 
-def _merged(old: tuple[QueueData, ...], new: tuple[QueueData, ...]) -> tuple[tuple[QueueData, ...], bool]:
+def _merged(old: Rows, new: Rows) -> tuple[Rows, bool]:
     """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
     named = {row.broker_name for row in new}
     lacking = tuple(row for row in old if row.broker_name not in named)

@@ -4,42 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable
+from itertools import takewhile
 from time import monotonic
 from typing import Final
 
-from ..registry.concurrency_async import is_cancelled
+from ..registry.concurrency import Background
+from ..registry.concurrency_async import Background as AsyncBackground
 from .core import ClientCore
 from .faults.probes import Detector, async_tcp_probe, tcp_probe
 
 _log: Final = logging.getLogger("sharedroutes.client")
 
 
-def detect(core: ClientCore, stopping: threading.Event) -> None:
-    """Probe what is due until told to stop."""
-    detector = _detector(core)
-    while not stopping.wait(max(0.0, detector.next_due(monotonic()) - monotonic())):
-        for name, address in _due(core, detector):
-            if stopping.is_set():
-                return
-            reachable = _probe(core, address)
-            core.probed(name, monotonic(), reachable=reachable)
+def detector(core: ClientCore, patience_s: float) -> Background:
+    """Return what probes the brokers that are due, one after the other; to be started."""
+
+    def run() -> None:
+        brokers = Detector(core.brokers.faults, core.config.faults)
+        while not background.is_stopping:
+            background.pause(max(0.0, brokers.next_due(monotonic()) - monotonic()))
+            for name, address in takewhile(lambda _: not background.is_stopping, _due(core, brokers)):
+                core.brokers.probed(name, monotonic(), reachable=_probe(core, address))
+
+    background = Background(run, "sharedroutes-detector", patience_s=patience_s)
+    return background
 
 
-async def detect_async(core: ClientCore) -> None:
-    """Probe what is due, all brokers at once, until cancelled."""
-    detector = _detector(core)
-    while not is_cancelled():
-        await asyncio.sleep(max(0.0, detector.next_due(monotonic()) - monotonic()))
-        due = _due(core, detector)
-        results = await asyncio.gather(*(_probe_async(core, address) for _, address in due))
-        for (name, _), reachable in zip(due, results, strict=True):
-            core.probed(name, monotonic(), reachable=reachable)
+def detector_async(core: ClientCore, patience_s: float) -> AsyncBackground:
+    """Return what probes the brokers that are due, all at once; to be started."""
 
+    async def run() -> None:
+        brokers = Detector(core.brokers.faults, core.config.faults)
+        while not background.is_stopping:
+            await background.pause(max(0.0, brokers.next_due(monotonic()) - monotonic()))
+            due = _due(core, brokers)
+            results = await asyncio.gather(*(_probe_async(core, address) for _, address in due))
+            for (name, _), reachable in zip(due, results, strict=True):
+                core.brokers.probed(name, monotonic(), reachable=reachable)
 
-def _detector(core: ClientCore) -> Detector:
-    return Detector(core.faults, core.config.faults)
+    background = AsyncBackground(run, "sharedroutes-detector", patience_s=patience_s)
+    return background
 
 
 def _due(core: ClientCore, detector: Detector) -> list[tuple[str, str]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from math import inf
 from time import monotonic
+from typing import Any, TypeVar
 
 from ..registry.errors import StoreTimeout
+
+T = TypeVar("T")
 
 Flight = Future[bool]
 """Ends when the answer was taken in, with the error of the store, or with False: nobody looks any more."""
@@ -53,8 +58,46 @@ class Flights:
             flight.set_result(False)
 
 
+def ask(
+    look: Callable[[], None],
+    failed: Callable[[BaseException], None],
+    topics: Iterable[str],  # noqa: ARG001 - as ask_async
+    until: float,
+) -> tuple[Flight, ...]:
+    """Look at the table; tell what it failed with. Returns what is to be waited for besides.
+
+    With a deadline the look is left to a thread: a blocking call ends by the store's deadlines, and no other.
+    """
+    flight = Flight()
+
+    def run() -> None:
+        try:
+            look()
+        except BaseException as error:
+            failed(error)
+            raise
+
+    def run_aside() -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
+            flight.set_exception(error)
+        else:
+            flight.set_result(True)
+
+    if until == inf:
+        run()
+        return ()
+    try:
+        threading.Thread(target=run_aside, name="sharedroutes-lookup", daemon=True).start()
+    except BaseException as error:
+        failed(error)
+        raise
+    return (flight,)
+
+
 def all_arrived(flights: Iterable[Flight], topics: Iterable[str], until: float) -> bool:
-    """Wait for flights until a time of the monotonic clock at most; whether each brought an answer.
+    """Wait for flights until a time of the monotonic clock at most; return whether each brought an answer.
 
     Raises the store's error, and StoreTimeout when the time is up.
     """
@@ -63,11 +106,50 @@ def all_arrived(flights: Iterable[Flight], topics: Iterable[str], until: float) 
         try:
             flight.exception(None if until == inf else until - monotonic())
         except TimeoutError:
-            raise too_late(topics) from None
+            raise _too_late(topics) from None
         answered = flight.result() and answered
     return answered
 
 
-def too_late(topics: Iterable[str]) -> StoreTimeout:
+async def ask_async(
+    look: Callable[[], Coroutine[Any, Any, None]],
+    failed: Callable[[BaseException], None],
+    topics: Iterable[str],
+    until: float,
+) -> tuple[Flight, ...]:
+    """Look at the table until a time at most; tell what it failed with, also that it was cancelled."""
+
+    async def run() -> None:
+        try:
+            await look()
+        except BaseException as error:
+            failed(error)
+            raise
+
+    await _by(run(), topics, until)
+    return ()
+
+
+async def all_arrived_async(flights: Iterable[Flight], topics: Iterable[str], until: float) -> bool:
+    """Wait as `all_arrived`, in a task."""
+    waiting = [asyncio.shield(asyncio.wrap_future(flight)) for flight in flights]
+    answered = await _by(asyncio.gather(*waiting, return_exceptions=True), topics, until)
+    for answer in answered:
+        if isinstance(answer, BaseException):
+            raise answer
+    return all(answered)
+
+
+async def _by(work: Awaitable[T], topics: Iterable[str], until: float) -> T:
+    try:
+        async with asyncio.timeout(None if until == inf else until - monotonic()) as limit:
+            return await work
+    except TimeoutError as error:
+        if limit.expired():
+            raise _too_late(topics) from error
+        raise
+
+
+def _too_late(topics: Iterable[str]) -> StoreTimeout:
     """Return the error of a caller who cannot wait for the store any longer."""
     return StoreTimeout(f"the deadline came before the store told of {', '.join(map(repr, topics))}")

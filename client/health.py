@@ -46,8 +46,8 @@ class Health:
         return self.held_brokers + self.held_topics
 
 
-class Trust:
-    """What the store's answers and failures say of the view; `tell` hears of every change of that."""
+class Freshness:
+    """Where the view comes from and when the store confirmed it; `tell` is given every change of that."""
 
     def __init__(self, tell: Tell) -> None:
         self.source: Source = "none"

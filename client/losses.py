@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .guard import MassLossGuard, Reason
+MASS_LOSS_SHARE: Final = 0.5
+"""A loss of more than this share of the live brokers in use is not believed at once: one zone of two may
+die, a larger part looks like a fault of the store."""
 
+Reason: TypeAlias = Literal["mass loss", "changes lost"]
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
 """hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
 
@@ -29,7 +32,48 @@ class HeldLoss:
     last broker: a topic has no other, and a second answer has to agree."""
 
 
-class Kept:
+class MassLossGuard:
+    """Holds back a mass loss for a limited time; every `now` is in seconds of the monotonic clock.
+
+    A store that was restarted empty, rolled back or cut off looks like a fleet that died at once. The guard
+    arms itself when an answer loses more than a share of the live brokers, or when it is told that the store
+    lost data, and lets go after `hold_s`, or as soon as it is told that nothing is missing; then it judges
+    anew.
+    """
+
+    __slots__ = ("_hold_s", "_share", "reason", "until")
+
+    def __init__(self, share: float, hold_s: float) -> None:
+        self._share = share
+        self._hold_s = hold_s
+        self.until: float | None = None
+        """When losses are believed again; None while the guard is not armed."""
+
+        self.reason: Reason = "mass loss"
+        """Why it was armed last."""
+
+    def arm(self, now: float) -> None:
+        """Begin to hold losses back, if not yet doing so."""
+        if self.until is None or now >= self.until:
+            self.until, self.reason = now + self._hold_s, "changes lost"
+
+    def disarm(self) -> None:
+        """Believe answers again: everything that was held back has come back."""
+        self.until = None
+
+    def holds(self, known: int, lost: int, now: float) -> bool:
+        """Whether an answer that loses `lost` of `known` live brokers is to be held back."""
+        if self.until is None:
+            if lost <= self._share * known:
+                return False
+            self.until, self.reason = now + self._hold_s, "mass loss"
+        elif lost and now >= self.until:  # believed from here on; the next loss is judged anew
+            self.until = None
+            return False
+        return now < self.until
+
+
+class HeldNames:
     """The brokers, or the topics, that are served although the last answer lacked them, or a part of them."""
 
     def __init__(self) -> None:
@@ -88,8 +132,8 @@ class Losses:
 
     def __init__(self, guard: MassLossGuard) -> None:
         self.guard = guard
-        self.brokers = Kept()
-        self.topics = Kept()
+        self.brokers = HeldNames()
+        self.topics = HeldNames()
         self._accepted: int | None = None
 
     def held_back(self) -> HeldBack:
@@ -98,9 +142,18 @@ class Losses:
         return HeldBack(names, self.guard.until, is_accepted=self._accepted is not None)
 
     @property
+    def held(self) -> set[str]:
+        """Brokers and topics that are served although the last answer lacked them, or a part of them."""
+        return {*self.brokers.held, *self.topics.held}
+
+    @property
     def any_held(self) -> bool:
         """Whether anything is kept for now."""
         return bool(self.brokers.held or self.topics.held)
+
+    def is_held(self, topic: str, broker_names: Iterable[str]) -> bool:
+        """Whether the last answer lacked a part of the route of a topic, which leads to these brokers."""
+        return topic in self.topics.held or not self.brokers.held.keys().isdisjoint(broker_names)
 
     def accept(self, number: int) -> None:
         """Believe the answers to requests after this one, until all was read: an operator says so."""

@@ -5,10 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing as closing_fully
+from threading import Condition, Lock
 from time import sleep
 from typing import Final, Protocol
 
-__all__ = ["LONGEST_WAIT_S", "Background", "close_fully", "closing_fully", "learn_nodes", "sleep"]
+__all__ = [
+    "LONGEST_WAIT_S",
+    "Background",
+    "Condition",
+    "Lock",
+    "close_fully",
+    "closing_fully",
+    "learn_nodes",
+    "run_blocking",
+    "sleep",
+]
 
 LONGEST_WAIT_S: Final = 0.1
 """The longest wait that still lets `stop` be prompt: a thread is interrupted in none but `pause`."""
@@ -71,3 +82,8 @@ class Background:
     def pause(self, seconds: float) -> None:
         """Wait, until stop() at the longest."""
         self._stop.wait(seconds)
+
+
+def run_blocking(work: Callable[[], None]) -> None:
+    """Do what waits for the disk or the network: this thread may."""
+    work()

@@ -6,7 +6,7 @@ The blocking modules use `concurrency` instead, by the same names (tools/unasync
 from __future__ import annotations
 
 import asyncio
-from asyncio import sleep
+from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from math import inf
@@ -15,11 +15,14 @@ from typing import Any, Final, Protocol, TypeVar
 __all__ = [
     "LONGEST_WAIT_S",
     "Background",
+    "Condition",
+    "Lock",
     "close_fully",
     "closing_fully",
     "end",
     "is_cancelled",
     "learn_nodes",
+    "run_blocking",
     "sleep",
 ]
 
@@ -124,3 +127,41 @@ class Background:
     async def pause(self, seconds: float) -> None:
         """Wait."""
         await asyncio.sleep(seconds)
+
+
+class Condition:
+    """Lets the tasks of one event loop wait for one another.
+
+    `with` is there for the blocking twin: nothing else runs between two awaits.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Event] = set()
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def notify_all(self) -> None:
+        """Wake all who wait."""
+        for event in self._waiting:
+            event.set()
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until somebody wakes us, or the time is over."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting.discard(event)
+
+
+async def run_blocking(work: Callable[[], None]) -> None:
+    """Do in a thread what waits for the disk or the network, as the loop must not."""
+    await asyncio.to_thread(work)

@@ -22,7 +22,9 @@ from typing import Final, TypeAlias
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 SOURCES: Final = (
+    "client/route_client_async.py",
     "registry/admin_async.py",
+    "registry/change_stream/follower_async.py",
     "registry/connection/links_async.py",
     "registry/connection/located_async.py",
     "registry/store_async.py",
@@ -33,6 +35,9 @@ SOURCES: Final = (
 NAMES: Final = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "StopAsyncIteration": "StopIteration",
     "aclose": "close",
 }
 """What becomes of a name; besides, AsyncThing becomes Thing, and a name that ends in _async loses that."""
@@ -46,6 +51,15 @@ PHRASES: Final = {
     "an asyncio Redis client": "a blocking Redis client",
     "the asyncio store": "the blocking store",
     "a cancellation too": "an interruption too",
+    "the follower for asyncio": "the follower for threads",
+    "The route client for asyncio": "The route client for threads",
+    "a background task": "a background thread",
+    "It does not survive a fork, as no event loop does: the child makes a new one.": (
+        "It is safe to fork: the copy begins anew at its first use."
+    ),
+    "a redis.asyncio.Redis": "a redis.Redis",
+    "in a task of its own, and awaited if it can be": "on a thread of its own, and may take its time",
+    "`async with`": "`with`",
 }
 """What becomes of words in comments, docstrings and messages; after that, the names in them change, too."""
 

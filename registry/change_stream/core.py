@@ -11,45 +11,29 @@ import logging
 import random
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 from ..checks import check_seconds
-from ..errors import CorruptData, InvalidInput, StoreRefused
+from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused
+from ..keys import Keys
 from ..model import Change
-from ..plans import ORIGIN, ChangePage, Lookup
-from .position import Feed, order
+from ..plans import ORIGIN, ChangePage, Lookup, changes_since, last_change_id, whole_table
+from .position import BellState, StreamPosition, order, pause_s
+from .steps import MOST_AT_ONCE, Do, Step
 
 _log = logging.getLogger("sharedroutes.registry")
 
-NAP_S: Final = 0.1
-"""Nothing is awaited for longer at a time, so that close() is prompt."""
-
-MOST_AT_ONCE: Final = 1_000
-"""So many doorbells are taken in, and so many changes read, before something else has its turn."""
+_NAP_S: Final = 0.1
+"""The longest wait for room: items may be taken meanwhile."""
 
 _MOST_AHEAD: Final = 1_000
 """With so many items that nobody has taken, nothing more is taken in; reading goes on at half of it."""
-
-_FIRST_PAUSE_S: Final = 0.025
-_MAX_PAUSE_S: Final = 1.0
-_MAX_DOUBLINGS: Final = 16
-REFUSED_PAUSE_S: Final = 60.0
-"""A doorbell that is refused is asked for again after so long: rights can be granted later."""
-
-DEAF_AFTER: Final = 3
-"""When so many looks at the stream in a row found what no doorbell had told of, nothing is heard any more."""
 
 _MIN_TAIL_S: Final = 0.01
 
 _UNREADABLE_PAUSE_S: Final = 1.0
 """So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
-
-
-def _pause_s(failures: int, rng: random.Random) -> float:
-    """Return seconds to wait after so many failures in a row: growing, with jitter, up to a second."""
-    ceiling = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, _MAX_DOUBLINGS))
-    return rng.uniform(ceiling / 2, ceiling)
 
 
 class ResetReason(StrEnum):
@@ -110,68 +94,38 @@ class FollowHealth:
     """Whether there is no doorbell at the moment, so that the stream is only read every `tail_s`."""
 
 
-class Do(Enum):
-    """What is to be done."""
-
-    HEAR = auto()
-    """Wait for a doorbell, up to `wait_s`."""
-
-    READ_PLACE = auto()
-    """Read the id of the newest change."""
-
-    READ_TABLE = auto()
-    READ_TAIL = auto()
-    """Read up to MOST_AT_ONCE changes after `position`."""
-
-    AWAIT_ROOM = auto()
-    """Wait until items were taken, or the table may be read again, up to `wait_s`; hear what rings then."""
-
-    PAUSE = auto()
-    """Let `wait_s` go by: the store is in trouble."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do, then to ask for the next."""
-
-    do: Do
-    wait_s: float = 0.0
-    position: str = ""
-
-
 class FollowCore:
     """Place, items to hand out, and trouble of one follower; every `now` is monotonic seconds."""
 
     def __init__(
-        self, key: str, position: str | None, *, table: bool, tail_s: float, rng: random.Random | None = None
+        self,
+        keys: Keys,
+        position: str | None,
+        *,
+        table: bool,
+        tail_s: float,
+        rng: random.Random | None = None,
     ) -> None:
         """Raise InvalidInput for a position that is no id, and for a `tail_s` that is no time."""
         if position is not None and order(position) is None:
             raise InvalidInput(f"position: {position!r} is no id of the stream, such as '0-0'")
         check_seconds("tail_s", tail_s, _MIN_TAIL_S)
+        self._keys = keys
         self._rng = rng or random.Random()
-        self._key = key
-        self._feed = Feed(key)
-        self._feed.position = position
+        self._stream = StreamPosition(keys.changes, tail_s, _log.info, self._rng)
+        self._stream.id = position
         self._with_table = table
-        self._tail_s = tail_s
         self._items: deque[Reset | Change] = deque()
         self._place: str | None = None
         """The position of the Reset whose table is to be read."""
 
         self._reason = ResetReason.START
         self._anew_at = 0.0
-        self._must_read = True
-        self._tail_at = 0.0
         self._full = False
         self._failures = 0
         self._resume_at = 0.0
         self._error: str | None = None
         self._answered_at: float | None = None
-        self._polling = False
-        self._bell_failures = 0
-        self._bell_at = 0.0
-        self._unheard = 0
         self._begun = False
         self._blank = False
         """Whether the last Reset told that there is nothing."""
@@ -187,35 +141,49 @@ class FollowCore:
 
     def idle(self) -> Idle:
         """Return what is said when nothing happens: the items have all been taken."""
-        return Idle(self._feed.position)
+        return Idle(self._stream.id)
 
     @property
     def has_room(self) -> bool:
         """Whether reading can go on."""
         return len(self._items) <= _MOST_AHEAD // 2
 
+    @property
+    def bell(self) -> BellState:
+        """The state of the doorbell."""
+        return self._stream.bell
+
     def health(self, now: float) -> FollowHealth:
         """Return how far the follower can be trusted."""
         age_s = None if self._answered_at is None else now - self._answered_at
-        return FollowHealth(self._feed.position, age_s, self._error, self._polling)
+        return FollowHealth(self._stream.id, age_s, self._error, self.bell.is_missing)
 
     # --- what is to be done ---------------------------------------------------------------------------------
 
     def next_step(self, now: float) -> Step:
         """Return what to do now."""
+        if self.refused is not None:
+            return Step(Do.STOP)
         if now < self._resume_at:
             return Step(Do.PAUSE, wait_s=self._resume_at - now)
         if self._is_full():
-            return Step(Do.AWAIT_ROOM, wait_s=NAP_S)
-        position = self._feed.position
-        if position is not None:
-            if self._must_read or now >= self._tail_at:
-                return Step(Do.READ_TAIL, position=position)
-            return Step(Do.HEAR, wait_s=self._tail_at - now)
+            return Step(Do.AWAIT_ROOM, wait_s=_NAP_S, hears=True)
+        position = self._stream.id
+        return self._begin(now) if position is None else self._go_on(position, now)
+
+    def _go_on(self, position: str, now: float) -> Step:
+        if now < self._stream.tail_at:
+            return Step(Do.HEAR, wait_s=self._stream.tail_at - now)
+        plan = changes_since(self._keys, position, MOST_AT_ONCE)
+        return Step(Do.READ_TAIL, position=position, plan=plan, take=self.found_page, hears=True)
+
+    def _begin(self, now: float) -> Step:
         too_soon = self._reason is ResetReason.UNREADABLE and now < self._anew_at and self._place is None
         if self._items or too_soon:  # else tables of several resets could pile up
-            return Step(Do.AWAIT_ROOM, wait_s=NAP_S)
-        return Step(Do.READ_PLACE if self._place is None else Do.READ_TABLE)
+            return Step(Do.AWAIT_ROOM, wait_s=_NAP_S, hears=True)
+        if self._place is None:
+            return Step(Do.READ_PLACE, plan=last_change_id(self._keys), take=self.found_place, hears=True)
+        return Step(Do.READ_TABLE, plan=whole_table(self._keys), take=self.found_table, hears=True)
 
     def _is_full(self) -> bool:
         self._full = len(self._items) >= _MOST_AHEAD or (self._full and not self.has_room)
@@ -225,95 +193,71 @@ class FollowCore:
 
     def heard(self, message: bytes) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
-        self._polling = False
-        self._bell_failures = self._unheard = 0
-        # What is to be read anyway is not decoded, and not kept for a consumer that is far behind.
-        in_vain = self._must_read or self._is_full() or (self._feed.position == ORIGIN and not self._blank)
-        known = None if in_vain else self._feed.doorbell(message)
-        if known is None:
-            self._must_read = True
-        else:
-            self._items.extend(known)
+        if self._is_full() or (self._stream.id == ORIGIN and not self._blank):
+            self._stream.must_read = True  # nothing is kept for a consumer that is far behind
+        self._items.extend(self._stream.heard(message) or ())
 
-    def found_place(self, position: str, now: float) -> None:
+    def found_place(self, position: str, now: float, _took_s: float = 0.0) -> None:
         """Take in the id of the newest change: from here on every change is told."""
         self._place = position
         self._answered_at = now
         if not self._with_table:
             self._reset(None, now)
 
-    def found_table(self, table: Lookup, now: float) -> None:
+    def found_table(self, table: Lookup, now: float, _took_s: float = 0.0) -> None:
         """Take in the table, read after the place was."""
         for error in table.corrupt:
             _log.error("a key of the registry is corrupt, the rest is told: %s", error)
         self._reset(table, now)
 
-    def found_page(self, page: ChangePage, now: float) -> None:
+    def found_page(self, page: ChangePage, now: float, _took_s: float = 0.0) -> None:
         """Take in a page of the change stream."""
         self._answered_at = now
         self._begun = True
-        ours = self._feed.position
+        before = self._stream.id
+        self._stream.read(page, now)
         if page.corrupt:
             count, first = len(page.corrupt), page.corrupt[0]
             _log.error("%d entries of the change stream cannot be read, the first: %s", count, first)
         if page.lost:
-            self._lose(ours, ResetReason.LOST)
-        elif ours == ORIGIN and page.position != ORIGIN:
-            self._lose(ours, ResetReason.START)
+            self._lose(before, ResetReason.LOST)
+        elif before == ORIGIN and page.position != ORIGIN:
+            self._lose(before, ResetReason.START)
         elif page.corrupt:
             self._pass_over(page, now)
         else:
             self._items.extend(page.changes)
-            self._unheard += bool(page.changes) and not self._must_read and not self._polling
-            self._feed.position = page.position
-            self._must_read = not page.complete
             self._in_place()
-        self._tail_at = now + self._tail_s
 
-    @property
-    def is_deaf(self) -> bool:
-        """Whether the doorbell has to be renewed, although it does not fail: its connection is half open."""
-        return self._unheard >= DEAF_AFTER
-
-    def bell_due(self, now: float) -> bool:
-        """Whether a new doorbell is to be tried, when there is none."""
-        return now >= self._bell_at
-
-    def bell_failed(self, error: Exception, now: float) -> None:
+    def bell_failed(self, error: RegistryError, now: float) -> None:
         """There is no doorbell: until there is a new one, the stream is read every `tail_s`."""
-        self._must_read = True
-        self._unheard = 0
-        self._bell_failures += 1
-        failed_s = _pause_s(self._bell_failures, self._rng)
-        self._bell_at = now + (REFUSED_PAUSE_S if isinstance(error, StoreRefused) else failed_s)
-        if not self._polling:
-            self._polling = True
-            _log.info("no doorbell, changes are read every %s s meanwhile: %s", self._tail_s, error)
+        self._stream.bell_failed(error, now)
 
     def failed(self, error: Exception, now: float) -> None:
         """Something went wrong: said once, until the store answers again; the next step is a pause."""
-        self._must_read = True
+        self._stream.must_read = True
         if not self._begun and isinstance(error, StoreRefused):
             self.refused = error
         elif self._error is None and isinstance(error, CorruptData):
             _log.error("changes wait until this is put right: %s", error)
         elif self._error is None:
             _log.warning("changes wait until the store answers again: %s", error)
-        if isinstance(error, CorruptData) and error.key == self._key and self._feed.position is not None:
-            self._lose(self._feed.position, ResetReason.LOST)  # what happens meanwhile stands nowhere
+        is_foreign = isinstance(error, CorruptData) and error.key == self._keys.changes
+        if is_foreign and self._stream.id is not None:
+            self._lose(self._stream.id, ResetReason.LOST)  # what happens meanwhile stands nowhere
         self._error = str(error)
         self._failures += 1
-        self._resume_at = now + _pause_s(self._failures, self._rng)
+        self._resume_at = now + pause_s(self._failures, self._rng)
 
     def _lose(self, position: str | None, reason: ResetReason) -> None:
         if reason is ResetReason.LOST:
             _log.warning("the store lost changes after %s: following begins anew", position)
-        self._feed.position = self._place = None
+        self._stream.id = self._place = None
         self._reason = reason
 
     def _pass_over(self, page: ChangePage, now: float) -> None:
         """Begin anew after what cannot be read: changes of the same page, if told, would hide the gap."""
-        self._lose(self._feed.position, ResetReason.UNREADABLE)
+        self._lose(page.position, ResetReason.UNREADABLE)
         if not self._with_table:  # nothing is to be read, so the next page can be told
             self._place = page.position
             self._reset(None, now)
@@ -324,10 +268,11 @@ class FollowCore:
         self._begun = True
         self._blank = table is None or not (table.rows or table.groups)
         self._items.append(Reset(self._place, table, self._reason))
-        self._feed.position, self._place = self._place, None
+        self._stream.begin(self._place, now)
+        self._stream.must_read = True  # doorbells that rang meanwhile were not taken in
+        self._place = None
         if self._reason is ResetReason.UNREADABLE:
             self._anew_at = now + _UNREADABLE_PAUSE_S
-        self._must_read = True  # doorbells that rang meanwhile were not taken in
         self._answered_at = now
         self._in_place()
 

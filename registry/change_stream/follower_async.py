@@ -1,64 +1,214 @@
-"""The follower of the registry for asyncio; method for method the same as Follower."""
+"""Reading the change stream as a core decides, and the follower for asyncio: all I/O, and no decision."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from .. import plans
 from ..checks import check_seconds
-from ..concurrency_async import end, is_cancelled
-from ..errors import CorruptData, RegistryError, StoreTimeout
+from ..concurrency_async import LONGEST_WAIT_S, Background, Condition, run_blocking
+from ..config import RegistryConfig
+from ..errors import CorruptData, RegistryError
 from ..keys import Keys
 from ..plans import Plan
-from .core import MOST_AT_ONCE, NAP_S, Do, FollowCore, FollowHealth, FollowItem, Step
+from .core import FollowCore, FollowHealth, FollowItem
+from .steps import MOST_AT_ONCE, Core, Do, Step, Take
 
 T = TypeVar("T")
 
 _log = logging.getLogger("sharedroutes.registry")
 
 
-class _Doorbell(Protocol):
-    async def wait(self, timeout_s: float) -> bytes | None: ...
+class AsyncBell(Protocol):
+    """A subscription to the doorbell of the changes."""
 
-    async def aclose(self) -> None: ...
+    async def wait(self, timeout_s: float) -> bytes | None:
+        """Return the next message; None when the time is over."""
+
+    async def aclose(self) -> None:
+        """Hang up."""
 
 
-class _Store(Protocol):
+class AsyncStore(Protocol):
+    """The part of a store that is read."""
+
+    config: RegistryConfig
     keys: Keys
 
-    def doorbell(self) -> _Doorbell: ...
+    def doorbell(self) -> AsyncBell:
+        """Return a new subscription."""
 
-    async def run(self, plan: Plan[T]) -> T: ...
+    async def run(self, plan: Plan[T]) -> T:
+        """Return what a plan reads."""
+
+
+class _Stopped(Exception):
+    """stop() was called in the middle of a plan."""
+
+
+class AsyncStreamReader:
+    """Does in the background what a core decides, from start() to stop(), whatever the store answers."""
+
+    def __init__(self, store: AsyncStore, core: Core, name: str) -> None:
+        self._store = store
+        self._core = core
+        self._bell: AsyncBell | None = None
+        self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
+        self.news = Condition()
+        """Guards the core; told of whatever the core took in, and of the end."""
+
+        self.is_over = False
+        """Whether stop() was called."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._background.is_running
+
+    def start(self) -> None:
+        """Begin; does nothing when it has begun."""
+        self._background.start()
+
+    async def stop(self) -> None:
+        """Wake who waits for news, and wait for the end of the reading."""
+        self.is_over = True
+        with self._telling():
+            pass
+        await self._background.stop()
+
+    async def run(self) -> None:
+        """Do one step after the other, in the foreground."""
+        try:
+            while not (self.is_over or self._background.is_stopping):
+                with self.news:
+                    step = self._core.next_step(monotonic())
+                if step.do is Do.STOP:
+                    return
+                await self._try(step)
+        except _Stopped:
+            return
+        finally:
+            with self._telling():
+                pass
+            await self._drop_bell()
+
+    async def _try(self, step: Step) -> None:
+        try:
+            await self._do(step)
+        except _Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 - one that dies would leave all who rely on it waiting
+            if not isinstance(error, RegistryError):
+                _log.exception("a fault in the follower; it begins anew")
+            if not isinstance(
+                error, CorruptData
+            ):  # after a failover, the doorbell may hang on the wrong server
+                await self._drop_bell()
+            with self._telling():
+                self._core.failed(error, monotonic())
+
+    async def _do(self, step: Step) -> None:
+        if step.do is Do.HEAR:
+            await self._hear(step.wait_s)
+            return
+        if step.do is Do.PAUSE:
+            await self._background.pause(step.wait_s)
+            return
+        if step.do is Do.AWAIT_ROOM:
+            with self.news:
+                if (
+                    not self.is_over and self._core.next_step(monotonic()) == step
+                ):  # else it was made meanwhile
+                    await self.news.wait(step.wait_s)
+        elif step.work is not None:
+            await run_blocking(step.work)
+        elif step.plan is not None and step.take is not None:
+            await self._read(step, step.plan, step.take)
+        if step.hears:
+            await self._hear(0.0)
+
+    async def _read(self, step: Step, plan: Plan[Any], take: Take) -> None:
+        begin = monotonic()
+        try:
+            result = await self._store.run(self._until_over(plan))
+        except RegistryError as error:
+            if step.failed is None:
+                raise
+            step.failed(error, monotonic())
+        else:
+            with self._telling():
+                now = monotonic()
+                take(result, now, now - begin)
+
+    def _until_over(self, plan: Plan[T]) -> Plan[T]:
+        """Run a plan, which may be long, and raise _Stopped between two of its batches."""
+        try:
+            batch = next(plan)
+            while not self.is_over:
+                batch = plan.send((yield batch))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            plan.close()
+        raise _Stopped
+
+    async def _hear(self, timeout_s: float) -> None:
+        """Wait for a doorbell, then take in what rang meanwhile."""
+        state = self._core.bell
+        if state.is_deaf:
+            state.renew()
+            await self._drop_bell()
+        if self._bell is None and monotonic() < state.due_at:
+            await self._background.pause(min(timeout_s, state.due_at - monotonic()))
+            return
+        try:
+            if self._bell is None:
+                self._bell = self._store.doorbell()
+            timeout_s = min(timeout_s, LONGEST_WAIT_S)
+            for _ in range(MOST_AT_ONCE):  # a steady stream must not keep us from reading what is due
+                message = await self._bell.wait(timeout_s)
+                if message is None:
+                    return
+                timeout_s = 0.0
+                with self._telling():
+                    self._core.heard(message)
+        except RegistryError as error:
+            await self._drop_bell()
+            with self._telling():
+                self._core.bell_failed(error, monotonic())
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        with self.news:
+            yield
+            self.news.notify_all()
+
+    async def _drop_bell(self) -> None:
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            with suppress(Exception):  # what cannot even be closed is gone already
+                await bell.aclose()
 
 
 class AsyncFollower:
     """An endless iterator of what happens to a registry, from `async with` or start() to aclose().
 
-    See AsyncRouteStore.follow. A task of its own reads; for one event loop.
+    See AsyncRouteStore.follow. It is read in the background, whatever the consumer does meanwhile.
     """
 
     def __init__(
-        self, store: _Store, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
+        self, store: AsyncStore, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
     ) -> None:
         if idle_s is not None:
             check_seconds("idle_s", idle_s, 0)
-        self._core = FollowCore(store.keys.changes, position, table=table, tail_s=tail_s)
-        self._store = store
         self._idle_s = idle_s
-        self._news = asyncio.Event()
-        """Set when there may be items, and at the end."""
-
-        self._room = asyncio.Event()
-        """Set when items were taken, and at the end."""
-
-        self._closing = False
-        self._bell: _Doorbell | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._core = FollowCore(store.keys, position, table=table, tail_s=tail_s)
+        self._reader = AsyncStreamReader(store, self._core, "sharedroutes-follower")
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -71,18 +221,13 @@ class AsyncFollower:
 
     async def start(self) -> None:
         """Begin to follow; does nothing when it has begun. Raises RuntimeError after aclose()."""
-        if self._closing:
+        if self._reader.is_over:
             raise RuntimeError("the follower was closed: make a new one")
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="sharedroutes-follower")
+        self._reader.start()
 
     async def aclose(self) -> None:
-        """End the iteration at once, in whatever task, and the follower's own task."""
-        self._closing = True
-        self._news.set()
-        self._room.set()
-        if self._task is not None:
-            await end(self._task)
+        """End the iteration at once, wherever it is, and the reading in the background."""
+        await self._reader.stop()
 
     def __aiter__(self) -> Self:
         return self
@@ -90,105 +235,28 @@ class AsyncFollower:
     async def __anext__(self) -> FollowItem:
         """Return what happened next; raise StoreRefused if the store refused at the first contact.
 
-        May be cancelled: nothing is lost by it.
+        May be interrupted: nothing is lost by it.
         """
         deadline = None if self._idle_s is None else monotonic() + self._idle_s
-        while not self._closing:
-            item = self._core.take()
-            if item is not None:
-                if self._core.has_room:
-                    self._room.set()
-                return item
-            if self._core.refused is not None:
-                raise self._core.refused
-            if self._task is None or self._task.done():
-                raise RuntimeError("the follower does not run: use `async with`, or call start()")
-            left_s = None if deadline is None else deadline - monotonic()
-            if left_s is not None and left_s <= 0:
-                return self._core.idle()
-            await _wait(self._news, left_s)
+        reader = self._reader
+        with reader.news:
+            while not reader.is_over:
+                item = self._core.take()
+                if item is not None:
+                    if self._core.has_room:
+                        reader.news.notify_all()
+                    return item
+                if self._core.refused is not None:
+                    raise self._core.refused
+                if not reader.is_running:  # not so in a forked child
+                    raise RuntimeError("the follower does not run: use `async with`, or call start()")
+                left_s = None if deadline is None else deadline - monotonic()
+                if left_s is not None and left_s <= 0:
+                    return self._core.idle()
+                await reader.news.wait(left_s)
         raise StopAsyncIteration
 
     def health(self) -> FollowHealth:
         """Return how far the follower can be trusted to know what happens."""
-        return self._core.health(monotonic())
-
-    # --- the follower's own task ----------------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        """Follow until it is cancelled; whatever the store does, this goes on."""
-        try:
-            while not self._closing and not is_cancelled() and self._core.refused is None:
-                try:
-                    await self._do(self._core.next_step(monotonic()))
-                except RegistryError as error:
-                    await self._failed(error)
-                except Exception as error:  # noqa: BLE001 - one that dies would leave its consumer waiting
-                    _log.exception("a fault in the follower; it begins anew")
-                    await self._failed(error)
-        finally:
-            self._news.set()
-            await self._drop_bell()
-
-    async def _do(self, step: Step) -> None:
-        core = self._core
-        if step.do is Do.HEAR:
-            await self._hear(step.wait_s)
-            return
-        if step.do is Do.PAUSE:
-            await asyncio.sleep(step.wait_s)
-            return
-        if step.do is Do.AWAIT_ROOM:
-            await _wait(self._room, step.wait_s)
-        elif step.do is Do.READ_PLACE:
-            core.found_place(await self._store.run(plans.last_change_id(self._store.keys)), monotonic())
-        elif step.do is Do.READ_TABLE:
-            core.found_table(await self._store.run(plans.whole_table(self._store.keys)), monotonic())
-        else:
-            plan = plans.changes_since(self._store.keys, step.position, MOST_AT_ONCE)
-            core.found_page(await self._store.run(plan), monotonic())
-        self._news.set()
-        await self._hear(0.0)  # else what rings piles up while there is much to read
-
-    async def _hear(self, timeout_s: float) -> None:
-        """Wait for a doorbell, then take in what rang meanwhile."""
-        try:
-            if self._bell is None and self._core.bell_due(monotonic()):
-                self._bell = self._store.doorbell()
-            if self._bell is None:
-                await asyncio.sleep(min(timeout_s, NAP_S))
-                return
-            if self._core.is_deaf:
-                raise StoreTimeout("changes are not heard of any more")
-            for _ in range(MOST_AT_ONCE):
-                message = await self._bell.wait(timeout_s)
-                if message is None:
-                    return
-                timeout_s = 0.0
-                self._core.heard(message)
-                self._news.set()
-        except RegistryError as error:
-            await self._drop_bell()
-            self._core.bell_failed(error, monotonic())
-
-    async def _failed(self, error: Exception) -> None:
-        if not isinstance(error, CorruptData):  # after a failover, the doorbell may hang on the wrong server
-            await self._drop_bell()
-        self._core.failed(error, monotonic())
-        self._news.set()
-
-    async def _drop_bell(self) -> None:
-        bell, self._bell = self._bell, None
-        if bell is not None:
-            with suppress(Exception):  # what cannot even be closed is gone already
-                await bell.aclose()
-
-
-async def _wait(event: asyncio.Event, timeout_s: float | None) -> None:
-    """Wait until the event is set anew, or the time is over."""
-    event.clear()
-    try:
-        async with asyncio.timeout(timeout_s):
-            await event.wait()
-    except TimeoutError:
-        return
+        with self._reader.news:
+            return self._core.health(monotonic())

@@ -42,7 +42,7 @@ def refresh(cache: RouteCache, table: FakeTable, now: float) -> None:
 
 def brokers_of(cache: RouteCache, topic: str) -> dict[str, dict[int, str]]:
     """Return the addresses in the route of a topic by broker name."""
-    route = cache.route(topic)
+    route = cache.table.route(topic)
     return {} if route is None else {data.broker_name: dict(data.broker_addrs) for data in route.broker_datas}
 
 

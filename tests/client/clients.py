@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 import redis
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, Health, NoRoute, RouteChange, RouteClient
-from sharedroutes.client.listening import AsyncChanges
+from sharedroutes.client.changes import AsyncChanges
 from sharedroutes.registry import (
     Change,
     ChangeKind,

@@ -10,6 +10,7 @@ from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observers.events import Event
 from sharedroutes.registry import Change, ChangePage
+from sharedroutes.registry.change_stream.steps import Do
 from tests.client.clients import AnyClient
 from tests.client.fake_table import FakeTable
 
@@ -61,8 +62,8 @@ def make_core(*observers: Any, **settings: Any) -> ClientCore:
 def begun(*observers: Any, **settings: Any) -> ClientCore:
     """Return a core that has its place in the feed."""
     core = make_core(*observers, **settings)
-    core.begin(PLACE, 0.0)
-    core.caught_up()
+    core.follower.found_place(PLACE, 0.0)
+    core.follower.caught_up()
     return core
 
 
@@ -70,20 +71,50 @@ def ask(core: ClientCore, table: FakeTable, *topics: str, now: float = 0.0) -> N
     """Do what a caller does who needs topics that are not known."""
     request = core.question(topics, now).request
     assert request is not None
-    core.offer(request, table.answer(request), now, 0.25)
+    core.known.offer(request, table.answer(request), now, 0.25)
 
 
 def look(core: ClientCore, table: FakeTable, now: float = 0.0) -> None:
     """Answer all that is due."""
-    while (request := core.due(now)) is not None:
-        core.offer(request, table.answer(request), now)
+    while (request := core.known.cache.due(now)) is not None:
+        core.known.offer(request, table.answer(request), now)
 
 
 def hear(core: ClientCore, *changes: Change, now: float = 0.0, lost: bool = False) -> None:
     """Let the tail of the feed hold these changes, or be lost."""
-    core.offer_page(ChangePage(changes, PLACE, lost, complete=True), now)
+    core.follower.found_page(ChangePage(changes, PLACE, lost, complete=True), now)
+
+
+def tail_due(core: ClientCore, now: float) -> bool:
+    """Whether the tail of the stream is read before anything else."""
+    wait_s(core, now)
+    return core.follower.next_step(now).do is Do.READ_TAIL
+
+
+def wait_s(core: ClientCore, now: float) -> float:
+    """Return for how long the client listens before it reads again."""
+    core.follower.begin_round()
+    step = core.follower.next_step(now)
+    assert step.do is Do.HEAR
+    return step.wait_s
+
+
+def save_due(core: ClientCore, now: float) -> bool:
+    """Whether the snapshot is written, once all that is due has been read."""
+    wait_s(core, now)
+    while (step := core.follower.next_step(now)).do not in (Do.SAVE, Do.HEAR):
+        pass
+    return step.do is Do.SAVE
+
+
+def pause_s(core: ClientCore, now: float = 0.0) -> float:
+    """Let the store fail; return the seconds until the next try."""
+    core.follower.failed(DOWN, now)
+    step = core.follower.next_step(now)
+    assert step.do is Do.PAUSE
+    return step.wait_s
 
 
 def fail(core: ClientCore, name: str, now: float = 0.0) -> None:
     """Let an attempt at a broker fail."""
-    core.record(name, 0.0, now, failed=True, reachable=None, generation=None)
+    core.brokers.record(name, 0.0, now, failed=True, reachable=None, generation=None)

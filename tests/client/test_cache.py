@@ -35,7 +35,7 @@ def test_between_the_refreshes_only_the_leases_are_read(cache: RouteCache, table
     assert cache.due(TAIL_S - 0.01) is None
     request = cache.due(TAIL_S)
     assert request is not None
-    assert (request.topics, request.known, request.anew) == ((), cache.groups, ())
+    assert (request.topics, request.known, request.anew) == ((), cache.table.groups, ())
 
 
 def test_a_refresh_reads_all_topics_in_use_and_their_groups_anew(cache: RouteCache, table: FakeTable) -> None:
@@ -88,7 +88,7 @@ def test_a_change_after_the_request_was_made_is_asked_for_again(
         look(cache, table)
     cache.offer(request, answer, 0.0)
     look(cache, table)
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_a_change_during_the_first_look_at_a_topic_is_not_missed(cache: RouteCache, table: FakeTable) -> None:
@@ -98,7 +98,7 @@ def test_a_change_during_the_first_look_at_a_topic_is_not_missed(cache: RouteCac
     cache.take(table.register("b", "new"))
     cache.offer(request, answer, 0.0)
     look(cache, table)
-    assert cache.route("new") == table.route("new")
+    assert cache.table.route("new") == table.route("new")
 
 
 def test_a_change_during_the_first_look_at_a_group_is_not_missed(cache: RouteCache, table: FakeTable) -> None:
@@ -109,7 +109,7 @@ def test_a_change_during_the_first_look_at_a_group_is_not_missed(cache: RouteCac
     cache.take([table.come_up("a", 1), table.unregister("a")])
     cache.offer(request, answer, 0.0)
     look(cache, table)
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_a_topic_called_like_its_broker_does_not_stand_for_it(cache: RouteCache, table: FakeTable) -> None:
@@ -117,14 +117,14 @@ def test_a_topic_called_like_its_broker_does_not_stand_for_it(cache: RouteCache,
     cache.take([table.come_up("a", 1)])
     ask(cache, table, "a")
     look(cache, table)
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_groups_that_no_topic_names_any_more_are_forgotten(cache: RouteCache, table: FakeTable) -> None:
     learn(cache, table, ["a", "b"])
     table.write("b", [])
     refresh(cache, table, SETTLED)
-    assert set(cache.groups) == set(cache.alive) == {"a"}
+    assert set(cache.table.groups) == set(cache.table.alive) == {"a"}
 
 
 def test_a_lease_whose_end_is_told_is_looked_at_at_once(cache: RouteCache, table: FakeTable) -> None:
@@ -150,7 +150,7 @@ def test_a_topic_of_dead_brokers_is_asked_for_again_after_a_while(
 ) -> None:
     table.write("a", ["t"])
     ask(cache, table, "t")
-    assert cache.route("t") is None
+    assert cache.table.route("t") is None
     assert cache.was_asked("t", RETRY_S - 0.01)
 
 
@@ -160,7 +160,7 @@ def test_a_missing_topic_that_the_feed_names_is_read_at_once(cache: RouteCache, 
     cache.take(table.register("a", "t"))
     assert not cache.was_asked("t", 0.0)
     assert look(cache, table) == {"t"}
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_what_was_missing_before_the_feed_had_a_place_is_asked_for_again(
@@ -174,7 +174,7 @@ def test_what_was_missing_before_the_feed_had_a_place_is_asked_for_again(
 def test_missing_topics_do_not_pile_up(cache: RouteCache, table: FakeTable) -> None:
     names = [f"t{number}" for number in range(10_001)]
     ask(cache, table, *names)
-    assert list(cache.missing) == names[1:]
+    assert list(cache.table.missing) == names[1:]
     assert not cache.was_asked("t0", 0.0)
     assert cache.was_asked("t1", 0.0)
 
@@ -191,9 +191,9 @@ def test_a_late_answer_does_not_overwrite_what_a_later_request_brought(
     late = table.answer(first)
     table.register("a", "t")
     ask(cache, table, "t")
-    newest = cache.route("t")
+    newest = cache.table.route("t")
     assert cache.offer(first, late, 0.0) == set()
-    assert cache.route("t") == newest == table.route("t")
+    assert cache.table.route("t") == newest == table.route("t")
 
 
 def test_a_late_answer_without_a_topic_does_not_remove_it(cache: RouteCache, table: FakeTable) -> None:
@@ -201,8 +201,8 @@ def test_a_late_answer_without_a_topic_does_not_remove_it(cache: RouteCache, tab
     late = table.answer(first)
     learn(cache, table, ["a"])
     cache.offer(first, late, 0.0)
-    assert cache.route("t") == table.route("t")
-    assert "t" not in cache.missing
+    assert cache.table.route("t") == table.route("t")
+    assert "t" not in cache.table.missing
 
 
 def test_an_answer_that_knew_fewer_replicas_does_not_hide_the_new_one(
@@ -216,7 +216,7 @@ def test_an_answer_that_knew_fewer_replicas_does_not_hide_the_new_one(
     answers = table.answer(anew), table.answer(question)
     cache.offer(anew, answers[0], 0.0)
     cache.offer(question, answers[1], 0.0)
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_a_look_at_a_group_that_was_overtaken_is_made_again(cache: RouteCache, table: FakeTable) -> None:
@@ -228,7 +228,7 @@ def test_a_look_at_a_group_that_was_overtaken_is_made_again(cache: RouteCache, t
     ask(cache, table, "other")
     cache.offer(anew, answer, 0.0)
     look(cache, table)
-    assert cache.route("t") == table.route("t")
+    assert cache.table.route("t") == table.route("t")
 
 
 def test_who_gave_up_is_gone_at_once(cache: RouteCache, table: FakeTable) -> None:
@@ -283,33 +283,33 @@ def test_a_lease_that_ended_is_believed_while_most_live(cache: RouteCache, table
     table.expire("a")
     assert look(cache, table, TAIL_S) == {"t"}
     assert set(brokers_of(cache, "t")) == {"b"}
-    assert not cache.held
+    assert not cache.losses.held
 
 
 def test_a_corrupt_key_is_no_reason_to_forget_its_topic(cache: RouteCache, table: FakeTable) -> None:
     learn(cache, table, ["a"])
-    before = cache.route("t")
+    before = cache.table.route("t")
     found: tuple[dict[str, tuple[QueueData, ...]], ...] = {}, {"t": ()}  # of another type, without a row
     for rows in found:
         request = cache.request(["t"])
         corrupt = CorruptData("key", "is foreign")
         groups = dict(request.known)
-        cache.offer(request, Lookup(rows, (), groups, dict(cache.alive), (corrupt,)), SETTLED)
-        assert cache.route("t") == before
+        cache.offer(request, Lookup(rows, (), groups, dict(cache.table.alive), (corrupt,)), SETTLED)
+        assert cache.table.route("t") == before
 
 
 def test_a_corrupt_key_of_a_group_is_no_reason_to_forget_its_broker(
     cache: RouteCache, table: FakeTable
 ) -> None:
     learn(cache, table, ["a", "b"])
-    before = cache.route("t")
+    before = cache.table.route("t")
     request = cache.due(REFRESH_S)
     assert request is not None
     answer = table.answer(request)
     for found in (answer.groups, answer.alive):
         del found["a"]
     cache.offer(request, answer, REFRESH_S)
-    assert cache.route("t") == before
+    assert cache.table.route("t") == before
     table.expire("a")
     look(cache, table, REFRESH_S + TAIL_S)
     assert set(brokers_of(cache, "t")) == {"b"}

@@ -114,7 +114,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
     @precondition(lambda self: len(self.callers) < 3)
     @rule(topic=topics)
     def a_caller_asks(self, topic: str) -> None:
-        if self.cache.route(topic) is None and not self.cache.was_asked(topic, self.now):
+        if self.cache.table.route(topic) is None and not self.cache.was_asked(topic, self.now):
             self.callers.append(Asked(self.cache.request([topic])))
 
     @rule()
@@ -161,7 +161,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.cache.take([told.change])
             if told.ended is not None:
                 self.ended.add(told.ended)
-                self.kept -= {topic for topic in self.kept if self.cache.route(topic) is None}
+                self.kept -= {topic for topic in self.kept if self.cache.table.route(topic) is None}
 
     @precondition(lambda self: self.follower is None and self.in_place)
     @rule()
@@ -198,23 +198,25 @@ class CacheUnderFaults(RuleBasedStateMachine):
 
     @invariant()
     def who_gave_up_is_not_served(self) -> None:
-        served = {address for broker in self.cache.alive.values() for address in broker.broker_addrs.values()}
+        served = {
+            address for broker in self.cache.table.alive.values() for address in broker.broker_addrs.values()
+        }
         # The answer to a first look may be older than the change; then the cache wants to look again at once.
         assert not (served & self.ended) or self.cache.next_due() == 0
 
     @invariant()
     def knowledge_never_gets_older(self) -> None:
-        for topic, rows in self.cache.rows.items():
+        for topic, rows in self.cache.table.rows.items():
             for row in rows:
                 self.see((topic, row.broker_name), row.topic_sys_flag)
-        for name, broker in self.cache.alive.items():
+        for name, broker in self.cache.table.alive.items():
             for broker_id, address in broker.broker_addrs.items():
                 self.see((name, broker_id), int(address.rpartition(":")[2]))
 
     @invariant()
     def who_had_a_route_keeps_one_when_the_store_loses_its_data(self) -> None:
         if self.now < self.kept_until:
-            assert {topic for topic in self.kept if self.cache.route(topic) is None} == set()
+            assert {topic for topic in self.kept if self.cache.table.route(topic) is None} == set()
 
     def no_single_answer_takes_a_route_away(self, before: set[str], asked: Asked) -> None:
         """Check what an answer took away, of the topics that surely had a live broker `before`."""
@@ -226,40 +228,40 @@ class CacheUnderFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_held_back_is_served(self) -> None:
-        assert self.cache.held <= self.cache.rows.keys() | self.cache.alive.keys()
+        assert self.cache.losses.held <= self.cache.table.rows.keys() | self.cache.table.alive.keys()
 
     # --- helpers -------------------------------------------------------------------------------------------
 
     def is_sure_of(self, topic: str) -> bool:
         """Whether more than a first answer told of a broker of the topic: that can be older than its end."""
-        route = self.cache.route(topic)
+        route = self.cache.table.route(topic)
         names = set() if route is None else {data.broker_name for data in route.broker_datas}
         return not names <= self.cache._unsure
 
     def routed(self) -> set[str]:
         """Return the topics with a live broker."""
-        return {topic for topic in TOPICS if self.cache.route(topic) is not None}
+        return {topic for topic in TOPICS if self.cache.table.route(topic) is not None}
 
     def hear(self, change: Change) -> None:
         """Remember of which topics a change announces an end, or that of a broker."""
         if change.kind is ChangeKind.DOWN:
-            rows = self.cache.rows
+            rows = self.cache.table.rows
             self.announced |= {topic for topic in rows if change.broker_name in self.holders(topic)}
         self.announced.update(change.removed)
 
     def holders(self, topic: str) -> set[str]:
-        return {row.broker_name for row in self.cache.rows.get(topic, ())}
+        return {row.broker_name for row in self.cache.table.rows.get(topic, ())}
 
     def note_what_was_decided(self, request: Request) -> None:
         """Forget the announcements that an answer has just settled; remember since when topics are held."""
-        held = {topic for topic in TOPICS if self.cache.is_held(topic)}
+        held = {topic for topic in TOPICS if self.cache.losses.is_held(topic, self.holders(topic))}
         self.doubted = {topic: self.doubted.get(topic, request.number) for topic in held}
         if request.number > self.delivered:
             self.delivered = request.number
             if request.full:
                 self.announced &= held
         if request.full and request.number > self.accepted:
-            assert not self.cache.held & {*request.topics, *request.anew}
+            assert not self.cache.losses.held & {*request.topics, *request.anew}
             self.accepted = NEVER
 
     def lose_the_feed(self) -> None:
@@ -299,9 +301,9 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.deliver(Asked(request))
 
     def check_that_cache_and_table_agree(self) -> None:
-        for topic in self.cache.rows:
-            assert self.cache.route(topic) == self.table.route(topic), topic
-        for topic in self.cache.missing:
+        for topic in self.cache.table.rows:
+            assert self.cache.table.route(topic) == self.table.route(topic), topic
+        for topic in self.cache.table.missing:
             if self.cache.was_asked(topic, self.now):  # else the next caller finds out
                 assert self.table.route(topic) is None, topic
 
@@ -313,14 +315,14 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.catch_up()
         self.now += CONFIG.tail_s
         self.catch_up()
-        if not (self.cache.held or self.untold):
+        if not (self.cache.losses.held or self.untold):
             self.check_that_cache_and_table_agree()
         self.now += CONFIG.guard_hold_s
         self.catch_up()
         self.now += CONFIG.refresh_s
         self.catch_up()
         self.check_that_cache_and_table_agree()
-        assert not self.cache.held
+        assert not self.cache.losses.held
         assert self.cache.losses.guard.until is None
 
 

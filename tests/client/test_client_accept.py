@@ -98,7 +98,7 @@ async def test_without_a_loss_it_changes_nothing(
         await until_held_by(client, "t0", "broker-a", "broker-b")
         plain(client).accept()
         await await_until(
-            lambda: plain(client)._core._cache.losses._accepted is None, description="all was read"
+            lambda: plain(client)._core.known.cache.losses._accepted is None, description="all was read"
         )
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
     assert heard.all(LossHeld) == []

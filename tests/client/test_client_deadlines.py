@@ -79,7 +79,7 @@ async def test_who_has_a_deadline_waits_no_longer_for_the_lookup_of_another_who_
         await until_in_place(client)
         with proxy.hanging():
             unhurried = asyncio.create_task(client.route("t0"))
-            await await_until(lambda: client._core._flights._flying, description="a lookup is under way")
+            await await_until(lambda: client._core.known.flights._flying, description="a lookup is under way")
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreTimeout):
                     await first_queue(client, "t0")
@@ -95,7 +95,7 @@ async def test_who_may_wait_gets_the_answer_that_another_had_no_time_for(
         await until_in_place(client)
         with proxy.hanging():
             hurried = asyncio.create_task(first_queue(client, "t0"))
-            await await_until(lambda: client._core._flights._flying, description="a lookup is under way")
+            await await_until(lambda: client._core.known.flights._flying, description="a lookup is under way")
             unhurried = asyncio.create_task(client.select_queue("t0"))
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreTimeout):

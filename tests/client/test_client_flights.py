@@ -163,8 +163,8 @@ async def test_topics_that_the_follower_reads_too_do_not_cut_short_who_waits_for
         callers += start(client.get, ["t1"], times=4)
         await until(slow, callers=5)
         core = client._core
-        request = core._cache.request(["t0"])
-        core.offer(request, agent.lookup(request.topics), 0.0)
+        request = core.known.cache.request(["t0"])
+        core.known.offer(request, agent.lookup(request.topics), 0.0)
         slow.open()
         found = await asyncio.gather(*callers)
     assert [list(routes) for routes in found] == [["t0", "t1"], *[["t1"]] * 4]

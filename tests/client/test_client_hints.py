@@ -261,7 +261,7 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(
             await await_until(lambda: len(agent.hints()) == 2, description="the hint is given")
             assert len(agent.hints()["broker-a"]) == 1
             assert suspected(silent) == set()
-            assert plain(silent)._core.hinting is None
+            assert plain(silent)._core.brokers.hints is None
 
 
 # --- what counts as out of reach ----------------------------------------------------------------------------
@@ -271,39 +271,39 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(
 def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
     monkeypatch.setattr(hints, "PACE", PACE._replace(failures_before_hint=1))
     core = ClientCore(ClientConfig(hints=HINTS), random.Random(1))
-    core.begin("1-0", 0.0)
+    core.follower.found_place("1-0", 0.0)
     return core
 
 
 def told(core: ClientCore) -> tuple[str, ...] | None:
-    assert core.hinting is not None
-    return core.hinting.to_tell(0.0)
+    assert core.brokers.hints is not None
+    return core.brokers.hints.to_tell(0.0)
 
 
 def test_a_failure_that_reached_nobody_makes_a_hint(core: ClientCore) -> None:
-    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
     assert told(core) == ("a",)
 
 
 def test_a_failure_that_was_an_answer_makes_no_hint(core: ClientCore) -> None:
-    core.record("a", 0.0, 0.0, failed=True, reachable=True, generation=None)
+    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=True, generation=None)
     assert told(core) is None
 
 
 def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
     core: ClientCore, table: FakeTable
 ) -> None:
-    began_in = core.faults.generation
-    core.offer_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
-    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=began_in)
+    began_in = core.brokers.faults.generation
+    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
+    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=began_in)
     assert told(core) is None
 
 
 def test_a_broker_that_is_started_anew_withdraws_what_was_said_of_it(
     core: ClientCore, table: FakeTable
 ) -> None:
-    core.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
     assert told(core) == ("a",)
-    core.offer_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
-    assert core.hinting is not None
-    assert core.hinting.to_tell(100.0) == ()
+    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
+    assert core.brokers.hints is not None
+    assert core.brokers.hints.to_tell(100.0) == ()

@@ -74,7 +74,7 @@ class Watcher(Seen):
 
 def watching(client: AnyClient) -> int:
     """Return how many wait for changes."""
-    return len(client._core.watches._all)
+    return len(client._core.known.watches._all)
 
 
 async def until_watching(client: AnyClient, count: int) -> None:

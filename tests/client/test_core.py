@@ -14,6 +14,7 @@ from sharedroutes.client.core import ClientCore
 from sharedroutes.client.selection import PublishView, subscribe_queues
 from sharedroutes.registry import Change, ChangePage, CorruptData, Lookup, codec
 from tests.client.fake_table import FakeTable
+from tests.client.heard import pause_s, tail_due, wait_s
 
 CONFIG = ClientConfig(tail_s=1.0, refresh_s=20.0, jitter_s=0.5)
 PLACE = "1700000000000-1"
@@ -22,13 +23,13 @@ PLACE = "1700000000000-1"
 @pytest.fixture
 def core() -> ClientCore:
     core = ClientCore(CONFIG, random.Random(1))
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     return core
 
 
 def look(core: ClientCore, table: FakeTable, now: float = 0.0) -> None:
-    while (request := core.due(now)) is not None:
-        core.offer(request, table.answer(request), now)
+    while (request := core.known.cache.due(now)) is not None:
+        core.known.offer(request, table.answer(request), now)
 
 
 def ask(core: ClientCore, topics: list[str], now: float) -> Request | None:
@@ -40,7 +41,7 @@ def view(core: ClientCore, table: FakeTable, topic: str = "t", now: float = 0.0)
     """Return the view of a topic, read if it is not known."""
     request = ask(core, [topic], now)
     if request is not None:
-        core.offer(request, table.answer(request), now)
+        core.known.offer(request, table.answer(request), now)
     found = core.view(topic)
     assert found is not None
     return found
@@ -53,7 +54,7 @@ def page(*changes: Change, lost: bool = False, complete: bool = True) -> ChangeP
 def pick(core: ClientCore, table: FakeTable, now: float) -> set[str]:
     """Return the brokers that get their turn."""
     found = view(core, table, now=now)
-    return {core.pick("t", found, frozenset(), now).broker_name for _ in range(2 * found.size)}
+    return {core.brokers.pick("t", found, frozenset(), now).broker_name for _ in range(2 * found.size)}
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -65,15 +66,15 @@ def test_producers_begin_at_different_queues(table: FakeTable) -> None:
     firsts = set()
     for seed in range(50):
         core = ClientCore(CONFIG, random.Random(seed))
-        firsts.add(core.pick("t", view(core, table), frozenset(), 0.0))
+        firsts.add(core.brokers.pick("t", view(core, table), frozenset(), 0.0))
     assert len(firsts) == 8
 
 
 def test_the_turns_go_on_when_the_route_changes(core: ClientCore, table: FakeTable) -> None:
     table.register("a", "t")
     first = view(core, table)
-    core.pick("t", first, frozenset(), 0.0)
-    core.offer_page(page(*table.register("b", "t")), 0.0)
+    core.brokers.pick("t", first, frozenset(), 0.0)
+    core.follower.found_page(page(*table.register("b", "t")), 0.0)
     look(core, table)
     second = view(core, table)
     assert second.turns is first.turns
@@ -95,7 +96,7 @@ def test_a_view_is_kept_until_its_route_changes(core: ClientCore, table: FakeTab
     table.register("b", "other")
     views = {topic: view(core, table, topic) for topic in ("t", "other")}
     assert core.views == views
-    core.offer_page(page(table.unregister("a")), 0.0)
+    core.follower.found_page(page(table.unregister("a")), 0.0)
     assert core.views == {"other": views["other"]}
     look(core, table, 1.0)
     assert core.views == {"other": views["other"]}
@@ -108,7 +109,9 @@ def test_one_broker_or_several_are_avoided(
     for name in ("a", "b"):
         table.register(name, "t")
     found = view(core, table)
-    assert {core.pick("t", found, core.avoided(avoid), 0.0).broker_name for _ in range(8)} == {"b"}
+    assert {
+        core.brokers.pick("t", found, core.brokers.avoided(avoid), 0.0).broker_name for _ in range(8)
+    } == {"b"}
 
 
 def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCore, table: FakeTable) -> None:
@@ -117,7 +120,7 @@ def test_a_topic_without_a_live_master_is_no_route_for_a_producer(core: ClientCo
     table.expire("a", 0)
     found = view(core, table)
     with pytest.raises(NoRoute, match="no live master accepts messages for topic 't'") as raised:
-        core.pick("t", found, frozenset(), 0.0)
+        core.brokers.pick("t", found, frozenset(), 0.0)
     assert raised.value.topic == "t"
     assert isinstance(raised.value, LookupError)
     route = core.route("t")
@@ -131,7 +134,7 @@ def test_what_is_known_or_was_asked_just_now_is_not_asked(core: ClientCore, tabl
     request = ask(core, ["t", "u", "v"], 0.0)
     assert request is not None
     assert request.topics == ("u", "v")
-    core.offer(request, table.answer(request), 0.0)
+    core.known.offer(request, table.answer(request), 0.0)
     assert ask(core, ["t", "u", "v"], 0.0) is None
     assert ask(core, ["t", "u", "v"], CONFIG.missing_retry_s) is not None
 
@@ -142,9 +145,9 @@ def test_what_is_known_or_was_asked_just_now_is_not_asked(core: ClientCore, tabl
 def test_a_broker_that_comes_back_ends_its_isolation(core: ClientCore, table: FakeTable) -> None:
     for name in ("a", "b"):
         table.register(name, "t")
-    core.faults.record("a", 0.0, failed=True, now=0.0)
+    core.brokers.faults.record("a", 0.0, failed=True, now=0.0)
     assert pick(core, table, 1.0) == {"b"}
-    core.offer_page(page(table.come_up("a")), 1.0)
+    core.follower.found_page(page(table.come_up("a")), 1.0)
     look(core, table, 1.0)
     assert pick(core, table, 1.0) == {"a", "b"}
 
@@ -152,7 +155,7 @@ def test_a_broker_that_comes_back_ends_its_isolation(core: ClientCore, table: Fa
 def test_an_isolation_ends_by_itself(core: ClientCore, table: FakeTable) -> None:
     for name in ("a", "b"):
         table.register(name, "t")
-    core.faults.record("a", 0.0, failed=True, now=0.0)
+    core.brokers.faults.record("a", 0.0, failed=True, now=0.0)
     assert pick(core, table, 9.9) == {"b"}
     assert pick(core, table, 10.0) == {"a", "b"}
 
@@ -162,7 +165,7 @@ def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(
 ) -> None:
     for name, now in (("a", 0.0), ("b", 0.5)):
         table.register(name, "t")
-        core.faults.record(name, 0.0, failed=True, now=now)
+        core.brokers.faults.record(name, 0.0, failed=True, now=now)
     assert pick(core, table, 1.0) == {"a"}
 
 
@@ -171,10 +174,10 @@ def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(
 
 def test_in_place_the_follower_waits_until_something_is_due(core: ClientCore, table: FakeTable) -> None:
     look(core, table)
-    assert core.wait_s(0.25) == 0.75
-    assert not core.tail_due(0.25)
-    assert core.tail_due(1.0)
-    assert core.wait_s(5.0) == 0
+    assert wait_s(core, 0.25) == 0.75
+    assert not tail_due(core, 0.25)
+    assert tail_due(core, 1.0)
+    assert wait_s(core, 5.0) == 0
 
 
 @pytest.mark.parametrize("message", [b"", b"garbage", f"0-0 {PLACE[:-1]}2 {{}}".encode()])
@@ -182,11 +185,11 @@ def test_a_doorbell_out_of_sequence_makes_the_tail_due(
     core: ClientCore, table: FakeTable, message: bytes
 ) -> None:
     look(core, table)
-    core.doorbell(message)
-    assert core.tail_due(0.0)
-    assert core.wait_s(0.0) == 0
-    core.offer_page(page(), 0.0)
-    assert not core.tail_due(0.0)
+    core.follower.heard(message)
+    assert tail_due(core, 0.0)
+    assert wait_s(core, 0.0) == 0
+    core.follower.found_page(page(), 0.0)
+    assert not tail_due(core, 0.0)
 
 
 def test_a_doorbell_in_sequence_is_taken_in_without_a_read(core: ClientCore, table: FakeTable) -> None:
@@ -195,29 +198,29 @@ def test_a_doorbell_in_sequence_is_taken_in_without_a_read(core: ClientCore, tab
     view(core, table)
     look(core, table)
     record = codec.encode_change(table.unregister("a")).decode()
-    core.doorbell(f"{PLACE} {PLACE[:-1]}2 {record}".encode())
+    core.follower.heard(f"{PLACE} {PLACE[:-1]}2 {record}".encode())
     assert pick(core, table, 0.0) == {"b"}
-    assert core.position == f"{PLACE[:-1]}2"
-    assert not core.tail_due(0.0)
+    assert core.known.stream.id == f"{PLACE[:-1]}2"
+    assert not tail_due(core, 0.0)
 
 
 def test_a_page_that_is_not_the_last_makes_the_next_one_due(core: ClientCore) -> None:
-    core.offer_page(page(complete=False), 0.0)
-    assert core.tail_due(0.0)
-    core.offer_page(page(), 0.0)
-    assert not core.tail_due(0.0)
+    core.follower.found_page(page(complete=False), 0.0)
+    assert tail_due(core, 0.0)
+    core.follower.found_page(page(), 0.0)
+    assert not tail_due(core, 0.0)
 
 
 def test_a_lost_position_is_said_and_looked_for_at_once(
     core: ClientCore, table: FakeTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     look(core, table)
-    core.offer_page(page(lost=True), 0.0)
-    assert core.position is None
-    assert core.wait_s(0.0) == 0
+    core.follower.found_page(page(lost=True), 0.0)
+    assert core.known.stream.id is None
+    assert wait_s(core, 0.0) == 0
     assert f"the store lost changes after {PLACE}" in caplog.text
-    core.begin("0-0", 0.0)
-    request = core.due(CONFIG.jitter_s)
+    core.follower.found_place("0-0", 0.0)
+    request = core.known.cache.due(CONFIG.jitter_s)
     assert request is not None
     assert request.full
 
@@ -235,16 +238,16 @@ def test_after_a_page_that_cannot_be_read_everything_is_read_again_once_and_soon
     look(core, table)
     for now in (2.0, 4.0):
         look(core, table, now)
-        core.offer_page(unreadable(), now)
-        core.offer_page(unreadable(), now + 0.4)  # another one does not put it off
-        assert core.wait_s(now) <= CONFIG.jitter_s
+        core.follower.found_page(unreadable(), now)
+        core.follower.found_page(unreadable(), now + 0.4)  # another one does not put it off
+        assert wait_s(core, now) <= CONFIG.jitter_s
         soon = now + CONFIG.jitter_s
-        request = core.due(soon)
+        request = core.known.cache.due(soon)
         assert request is not None
         assert (request.full, request.topics) == (True, ("t",))
-        core.offer(request, table.answer(request), soon)
-        core.offer_page(page(), soon)
-        assert core.due(soon) is None
+        core.known.offer(request, table.answer(request), soon)
+        core.follower.found_page(page(), soon)
+        assert core.known.cache.due(soon) is None
 
 
 def test_a_change_that_cannot_be_read_is_no_reason_to_hold_back_a_single_loss(
@@ -255,7 +258,7 @@ def test_a_change_that_cannot_be_read_is_no_reason_to_hold_back_a_single_loss(
     view(core, table)
     look(core, table)
     table.expire("a")
-    core.offer_page(unreadable(), 0.0)
+    core.follower.found_page(unreadable(), 0.0)
     look(core, table, CONFIG.jitter_s)
     assert core.health(CONFIG.jitter_s).held == ()
     assert pick(core, table, CONFIG.jitter_s) == {"b", "c"}
@@ -268,11 +271,11 @@ def test_what_was_asked_before_a_change_that_cannot_be_read_is_asked_again(
     asked, under_way = ask(core, ["t"], 0.0), ask(core, ["u"], 0.0)
     assert asked is not None
     assert under_way is not None
-    core.offer(asked, table.answer(asked), 0.0)
+    core.known.offer(asked, table.answer(asked), 0.0)
     answer = table.answer(under_way)
     table.register("a", "t", "u")
-    core.offer_page(unreadable(), 0.0)
-    core.offer(under_way, answer, 0.0)
+    core.follower.found_page(unreadable(), 0.0)
+    core.known.offer(under_way, answer, 0.0)
     again = ask(core, ["t", "u"], 0.0)
     assert again is not None
     assert again.topics == ("t", "u")
@@ -281,14 +284,14 @@ def test_what_was_asked_before_a_change_that_cannot_be_read_is_asked_again(
 def test_the_first_try_comes_at_once_and_the_others_anywhere_within_the_time_to_reconnect(
     core: ClientCore,
 ) -> None:
-    first_s, *pauses_s = [core.failed(ConnectionError("down"), 0.0) for _ in range(200)]
+    first_s, *pauses_s = [pause_s(core) for _ in range(200)]
     assert 0 < first_s <= 0.1
     assert 0.5 <= min(pauses_s) < 1
     assert CONFIG.reconnect_s - 1 < max(pauses_s) <= CONFIG.reconnect_s
     assert len(set(pauses_s)) == len(pauses_s)
-    core.begin(PLACE, 0.0)
-    core.caught_up()
-    assert core.failed(ConnectionError("down"), 0.0) <= 0.1
+    core.follower.found_place(PLACE, 0.0)
+    core.follower.caught_up()
+    assert pause_s(core) <= 0.1
 
 
 # --- what it says ------------------------------------------------------------------------------------------
@@ -303,11 +306,11 @@ def test_an_outage_is_said_once_and_its_end_once(
 ) -> None:
     caplog.set_level(logging.INFO)
     for _ in range(3):
-        core.failed(ConnectionError("down"), 0.0)
+        core.follower.failed(ConnectionError("down"), 0.0)
     look(core, table)
-    core.offer_page(page(), 0.0)
+    core.follower.found_page(page(), 0.0)
     for _ in range(2):
-        core.caught_up()
+        core.follower.caught_up()
     assert messages(caplog) == [
         (logging.WARNING, "the store does not answer, serving the last known routes"),
         (logging.INFO, "the store answers again"),
@@ -320,8 +323,8 @@ def test_a_corrupt_key_is_said_once_wherever_it_is_met(
     error = CorruptData("{sharedroutes}:topic:t", "is a list")
     request = ask(core, ["t"], 0.0)
     assert request is not None
-    core.offer(request, Lookup(corrupt=(error,)), 0.0)
-    core.offer_page(ChangePage((), PLACE, lost=False, complete=True, corrupt=(error,)), 0.0)
+    core.known.offer(request, Lookup(corrupt=(error,)), 0.0)
+    core.follower.found_page(ChangePage((), PLACE, lost=False, complete=True, corrupt=(error,)), 0.0)
     assert messages(caplog) == [
         (logging.ERROR, "a key of the registry is corrupt, the rest is served"),
     ]
@@ -333,15 +336,15 @@ def test_a_key_that_was_mended_and_is_corrupt_again_is_said_again(
 ) -> None:
     table.register("a", "t")
     topic = CorruptData("{sharedroutes}:topic:t", "is a list")
-    stream = CorruptData(core.keys.changes, "is a list")
+    stream = CorruptData(core.known.stream.key, "is a list")
 
     def read_all(now: float, *corrupt: CorruptData) -> None:
-        core.feed_is_foreign(stream, now)
+        core.follower.failed(stream, now)
         core.accept(now)
-        request = core.due(now)
+        request = core.known.cache.due(now)
         assert request is not None
         assert request.full
-        core.offer(request, replace(table.answer(request), corrupt=corrupt), now)
+        core.known.offer(request, replace(table.answer(request), corrupt=corrupt), now)
 
     for now in range(3):
         read_all(now, topic)
@@ -368,11 +371,11 @@ def test_health_tells_whether_and_when_the_store_answered(core: ClientCore, tabl
     health = core.health(2.0)
     assert (health.source, health.age_s, health.last_error) == ("live", 2.0, None)
     assert (health.position, health.topics) == (PLACE, 1)
-    core.failed(ConnectionError("down"), 0.0)
+    core.follower.failed(ConnectionError("down"), 0.0)
     health = core.health(3.0)
     assert (health.source, health.age_s, health.last_error) == ("memory", 3.0, "down")
-    core.offer_page(page(), 3.5)
-    core.caught_up()
+    core.follower.found_page(page(), 3.5)
+    core.follower.caught_up()
     health = core.health(4.0)
     assert (health.source, health.age_s, health.last_error) == ("live", 0.5, None)
 
@@ -382,8 +385,8 @@ def test_health_names_what_is_held_back(core: ClientCore, table: FakeTable) -> N
     table.register("a", "t")
     view(core, table)
     table.lose_everything()
-    core.offer_page(page(lost=True), 0.0)
-    core.begin("0-0", 0.0)
+    core.follower.found_page(page(lost=True), 0.0)
+    core.follower.found_place("0-0", 0.0)
     look(core, table, 1.0)
     health = core.health(1.0)
     assert (health.held_brokers, health.held_topics) == (("a", "b"), ("t",))

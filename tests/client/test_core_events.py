@@ -28,21 +28,21 @@ from tests.client.heard import DOWN, PLACE, TAIL_S, Heard, ask, fail, hear, look
 
 def test_the_first_contact_is_told_without_a_reason(heard: Heard, table: FakeTable) -> None:
     core = make_core(heard)
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     look(core, table)
-    core.caught_up()
-    core.caught_up()
+    core.follower.caught_up()
+    core.follower.caught_up()
     assert heard.take() == [SourceChanged("none", "live", "")]
 
 
 def test_a_first_contact_that_fails_is_told_once_and_its_end_once(heard: Heard, table: FakeTable) -> None:
     core = make_core(heard)
     for _ in range(3):
-        core.failed(DOWN, 0.0)
+        core.follower.failed(DOWN, 0.0)
     assert heard.take() == [SourceChanged("none", "none", "down")]
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     look(core, table)
-    core.caught_up()
+    core.follower.caught_up()
     assert heard.take() == [SourceChanged("none", "live", "down")]
 
 
@@ -53,16 +53,16 @@ def test_a_snapshot_is_told_and_that_it_is_all_there_is(
     earlier = make_core(snapshot_path=path)
     table.register("a", "t")
     ask(earlier, table, "t")
-    earlier.save_snapshot(0.0)
+    earlier.follower.save_snapshot(0.0)
     core = make_core(heard, snapshot_path=path)
-    core.load_snapshot()
+    core.follower.load_snapshot()
     assert heard.take() == [SourceChanged("none", "snapshot", "")]
-    core.failed(DOWN, 0.0)
-    core.failed(DOWN, 0.0)
+    core.follower.failed(DOWN, 0.0)
+    core.follower.failed(DOWN, 0.0)
     assert heard.take() == [SourceChanged("snapshot", "snapshot", "down")]
     hear(core)
     look(core, table)
-    core.caught_up()
+    core.follower.caught_up()
     assert heard.all(SourceChanged) == [SourceChanged("snapshot", "live", "down")]
 
 
@@ -70,14 +70,14 @@ def test_an_outage_and_its_end_are_told_once_with_the_first_reason(
     known: ClientCore, table: FakeTable, heard: Heard
 ) -> None:
     for error in (DOWN, ConnectionError("still"), ConnectionError("down")):
-        known.failed(error, 0.0)
+        known.follower.failed(error, 0.0)
         hear(known)  # one answer is no end of trouble
     assert heard.take() == [SourceChanged("live", "memory", "down")]
     look(known, table, 5.0)
     for _ in range(2):
-        known.caught_up()
+        known.follower.caught_up()
     assert heard.take() == [SourceChanged("memory", "live", "down")]
-    known.failed(ConnectionError("again"), 0.0)
+    known.follower.failed(ConnectionError("again"), 0.0)
     assert heard.take() == [SourceChanged("live", "memory", "again")]
 
 
@@ -122,7 +122,7 @@ def test_lost_changes_are_told_with_the_last_position(
 ) -> None:
     hear(known, lost=True)
     assert heard.take() == [FeedLost(PLACE)]
-    known.begin("0-0", 0.5)
+    known.follower.found_place("0-0", 0.5)
     look(known, table, 0.5)
     assert heard.take() == [LookupDone(2, 0, 0.0)]
 
@@ -140,7 +140,7 @@ def test_an_isolation_is_told_and_ends_when_the_broker_is_started_anew(
     if by == "tail":
         hear(known, change)
     else:
-        known.doorbell(f"{PLACE} {PLACE[:-1]}2 {codec.encode_change(change).decode()}".encode())
+        known.follower.heard(f"{PLACE} {PLACE[:-1]}2 {codec.encode_change(change).decode()}".encode())
     assert heard.take() == [BrokerReturned("a")]
     look(known, table)
     assert heard.take() == [RoutesChanged(("t",))]
@@ -153,19 +153,19 @@ def test_an_isolation_that_ends_by_itself_is_told_when_somebody_looks(
     heard.take()
     view = known.view("u")
     assert view is not None
-    known.pick("u", view, frozenset(), 9.9)
+    known.brokers.pick("u", view, frozenset(), 9.9)
     assert heard.take() == []
-    known.pick("u", view, frozenset(), 10.0)
-    known.pick("u", view, frozenset(), 10.0)
+    known.brokers.pick("u", view, frozenset(), 10.0)
+    known.brokers.pick("u", view, frozenset(), 10.0)
     assert heard.take() == [BrokerReturned("b")]
 
 
 def test_whom_others_cannot_reach_is_told_when_it_changes(heard: Heard) -> None:
     core = make_core(heard, hints=HintConfig())
     hints = {"a": frozenset({"x", "y", "z"})}
-    assert core.hinting is not None
+    assert core.brokers.hints is not None
     for said in ({}, hints, hints, {}, {}):
-        core.hinting.heard(said, ["a", "b"], 0.0)
+        core.brokers.hints.heard(said, ["a", "b"], 0.0)
     assert heard.take() == [BrokersSuspected(("a",)), BrokersSuspected(())]
 
 
@@ -183,10 +183,10 @@ def test_what_becomes_of_the_file_is_told(heard: Heard, table: FakeTable, tmp_pa
     table.register("a", "t")
     ask(core, table, "t")
     heard.take()
-    core.save_snapshot(0.0)
+    core.follower.save_snapshot(0.0)
     assert heard.take() == [SnapshotSaved(1)]
     path.write_bytes(b"{")
-    core.load_snapshot()
+    core.follower.load_snapshot()
     (event,) = heard.take()
     assert isinstance(event, SnapshotUnusable)
     assert (event.path, event.use) == (str(path), "read")

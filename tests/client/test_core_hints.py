@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import ClientConfig, HintConfig
+from sharedroutes.client.brokers import FleetHints
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.hinting import Hinting
 from tests.client.fake_table import FakeTable
 from tests.client.heard import look
 
@@ -28,20 +28,20 @@ def core(table: FakeTable) -> ClientCore:
     return core
 
 
-def hinting(core: ClientCore) -> Hinting:
-    assert core.hinting is not None
-    return core.hinting
+def hinting(core: ClientCore) -> FleetHints:
+    assert core.brokers.hints is not None
+    return core.brokers.hints
 
 
 def fail(core: ClientCore, now: float, *, reachable: bool | None = None) -> None:
-    core.record("a", 0.1, now, failed=True, reachable=reachable, generation=None)
+    core.brokers.record("a", 0.1, now, failed=True, reachable=reachable, generation=None)
 
 
 def test_whom_enough_others_cannot_reach_is_avoided_until_the_store_fails(core: ClientCore) -> None:
-    hinting(core).heard({"a": OTHERS}, core.brokers_in_use, 0.0)
-    assert core.faults.verdict(0.0).blocked == ("a",)
-    core.failed(ConnectionError("down"), 1.0)
-    assert core.faults.verdict(1.0).blocked == ()
+    hinting(core).heard({"a": OTHERS}, list(core.known.table.groups), 0.0)
+    assert core.brokers.faults.verdict(0.0).blocked == ("a",)
+    core.follower.failed(ConnectionError("down"), 1.0)
+    assert core.brokers.faults.verdict(1.0).blocked == ()
 
 
 def test_failures_of_the_network_make_a_hint_and_a_probe_that_gets_through_withdraws_it(
@@ -50,13 +50,13 @@ def test_failures_of_the_network_make_a_hint_and_a_probe_that_gets_through_withd
     for now in (0.0, 0.1, 0.2):
         fail(core, now)
     assert hinting(core).to_tell(0.2) == ("a",)
-    core.probed("a", 0.3, reachable=True)
+    core.brokers.probed("a", 0.3, reachable=True)
     assert hinting(core).to_tell(10.0) == ()
 
 
 def test_probes_that_do_not_get_through_make_a_hint(core: ClientCore) -> None:
     for now in (0.0, 0.1, 0.2):
-        core.probed("a", now, reachable=False)
+        core.brokers.probed("a", now, reachable=False)
     assert hinting(core).to_tell(0.2) == ("a",)
 
 
@@ -67,10 +67,10 @@ def test_answers_with_an_error_make_no_hint(core: ClientCore) -> None:
 
 
 def test_results_from_before_a_restart_make_no_hint(core: ClientCore) -> None:
-    began = core.faults.generation
-    core.faults.forget("a")
+    began = core.brokers.faults.generation
+    core.brokers.faults.forget("a")
     for now in (0.0, 0.1, 0.2):
-        core.record("a", 0.1, now, failed=True, reachable=None, generation=began)
+        core.brokers.record("a", 0.1, now, failed=True, reachable=None, generation=began)
     assert hinting(core).to_tell(0.2) is None
 
 

@@ -13,6 +13,7 @@ from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import Change, ChangePage
 from tests.client.fake_table import FakeTable
+from tests.client.heard import pause_s
 from tests.support import examples
 
 TOPICS: Final = ("t0", "t1")
@@ -38,7 +39,7 @@ class ClientUnderFaults(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1_000), names=st.sets(brokers, min_size=1))
     def start(self, seed: int, names: set[str]) -> None:
         self.core = ClientCore(CONFIG, random.Random(seed))
-        self.core.begin(PLACE, self.now)
+        self.core.follower.found_place(PLACE, self.now)
         for name in names:
             self.table.register(name, *TOPICS)
         self.learn()
@@ -61,8 +62,8 @@ class ClientUnderFaults(RuleBasedStateMachine):
     @rule()
     def the_store_loses_everything(self) -> None:
         self.table.lose_everything()
-        self.core.offer_page(ChangePage((), PLACE, lost=True, complete=True), self.now)
-        self.core.begin(PLACE, self.now)
+        self.core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), self.now)
+        self.core.follower.found_place(PLACE, self.now)
 
     @rule()
     def the_store_answers(self) -> None:
@@ -70,7 +71,7 @@ class ClientUnderFaults(RuleBasedStateMachine):
 
     @rule()
     def the_store_fails(self) -> None:
-        assert 0 < self.core.failed(ConnectionError("down"), self.now) <= CONFIG.reconnect_s
+        assert 0 < pause_s(self.core, self.now) <= CONFIG.reconnect_s
 
     @rule(seconds=st.sampled_from([0.01, 0.5, 2.0, 11.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
@@ -84,7 +85,9 @@ class ClientUnderFaults(RuleBasedStateMachine):
         if name is not None:
             if name == self.last_failed:
                 assert self.writable(topic) == {name}, "the broker that failed again, and another was there"
-            self.core.record(name, latency_s, self.now, failed=failed, reachable=None, generation=None)
+            self.core.brokers.record(
+                name, latency_s, self.now, failed=failed, reachable=None, generation=None
+            )
             self.last_failed = name if failed else None
 
     # --- what must always hold ------------------------------------------------------------------------------
@@ -99,14 +102,15 @@ class ClientUnderFaults(RuleBasedStateMachine):
 
     @invariant()
     def so_many_are_left_alone_as_may_be_and_no_more(self) -> None:
-        verdict = self.core.faults.verdict(self.now)
+        verdict = self.core.brokers.faults.verdict(self.now)
         for topic in TOPICS:
             names = self.writable(topic)
             view = self.core.view(topic)
             if view is None or not names or verdict.shares:  # who comes back slowly is chosen by chance
                 continue
             chosen = {
-                self.core.pick(topic, view, frozenset(), self.now).broker_name for _ in range(view.size)
+                self.core.brokers.pick(topic, view, frozenset(), self.now).broker_name
+                for _ in range(view.size)
             }
             share = CONFIG.faults.max_isolated_share
             assert share is not None
@@ -118,15 +122,17 @@ class ClientUnderFaults(RuleBasedStateMachine):
 
     def tell(self, changes: list[Change], *, told: bool) -> None:
         if told:
-            self.core.offer_page(ChangePage(tuple(changes), PLACE, lost=False, complete=True), self.now)
+            self.core.follower.found_page(
+                ChangePage(tuple(changes), PLACE, lost=False, complete=True), self.now
+            )
 
     def learn(self) -> None:
         """Let the store answer all that is to be asked."""
         asked = self.core.question(TOPICS, self.now).request
-        for request in (asked, self.core.due(self.now)):
+        for request in (asked, self.core.known.cache.due(self.now)):
             if request is not None:
-                self.core.offer(request, self.table.answer(request), self.now)
-        self.core.caught_up()
+                self.core.known.offer(request, self.table.answer(request), self.now)
+        self.core.follower.caught_up()
 
     def writable(self, topic: str) -> set[str]:
         """Return the brokers of the known route that have a master."""
@@ -138,9 +144,9 @@ class ClientUnderFaults(RuleBasedStateMachine):
         view = self.core.view(topic)
         if view is None:
             return None
-        avoided = self.core.avoided(() if avoid is None else avoid)
+        avoided = self.core.brokers.avoided(() if avoid is None else avoid)
         try:
-            return self.core.pick(topic, view, avoided, self.now).broker_name
+            return self.core.brokers.pick(topic, view, avoided, self.now).broker_name
         except NoRoute:
             return None
 

@@ -12,6 +12,7 @@ from sharedroutes.client import ClientConfig, snapshot
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import ChangePage, RegistryConfig
 from tests.client.fake_table import FakeTable
+from tests.client.heard import save_due, tail_due
 
 PLACE = "1700000000000-1"
 TOO_LONG = "x" * 300
@@ -25,16 +26,16 @@ def path(tmp_path: Path) -> Path:
 
 def core_with(path: Path | None) -> ClientCore:
     core = ClientCore(ClientConfig(snapshot_path=path, jitter_s=0.0), random.Random(1))
-    core.load_snapshot()
+    core.follower.load_snapshot()
     return core
 
 
 def learn(core: ClientCore, table: FakeTable, now: float = 0.0, position: str = "0-0") -> None:
     """Let the client know topic t and all that is due."""
-    core.begin(position, now)
-    for request in (core.question(["t"], now).request, core.due(now)):
+    core.follower.found_place(position, now)
+    for request in (core.question(["t"], now).request, core.known.cache.due(now)):
         if request is not None:
-            core.offer(request, table.answer(request), now)
+            core.known.offer(request, table.answer(request), now)
 
 
 @pytest.fixture
@@ -47,8 +48,8 @@ def table() -> FakeTable:
 def test_the_next_client_begins_with_the_routes_of_the_last(path: Path, table: FakeTable) -> None:
     first = core_with(path)
     learn(first, table)
-    assert first.save_due(0.0)
-    first.save_snapshot(0.0)
+    assert save_due(first, 0.0)
+    first.follower.save_snapshot(0.0)
     second = core_with(path)
     assert second.route("t") == table.route("t")
     assert second.health(0.0).source == "snapshot"
@@ -58,11 +59,11 @@ def test_the_next_client_goes_on_where_the_last_stopped(path: Path, table: FakeT
     table.register("b", "t")
     first = core_with(path)
     learn(first, table, position=PLACE)
-    first.save_snapshot(0.0)
+    first.follower.save_snapshot(0.0)
     second = core_with(path)
-    assert second.position == PLACE
-    assert second.tail_due(0.0)
-    second.offer_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.0)
+    assert second.known.stream.id == PLACE
+    assert tail_due(second, 0.0)
+    second.follower.found_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.0)
     assert second.route("t") == table.route("t")
 
 
@@ -70,11 +71,11 @@ def test_the_next_client_holds_back_what_a_store_lost_meanwhile(path: Path, tabl
     table.register("b", "t")
     first = core_with(path)
     learn(first, table, position=PLACE)
-    first.save_snapshot(0.0)
+    first.follower.save_snapshot(0.0)
     before = first.route("t")
     table.expire("a")
     second = core_with(path)
-    second.offer_page(ChangePage((), "0-0", lost=True, complete=True), 0.0)
+    second.follower.found_page(ChangePage((), "0-0", lost=True, complete=True), 0.0)
     learn(second, table)
     assert second.route("t") == before
     assert second.health(0.0).held == ("a",)
@@ -84,43 +85,43 @@ def test_the_file_is_written_when_there_is_something_new_and_not_at_every_moment
     path: Path, table: FakeTable
 ) -> None:
     core = core_with(path)
-    assert not core.save_due(0.0)
+    assert not save_due(core, 0.0)
     learn(core, table)
-    core.save_snapshot(0.0)
-    assert not core.save_due(10.0)
+    core.follower.save_snapshot(0.0)
+    assert not save_due(core, 10.0)
     table.register("a", "t")
-    core.begin("0-0", 0.0)
-    request = core.due(50.0)
+    core.follower.found_place("0-0", 0.0)
+    request = core.known.cache.due(50.0)
     assert request is not None
-    core.offer(request, table.answer(request), 0.5)
-    assert not core.save_due(0.5)
-    assert core.save_due(1.0)
+    core.known.offer(request, table.answer(request), 0.5)
+    assert not save_due(core, 0.5)
+    assert save_due(core, 1.0)
 
 
 def test_a_broker_that_gave_up_is_something_new(path: Path, table: FakeTable) -> None:
     core = core_with(path)
     learn(core, table)
-    core.save_snapshot(0.0)
-    core.offer_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.5)
-    assert core.save_due(1.0)
+    core.follower.save_snapshot(0.0)
+    core.follower.found_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.5)
+    assert save_due(core, 1.0)
 
 
 def test_without_a_path_nothing_is_written(table: FakeTable) -> None:
     core = core_with(None)
     learn(core, table)
-    assert not core.save_due(0.0)
-    core.save_snapshot(0.0)
+    assert not save_due(core, 0.0)
+    core.follower.save_snapshot(0.0)
 
 
 def test_nothing_is_written_while_losses_are_held_back(path: Path, table: FakeTable) -> None:
     core = core_with(path)
     learn(core, table)
     table.lose_everything()
-    request = core.due(1.0)
+    request = core.known.cache.due(1.0)
     assert request is not None
-    core.offer(request, table.answer(request), 1.0)
+    core.known.offer(request, table.answer(request), 1.0)
     assert core.health(1.0).held == ("a",)
-    assert not core.save_due(2.0)
+    assert not save_due(core, 2.0)
 
 
 def test_without_a_file_nothing_is_said(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -144,7 +145,7 @@ def test_a_file_of_another_registry_is_said_and_not_used(
     other = replace(ClientConfig(), registry=RegistryConfig(namespace="other"), snapshot_path=path)
     first = ClientCore(other)
     learn(first, table)
-    first.save_snapshot(0.0)
+    first.follower.save_snapshot(0.0)
     assert core_with(path).health(0.0).source == "none"
     assert "'other'" in caplog.text
 
@@ -162,7 +163,7 @@ def test_a_file_that_cannot_be_written_is_said(
 ) -> None:
     core = core_with(tmp_path / "no such folder" / "routes.json")
     learn(core, table)
-    core.save_snapshot(0.0)
+    core.follower.save_snapshot(0.0)
     assert "no such folder/routes.json cannot be written" in caplog.text
     assert core.route("t") == table.route("t")
 
@@ -173,10 +174,10 @@ def test_a_file_that_could_not_be_written_is_written_after_the_next_refresh(
     folder = path.parent / "folder"
     core = core_with(folder / "routes.json")
     learn(core, table)
-    core.save_snapshot(0.0)
+    core.follower.save_snapshot(0.0)
     folder.mkdir()
     learn(core, table, now=30.0)
-    assert core.save_due(30.0)
-    core.save_snapshot(30.0)
+    assert save_due(core, 30.0)
+    core.follower.save_snapshot(30.0)
     known = snapshot.decode("sharedroutes", (folder / "routes.json").read_bytes())
     assert list(known.rows) == ["t"]

@@ -24,7 +24,19 @@ from sharedroutes.client.observers.events import (
     SourceChanged,
 )
 from tests.client.fake_table import FakeTable
-from tests.client.heard import DOWN, PLACE, Heard, ask, fail, hear, look, make_core
+from tests.client.heard import (
+    DOWN,
+    PLACE,
+    Heard,
+    ask,
+    fail,
+    hear,
+    look,
+    make_core,
+    save_due,
+    tail_due,
+    wait_s,
+)
 
 SOON_S: Final = 10.0
 
@@ -46,11 +58,11 @@ class Asks:
         core.route("t")
         core.view("u")
         core.find_address("a", 0, only_this=False)
-        core.faults.states(0.0)
-        core.faults.verdict(0.0)
-        core.wait_s(0.0)
-        core.save_due(0.0)
-        core.doorbell(b"")
+        core.brokers.faults.states(0.0)
+        core.brokers.faults.verdict(0.0)
+        wait_s(core, 0.0)
+        save_due(core, 0.0)
+        core.follower.heard(b"")
         core.forget(["no-such"])
         if isinstance(event, BrokerIsolated):
             core.accept(0.0)
@@ -71,19 +83,19 @@ def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path:
     table.register("a", "t")
 
     def everything() -> None:
-        core.failed(DOWN, 0.0)
-        core.begin(PLACE, 0.0)
+        core.follower.failed(DOWN, 0.0)
+        core.follower.found_place(PLACE, 0.0)
         ask(core, table, "t")
         look(core, table)
-        core.caught_up()
+        core.follower.caught_up()
         fail(core, "a")
         hear(core, table.come_up("a"))
         look(core, table)
-        assert core.hinting is not None
-        core.hinting.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
-        core.save_snapshot(0.0)
+        assert core.brokers.hints is not None
+        core.brokers.hints.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
+        core.follower.save_snapshot(0.0)
         hear(core, lost=True)
-        core.begin("0-0", 0.0)
+        core.follower.found_place("0-0", 0.0)
         table.lose_everything()
         look(core, table, 0.5)
         core.accept(0.5)
@@ -120,7 +132,7 @@ class Looks:
 def test_what_an_observer_causes_is_told_after_what_it_was_told(heard: Heard, table: FakeTable) -> None:
     looks = Looks(table)
     core = looks.core = make_core(looks, heard)
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     heard.take()
     table.register("a", "t")
     hear(core, lost=True)
@@ -144,19 +156,19 @@ def test_each_event_is_told_once_whichever_thread_it_happens_on(
 
 
 def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: ClientCore, heard: Heard) -> None:
-    core.hold_still()
-    core._telling.add(FeedLost("of the original"))
-    core.start_anew()
-    core.failed(DOWN, 0.0)
+    core.known.lock.acquire()
+    core.known.events.add(FeedLost("of the original"))
+    core.begin_copy()
+    core.follower.failed(DOWN, 0.0)
     assert heard.take() == [SourceChanged("memory", "memory", "down")]
 
 
 def test_a_copy_of_the_process_trusts_what_it_knows_as_memory_until_it_follows(core: ClientCore) -> None:
     assert core.health(0.0).source == "live"
-    core.hold_still()
-    core.start_anew()
+    core.known.lock.acquire()
+    core.begin_copy()
     assert core.health(0.0).source == "memory"
-    assert core.tail_due(0.0)
+    assert tail_due(core, 0.0)
 
 
 def test_copies_of_the_process_draw_other_chances(core: ClientCore) -> None:
@@ -164,19 +176,19 @@ def test_copies_of_the_process_draw_other_chances(core: ClientCore) -> None:
     drawn = set()
     for _ in range(3):
         core._rng.setstate(state)
-        core.hold_still()
-        core.start_anew()
+        core.known.lock.acquire()
+        core.begin_copy()
         drawn.add(core._rng.random())
     assert len(drawn) == 3
 
 
 def test_a_copy_of_the_process_gives_hints_under_its_own_name() -> None:
     core = ClientCore(ClientConfig(hints=HintConfig()), random.Random(1))
-    assert core.hinting is not None
-    original = core.hinting.client_id
-    core.hold_still()
-    core.start_anew()
-    assert core.hinting.client_id != original
+    assert core.brokers.hints is not None
+    original = core.brokers.hints.client_id
+    core.known.lock.acquire()
+    core.begin_copy()
+    assert core.brokers.hints.client_id != original
 
 
 def test_the_default_topic_is_not_forgotten(table: FakeTable) -> None:

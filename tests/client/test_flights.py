@@ -106,14 +106,14 @@ def test_what_never_took_off_or_has_landed_may_land(flights: Flights) -> None:
 def test_an_answer_to_the_follower_does_not_end_what_a_caller_still_waits_for(table: FakeTable) -> None:
     table.register("a", "t", "u")
     core = ClientCore(ClientConfig(topics=("t",)), random.Random(1))
-    core.begin("0-0", 0.0)
+    core.follower.found_place("0-0", 0.0)
     callers = core.question(["t", "u"], 0.0).request
     waiting = core.question(["u"], 0.0).flights
-    followers = core.due(0.0)
+    followers = core.known.cache.due(0.0)
     assert callers is not None
     assert followers is not None
-    core.offer(followers, table.answer(followers), 0.0)
+    core.known.offer(followers, table.answer(followers), 0.0)
     assert [flight.done() for flight in waiting] == [False]
-    core.offer(callers, table.answer(callers), 0.0)
+    core.known.offer(callers, table.answer(callers), 0.0)
     assert [flight.result(timeout=0) for flight in waiting] == [True]
     assert core.route("u") == table.route("u")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.client.guard import MassLossGuard
+from sharedroutes.client.losses import MassLossGuard
 
 HOLD_S = 30.0
 

@@ -10,9 +10,8 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.client import ClientConfig
-from sharedroutes.client.keeping import SnapshotKeeper
 from sharedroutes.client.observers.events import Event, SnapshotSaved, SnapshotUnusable
-from sharedroutes.client.snapshot import Snapshot
+from sharedroutes.client.snapshot import Snapshot, SnapshotFile
 from sharedroutes.registry import BrokerData, QueueData
 
 NAMESPACE: Final = "sharedroutes"
@@ -28,7 +27,7 @@ class Stage:
     def __init__(self, path: Path | None, max_age_s: float = MAX_AGE_S, namespace: str = NAMESPACE) -> None:
         self.told: list[Event] = []
         config = ClientConfig(snapshot_path=path)
-        self.keeper = SnapshotKeeper(config, namespace, self.told.append, max_age_s)
+        self.keeper = SnapshotFile(config, namespace, self.told.append, max_age_s)
 
     def unusable(self) -> SnapshotUnusable:
         """Return the only event, which must be of this kind."""

@@ -6,15 +6,14 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.client.guard import MassLossGuard
-from sharedroutes.client.losses import Belief, HeldBack, Kept, Losses
+from sharedroutes.client.losses import Belief, HeldBack, HeldNames, Losses, MassLossGuard
 
 HOLD_S: Final = 30.0
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> HeldNames:
+    return HeldNames()
 
 
 @pytest.fixture
@@ -25,7 +24,9 @@ def losses() -> Losses:
 # --- what one kind of names is kept for ---------------------------------------------------------------------
 
 
-def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(kept: Kept) -> None:
+def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(
+    kept: HeldNames,
+) -> None:
     assert kept.doubts("a", 7)
     kept.hold("a", 7, 0.0)
     assert kept.doubts("a", 7)
@@ -33,18 +34,18 @@ def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_l
     assert kept.doubts("b", 8)
 
 
-def test_an_answer_to_an_earlier_request_is_no_second_word(kept: Kept) -> None:
+def test_an_answer_to_an_earlier_request_is_no_second_word(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
     assert kept.doubts("a", 6)
 
 
-def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: Kept) -> None:
+def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
     kept.hold("a", 8, 0.0)
     assert not kept.doubts("a", 8)
 
 
-def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: Kept) -> None:
+def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: HeldNames) -> None:
     kept.announced(["a", "b"])
     assert not kept.doubts("a", 1)
     assert not kept.doubts("b", 1)
@@ -52,7 +53,7 @@ def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: Kept) -> None:
     assert not kept.held
 
 
-def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: Kept) -> None:
+def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
     kept.announced(["b"])
     for name in ("a", "b", "never mentioned"):
@@ -60,7 +61,7 @@ def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: Kept) -> 
         assert kept.doubts(name, 8)
 
 
-def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: Kept) -> None:
+def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: HeldNames) -> None:
     kept.announced(["a"])
     kept.hold("a", 7, 0.0)
     kept.hold("b", 7, 0.0)

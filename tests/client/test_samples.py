@@ -299,7 +299,9 @@ def _recording(core: ClientCore) -> Record:
         generation: int | None = None,
     ) -> None:
         now = monotonic()
-        core.record(broker_name, latency_s, now, failed=failed, reachable=reachable, generation=generation)
+        core.brokers.record(
+            broker_name, latency_s, now, failed=failed, reachable=reachable, generation=generation
+        )
 
     return record
 

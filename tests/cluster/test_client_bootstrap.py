@@ -100,7 +100,7 @@ async def test_a_client_whose_servers_are_all_gone_finds_those_that_the_urls_add
         with successors.seed.refusing():
             await asyncio.to_thread(successors.old.stop)
             await await_until(
-                lambda: client._core._trust.failures >= 5,
+                lambda: client._core.known.freshness.failures >= 5,
                 timeout_s=WITHIN_S,
                 description="nobody answers, again and again",
             )

@@ -20,20 +20,23 @@ from sharedroutes.registry import (
     StoreUnavailable,
     codec,
 )
-from sharedroutes.registry.change_stream.core import Do, FollowCore, FollowHealth, ResetReason, Step
+from sharedroutes.registry.change_stream.core import FollowCore, FollowHealth, ResetReason
+from sharedroutes.registry.change_stream.steps import Do, Step
+from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage
 
+KEYS = Keys("test")
 HERE, NEXT, AFTER = "1700000000000-1", "1700000000000-2", "1700000000000-3"
 AWAY = StoreUnavailable("away")
 REFUSED = StoreRefused("no such user")
-CORRUPT = CorruptData("changes", "is no stream")
+CORRUPT = CorruptData(KEYS.changes, "is no stream")
 UP = Change(kind=ChangeKind.UP, broker_name="broker-a", broker_id=0, epoch=7, change_id=NEXT)
 FILLED = Lookup(rows={"t0": ()})
 
 
 def new_core(position: str | None = None, **options: Any) -> FollowCore:
     settings = {"table": True, "tail_s": 1.0, "rng": random.Random(1), **options}
-    return FollowCore("changes", position, **settings)
+    return FollowCore(KEYS, position, **settings)
 
 
 def in_place(position: str = HERE) -> FollowCore:
@@ -243,9 +246,9 @@ def test_a_doorbell_that_is_refused_is_asked_for_again_after_a_minute_and_said_o
     caplog.set_level(logging.INFO)
     core = in_place()
     for now in (0.0, 60.0):
-        assert core.bell_due(now)
+        assert now >= core.bell.due_at
         core.bell_failed(REFUSED, now)
-        assert not core.bell_due(now + 59)
+        assert now + 59 < core.bell.due_at
     assert core.health(60.0).polling
     assert [record.levelname for record in caplog.records] == ["INFO"]
     core.heard(b"")
@@ -259,18 +262,18 @@ def test_a_doorbell_is_deaf_when_look_after_look_finds_what_it_did_not_tell() ->
     for change in changes[:5]:
         core.found_page(page(change), 0.0)
         core.found_page(page(position=change.change_id), 0.0)  # nothing new tells nothing
-        deaf.append(core.is_deaf)
+        deaf.append(core.bell.is_deaf)
         if change is changes[1]:
             core.heard(bell("0-0", change.change_id))
     assert deaf == [False, False, False, False, True]
     core.bell_failed(AWAY, 0.0)
     for change in changes[5:]:
         core.found_page(page(change), 0.0)
-    assert not core.is_deaf
+    assert not core.bell.is_deaf
 
 
 def test_a_doorbell_that_was_cut_is_tried_again_soon_and_the_stream_is_read_meanwhile() -> None:
     core = in_place()
     core.bell_failed(AWAY, 0.0)
     assert core.next_step(0.0).do is Do.READ_TAIL
-    assert core.bell_due(0.05)
+    assert core.bell.due_at <= 0.05

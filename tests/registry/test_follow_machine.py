@@ -19,7 +19,8 @@ from sharedroutes.registry import (
     codec,
 )
 from sharedroutes.registry.change_stream import core as follow
-from sharedroutes.registry.change_stream.core import Do, FollowCore, Step
+from sharedroutes.registry.change_stream.core import FollowCore
+from sharedroutes.registry.change_stream.steps import Do, Step
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage, changes_since
 from tests.support import examples
@@ -106,7 +107,7 @@ class Following(RuleBasedStateMachine):
         """The id of the last item that the consumer has got."""
 
     def new_core(self, position: str | None) -> FollowCore:
-        return FollowCore(KEYS.changes, position, table=True, tail_s=1.0, rng=random.Random(0))
+        return FollowCore(KEYS, position, table=True, tail_s=1.0, rng=random.Random(0))
 
     def teardown(self) -> None:
         try:

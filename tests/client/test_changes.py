@@ -10,9 +10,8 @@ from itertools import islice
 import pytest
 
 from sharedroutes.client import ClientConfig, RouteChange
+from sharedroutes.client.changes import Changes, Watch, Watches
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.listening import Changes
-from sharedroutes.client.watching import Watch, Watches
 from sharedroutes.registry import Change, ChangePage
 from tests.client.fake_table import FakeTable
 from tests.support import PATIENCE_S, wait_until
@@ -164,20 +163,20 @@ class Client:
     def __init__(self, table: FakeTable) -> None:
         self.table = table
         self.core = ClientCore(ClientConfig(), random.Random(1))
-        self.core.begin(PLACE, 0.0)
+        self.core.follower.found_place(PLACE, 0.0)
 
     def learn(self, *topics: str) -> None:
         request = self.core.question(topics, 0.0).request
         assert request is not None
-        self.core.offer(request, self.table.answer(request), 0.0)
+        self.core.known.offer(request, self.table.answer(request), 0.0)
         self.look()
 
     def look(self, now: float = 0.0) -> None:
-        while (request := self.core.due(now)) is not None:
-            self.core.offer(request, self.table.answer(request), now)
+        while (request := self.core.known.cache.due(now)) is not None:
+            self.core.known.offer(request, self.table.answer(request), now)
 
     def take(self, *changes: Change) -> None:
-        self.core.offer_page(ChangePage(changes, PLACE, lost=False, complete=True), 0.0)
+        self.core.follower.found_page(ChangePage(changes, PLACE, lost=False, complete=True), 0.0)
         self.look()
 
 
@@ -190,6 +189,11 @@ def client(table: FakeTable) -> Client:
     return client
 
 
+def changes_of(core: ClientCore, topics: list[str] | None) -> Changes:
+    """Return what is now and then each change, of topics that are known."""
+    return Changes(core.known.watches, core.route, topics, lambda: None)
+
+
 def seen(changes: Iterator[RouteChange], count: int) -> list[tuple[str, set[str]]]:
     """Return the next topics, and who holds them."""
     return [
@@ -199,7 +203,7 @@ def seen(changes: Iterator[RouteChange], count: int) -> list[tuple[str, set[str]
 
 
 def test_a_watcher_sees_first_what_is_and_then_each_change(client: Client) -> None:
-    changes = Changes(client.core, ["t", "u"])
+    changes = changes_of(client.core, ["t", "u"])
     assert seen(changes, 2) == [("t", {"a"}), ("u", {"b"})]
     client.take(*client.table.register("d", "u", "v"))
     assert seen(changes, 1) == [("u", {"b", "d"})]
@@ -208,7 +212,7 @@ def test_a_watcher_sees_first_what_is_and_then_each_change(client: Client) -> No
 
 
 def test_several_changes_since_the_last_look_are_seen_as_one(client: Client) -> None:
-    changes = Changes(client.core, ["t"])
+    changes = changes_of(client.core, ["t"])
     seen(changes, 1)
     for name in ("d", "e", "f"):
         client.take(*client.table.register(name, "t"))
@@ -219,7 +223,7 @@ def test_several_changes_since_the_last_look_are_seen_as_one(client: Client) -> 
 
 
 def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(client: Client) -> None:
-    changes = Changes(client.core, ["t", "u"])
+    changes = changes_of(client.core, ["t", "u"])
     assert seen(changes, 1) == [("t", {"a"})]
     client.take(*client.table.register("d", "u"))
     assert seen(changes, 1) == [("u", {"b", "d"})]
@@ -228,33 +232,33 @@ def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(client: Client
 
 
 def test_a_watcher_of_everything_sees_changes_only(client: Client) -> None:
-    changes = Changes(client.core, None)
+    changes = changes_of(client.core, None)
     client.take(*client.table.register("d", "v"))
     assert seen(changes, 1) == [("v", {"c", "d"})]
 
 
 def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(client: Client) -> None:
-    changes = Changes(client.core, ["t"])
+    changes = changes_of(client.core, ["t"])
     found: list[RouteChange] = []
     reader = threading.Thread(target=lambda: found.extend(changes), daemon=True)
     reader.start()
     wait_until(lambda: len(found) == 1, description="the reader knows what is")
     client.take(*client.table.register("d", "t"))
     wait_until(lambda: len(found) == 2, description="the reader knows of the change")
-    client.core.watches.close()
+    client.core.known.watches.close()
     reader.join(PATIENCE_S)
     assert not reader.is_alive()
 
 
 def test_a_watched_topic_that_was_created_while_changes_were_lost_is_seen(client: Client) -> None:
     client.learn("new")
-    changes = Changes(client.core, ["new"])
+    changes = changes_of(client.core, ["new"])
     assert seen(changes, 1) == [("new", set())]
     client.table.register("d", "new")
-    client.core.offer_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
-    client.core.begin(PLACE, 1.0)
+    client.core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
+    client.core.follower.found_place(PLACE, 1.0)
     client.look(1.0 + client.core.config.refresh_s)
-    client.core.watches.close()
+    client.core.known.watches.close()
     route = client.core.route("new")
     assert route is not None
     assert [row.broker_name for row in route.queue_datas] == ["d"]
@@ -264,28 +268,28 @@ def test_a_watched_topic_that_was_created_after_the_client_found_its_place_is_se
     core = ClientCore(ClientConfig(), random.Random(1))
     request = core.question(["new"], 0.0).request
     assert request is not None
-    core.offer(request, table.answer(request), 0.0)  # before the follower has had its turn
-    changes = Changes(core, ["new"])
+    core.known.offer(request, table.answer(request), 0.0)  # before the follower has had its turn
+    changes = changes_of(core, ["new"])
     assert seen(changes, 1) == [("new", set())]
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     for created in ([], table.register("d", "new")):
-        core.offer_page(ChangePage(tuple(created), PLACE, lost=False, complete=True), 0.0)
-        while (due := core.due(0.0)) is not None:
-            core.offer(due, table.answer(due), 0.0)
+        core.follower.found_page(ChangePage(tuple(created), PLACE, lost=False, complete=True), 0.0)
+        while (due := core.known.cache.due(0.0)) is not None:
+            core.known.offer(due, table.answer(due), 0.0)
     assert core.route("new") == table.route("new")
 
 
 def test_closing_ends_a_watch_even_between_two_of_its_topics(client: Client) -> None:
-    changes = Changes(client.core, ["t", "u"])
+    changes = changes_of(client.core, ["t", "u"])
     seen(changes, 1)
-    client.core.watches.close()
+    client.core.known.watches.close()
     assert seen(changes, 1) == []
 
 
 def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
-    before = Changes(client.core, ["t"])
-    client.core.watches.close()
-    for changes in (before, Changes(client.core, ["t"])):
+    before = changes_of(client.core, ["t"])
+    client.core.known.watches.close()
+    for changes in (before, changes_of(client.core, ["t"])):
         found: list[RouteChange] = []
         reader = threading.Thread(target=found.extend, args=(changes,), daemon=True)
         reader.start()
@@ -295,26 +299,26 @@ def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
 
 
 def test_a_watch_that_is_closed_ends_and_leaves_nothing(client: Client) -> None:
-    with Changes(client.core, ["t", "u"]) as changes:
+    with changes_of(client.core, ["t", "u"]) as changes:
         assert seen(changes, 1) == [("t", {"a"})]
         changes.close()
         assert seen(changes, 1) == []
-    assert len(client.core.watches._all) == 0
+    assert len(client.core.known.watches._all) == 0
 
 
 def test_a_watcher_that_goes_away_leaves_nothing(client: Client) -> None:
-    changes = Changes(client.core, ["t"])
+    changes = changes_of(client.core, ["t"])
     seen(changes, 1)
-    assert len(client.core.watches._all) == 1
+    assert len(client.core.known.watches._all) == 1
     del changes
-    assert len(client.core.watches._all) == 0
+    assert len(client.core.known.watches._all) == 0
 
 
 def test_a_watcher_may_be_collected_while_another_is_added(client: Client) -> None:
-    forgotten = [Changes(client.core, None)]
+    forgotten = [changes_of(client.core, None)]
 
     def collect() -> None:
-        with client.core.watches._lock:  # where the collector of garbage may happen to run
+        with client.core.known.watches._lock:  # where the collector of garbage may happen to run
             forgotten.clear()
 
     thread = threading.Thread(target=collect, daemon=True)

@@ -1,31 +1,68 @@
-"""What callers get: made from the cache when first asked for, thrown away when it is no longer so."""
+"""The routes and views that callers get: made when first asked for, thrown away when a route changes."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Final
 
 from ..registry.model import TopicRoute
-from .cache import RouteCache
 from .config import ClientConfig
-from .route import Route
 from .selection import PublishView, TopicRing
+from .table_copy import TableCopy
 
 _SPREAD: Final = 1_024
 """Producers begin at a random queue (RocketMQ: ThreadLocalIndex), so that they do not march in step."""
 
 
-class Served:
+@dataclass(frozen=True, slots=True, eq=False)
+class Route(TopicRoute):
+    """Who holds a topic, and how far that can be trusted; never changes, the client makes a new one.
+
+    It equals any TopicRoute that says the same, however old.
+    """
+
+    generation: int = 0
+    """Grows whenever the topic's route becomes another one; only routes of one client can be compared."""
+
+    as_of: float | None = None
+    """When the store last confirmed it, in seconds of the monotonic clock; None = not in this process."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicRoute):
+            return NotImplemented
+        ours, theirs = (self.queue_datas, self.broker_datas), (other.queue_datas, other.broker_datas)
+        return self.topic == other.topic and ours == theirs
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.queue_datas, self.broker_datas))
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the store last confirmed it; None = it is from a snapshot file."""
+        return None if self.as_of is None else monotonic() - self.as_of
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChange:
+    """A topic has another route than before."""
+
+    topic: str
+    route: Route | None
+    """None: no live broker holds it any more."""
+
+
+class ReadyRoutes:
     """Ready views and routes by topic: read without a lock; whoever calls a method holds the client's."""
 
-    def __init__(self, config: ClientConfig, cache: RouteCache, rng: random.Random) -> None:
+    def __init__(self, config: ClientConfig, table: TableCopy, rng: random.Random) -> None:
         self.views: dict[str, PublishView] = {}
         self.routes: dict[str, Route] = {}
         self._config = config
-        self._cache = cache
+        self._table = table
         self._rng = rng
         self._turns: dict[str, itertools.count[int]] = {}
         self._rings: dict[str, TopicRing] = {}
@@ -36,7 +73,7 @@ class Served:
 
     def view(self, topic: str) -> PublishView | None:
         """Return the view of a topic by what is known: by its own route, or else by the default topic's."""
-        route = self._cache.route(topic) or self._borrowed(topic)
+        route = self._table.route(topic) or self._borrowed(topic)
         if route is None:
             return None
         turns = self._turns.setdefault(topic, itertools.count(self._rng.randrange(_SPREAD)))
@@ -55,7 +92,7 @@ class Served:
 
     def route(self, topic: str, as_of: float | None) -> Route | None:
         """Return the route of a topic by what is known, if it is known; `as_of`: when it was confirmed."""
-        known = self._cache.route(topic)
+        known = self._table.route(topic)
         if known is None:
             return None
         generation = self._generations.get(topic, 0)
@@ -70,7 +107,7 @@ class Served:
             self._generations[topic] = self._generation
             self.views.pop(topic, None)
             self.routes.pop(topic, None)
-            if topic not in self._cache.rows:
+            if topic not in self._table.rows:
                 self._rings.pop(topic, None)
         if self._config.default_topic in topics:
             self.stop_borrowing()
@@ -78,7 +115,7 @@ class Served:
     def confirm(self) -> None:
         """The store said again what it said before: routes are as young as that."""
         self.routes.clear()
-        for topic in [topic for topic in self._borrowers if not self._cache.is_absent(topic)]:
+        for topic in [topic for topic in self._borrowers if not self._table.is_absent(topic)]:
             self._borrowers.discard(topic)
             for table in (self.views, self._turns, self._rings):
                 table.pop(topic, None)
@@ -109,9 +146,9 @@ class Served:
 
         Source: MQClientInstance.updateTopicRouteInfoFromNameServer with isDefault.
         """
-        if not self._config.default_topic or not self._cache.is_absent(topic):
+        if not self._config.default_topic or not self._table.is_absent(topic):
             return None
-        route = self._cache.route(self._config.default_topic)
+        route = self._table.route(self._config.default_topic)
         if route is None:
             return None
         self._borrowers.add(topic)

@@ -11,7 +11,7 @@ import pytest
 from sharedroutes.client import ClientConfig, Route
 from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
-from sharedroutes.client.ready import Served
+from sharedroutes.client.routes import ReadyRoutes
 from sharedroutes.client.selection.ring import QueueRing
 from sharedroutes.registry import Change, ChangePage, QueueData, TopicRoute
 from tests.client.caches import CONFIG, SETTLED, ask, look, refresh
@@ -30,14 +30,14 @@ class Client:
         rng = random.Random(1)
         self.table = table
         self.cache = RouteCache(config, rng)
-        self.served = Served(config, self.cache, rng)
+        self.served = ReadyRoutes(config, self.cache.table, rng)
         look(self.cache, table)
 
     def ask(self, *topics: str) -> None:
         """Read these topics, and everything else that is due."""
-        before = {topic: self.cache.route(topic) for topic in topics}
+        before = {topic: self.cache.table.route(topic) for topic in topics}
         ask(self.cache, self.table, *topics)
-        self.served.change([topic for topic in topics if self.cache.route(topic) != before[topic]])
+        self.served.change([topic for topic in topics if self.cache.table.route(topic) != before[topic]])
         self.look()
 
     def look(self) -> None:
@@ -364,14 +364,14 @@ def learn(core: ClientCore, table: FakeTable, *topics: str, now: float = 0.0) ->
     """Do what a caller does who needs topics, and then what the follower does."""
     request = core.question(topics, now).request
     while request is not None:
-        core.offer(request, table.answer(request), now)
-        request = core.due(now)
+        core.known.offer(request, table.answer(request), now)
+        request = core.known.cache.due(now)
 
 
 @pytest.fixture
 def core() -> ClientCore:
     core = ClientCore(BORROWING, random.Random(1))
-    core.begin(PLACE, 0.0)
+    core.follower.found_place(PLACE, 0.0)
     return core
 
 
@@ -412,11 +412,11 @@ def test_a_borrower_whose_topic_was_created_while_changes_were_lost_is_served_by
     learn(core, table, DEFAULT, "t")
     assert brokers(core, "t") == {"d"}
     table.register("a", "t")
-    core.offer_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
-    core.begin(PLACE, 1.0)
+    core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
+    core.follower.found_place(PLACE, 1.0)
     now = 1.0 + BORROWING.refresh_s
-    while (request := core.due(now)) is not None:
-        core.offer(request, table.answer(request), now)
+    while (request := core.known.cache.due(now)) is not None:
+        core.known.offer(request, table.answer(request), now)
     assert core.views.keys() <= {DEFAULT}
     learn(core, table, "t", now=now)
     assert brokers(core, "t") == {"a"}
@@ -429,9 +429,9 @@ def test_a_route_is_as_old_as_the_last_answer(core: ClientCore, table: FakeTable
     table.register("a", "t")
     learn(core, table, "t")
     for now in (0.0, 1.0, 2.0):
-        request = core.due(now)
+        request = core.known.cache.due(now)
         if request is not None:
-            core.offer(request, table.answer(request), now)
+            core.known.offer(request, table.answer(request), now)
         route = core.route("t")
         assert route is not None
         assert route.as_of == now
@@ -444,11 +444,11 @@ def test_a_route_that_is_held_back_is_as_old_as_its_last_confirmation(
         table.register(name, "t")
     learn(core, table, "t")
     table.lose_everything()
-    core.offer_page(ChangePage((), PLACE, lost=True, complete=True), 600.0)
-    core.begin("0-0", 600.0)
+    core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 600.0)
+    core.follower.found_place("0-0", 600.0)
     for now in (601.0, 602.0, 610.0):
-        while (request := core.due(now)) is not None:
-            core.offer(request, table.answer(request), now)
+        while (request := core.known.cache.due(now)) is not None:
+            core.known.offer(request, table.answer(request), now)
         assert core.health(now).held == ("a", "b", "t")
         route = core.route("t")
         assert route is not None

@@ -1,0 +1,231 @@
+"""Changes of routes, for those who wait for them: as an iterator, and as calls of a listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+from weakref import WeakSet
+
+from .routes import Route, RouteChange
+
+_log: Final = logging.getLogger("sharedroutes.client")
+
+Listener: TypeAlias = Callable[[RouteChange], None]
+AsyncListener: TypeAlias = Callable[[RouteChange], Awaitable[None] | None]
+RouteOf: TypeAlias = Callable[[str], Route | None]
+
+
+class Watch:
+    """The topics that changed since somebody last looked: each once, however often it did; thread-safe.
+
+    `topics` None = all that the client knows.
+    """
+
+    def __init__(self, topics: Collection[str] | None, wake: Callable[[], None]) -> None:
+        self._topics = None if topics is None else frozenset(topics)
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        self.over = False
+        """Whether nobody wants to know any more."""
+
+    def close(self) -> None:
+        """Want to know no more, and wake who waits."""
+        self.over = True
+        self._wake()
+
+    def tell(self, topics: Collection[str]) -> None:
+        """Take in changes and wake who waits for them."""
+        concerned = [topic for topic in topics if self._topics is None or topic in self._topics]
+        if concerned:
+            with self._lock:
+                self._changed.update(dict.fromkeys(concerned))
+            self._wake()
+
+    def take(self) -> str | None:
+        """Return the topic that changed first of those not taken yet; None = no other has."""
+        with self._lock:
+            return self._changed.popitem(last=False)[0] if self._changed else None
+
+
+class Watches:
+    """All who wait, for as long as anybody holds them; thread-safe."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[Watch] = WeakSet()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def add(self, watch: Watch) -> None:
+        """Tell somebody of every change from now on; nobody any more after close()."""
+        with self._lock:
+            self._all.add(watch)
+            if self._over:
+                watch.close()
+
+    def remove(self, watch: Watch) -> None:
+        """Tell somebody no more."""
+        with self._lock:
+            self._all.discard(watch)
+
+    def tell(self, topics: Collection[str]) -> None:
+        """Tell all whom it concerns."""
+        with self._lock:
+            watches = list(self._all)
+        for watch in watches:
+            watch.tell(topics)
+
+    def close(self) -> None:
+        """Let everybody go: nothing will come any more."""
+        with self._lock:
+            self._over = True
+            watches = list(self._all)
+        for watch in watches:
+            watch.close()
+
+    def begin_copy(self) -> None:
+        """Let everybody go in a copy of the process, where nobody waits and locks may be held."""
+        for watch in list(self._all):
+            watch.over = True
+        self._all = WeakSet()
+        self._lock = threading.Lock()
+
+
+class Changes(Iterator[RouteChange]):
+    """What topics have now, and then each change of them, until it or the client is closed.
+
+    `begin` makes the topics known, at once; None = changes alone are wanted.
+    """
+
+    def __init__(
+        self,
+        watches: Watches,
+        route: RouteOf,
+        topics: Collection[str] | None,
+        begin: Callable[[], None] | None = None,
+    ) -> None:
+        if begin is not None:
+            begin()
+        self._watches = watches
+        self._route = route
+        self._wake = threading.Event()
+        self._watch = Watch(topics, self._wake.set)
+        watches.add(self._watch)
+        if begin is not None:
+            self._watch.tell(topics or ())
+
+    def __next__(self) -> RouteChange:
+        while True:
+            self._wake.clear()  # before looking: what comes after that wakes us again
+            if self._watch.over:
+                raise StopIteration
+            topic = self._watch.take()
+            if topic is not None:
+                return RouteChange(topic, self._route(topic))
+            self._wake.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration, wherever it is."""
+        self._watch.close()
+        self._watches.remove(self._watch)
+
+
+def listen(
+    watches: Watches, route: RouteOf, topics: Collection[str] | None, listener: Listener
+) -> Callable[[], None]:
+    """Call a listener at each change, on a thread of its own; return what ends that."""
+    changes = Changes(watches, route, topics)
+
+    def run() -> None:
+        for change in changes:
+            try:
+                listener(change)
+            except Exception:  # noqa: BLE001 - the next change is to be told all the same
+                _log.exception("a listener failed at a change of %s", change.topic)
+
+    threading.Thread(target=run, name="sharedroutes-listener", daemon=True).start()
+    return changes.close
+
+
+class AsyncChanges(AsyncIterator[RouteChange]):
+    """What Changes is, for asyncio; `begin` makes the topics known, when the first one is asked for."""
+
+    def __init__(
+        self,
+        watches: Watches,
+        route: RouteOf,
+        topics: Collection[str] | None,
+        begin: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._watches = watches
+        self._route = route
+        self._begin = begin
+        self._wake = asyncio.Event()
+        self._watch = Watch(topics, self._wake.set)
+        watches.add(self._watch)
+        if begin is not None:
+            self._watch.tell(topics or ())
+
+    async def __anext__(self) -> RouteChange:
+        if self._begin is not None:
+            await self._begin()
+            self._begin = None
+        while True:
+            self._wake.clear()
+            if self._watch.over:
+                raise StopAsyncIteration
+            topic = self._watch.take()
+            if topic is not None:
+                return RouteChange(topic, self._route(topic))
+            await self._wake.wait()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration, wherever it is."""
+        self._watch.close()
+        self._watches.remove(self._watch)
+
+
+def listen_async(
+    watches: Watches, route: RouteOf, topics: Collection[str] | None, listener: AsyncListener
+) -> Callable[[], None]:
+    """Call a listener at each change, and await it if it can be, in a task; return what ends that."""
+    changes = AsyncChanges(watches, route, topics)
+    task = asyncio.create_task(_call(changes, listener), name="sharedroutes-listener")
+    _TASKS.add(task)
+    task.add_done_callback(_TASKS.discard)
+    return changes.close
+
+
+async def _call(changes: AsyncChanges, listener: AsyncListener) -> None:
+    async for change in changes:
+        try:
+            called = listener(change)
+            if called is not None:
+                await called
+        except Exception:  # noqa: BLE001 - the next change is to be told all the same
+            _log.exception("a listener failed at a change of %s", change.topic)
+
+
+_TASKS: Final[set[asyncio.Task[None]]] = set()
+"""The loop itself keeps tasks alive only weakly."""
