@@ -40,7 +40,7 @@ from .planner.store_calls import carry_out
 from .roles.master import Master, Masters
 
 if TYPE_CHECKING:
-    from .roles.master_notice import Telling
+    from .roles.master_notice import MasterNotice
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
@@ -61,8 +61,8 @@ class BrokerAgent:
         self._store = store
         self._rng = rng or random.Random()
         self._filter_servers = config.filter_servers
-        self._telling = _telling(config)
-        self._masters = Masters(self._telling.tell if self._telling else lambda *_: None)
+        self._master_notice = _master_notice(config)
+        self._masters = Masters(self._master_notice.send if self._master_notice else lambda *_: None)
         self._planner = Planner(
             None if config.elected else self._with_filter_servers(broker),
             name=name,
@@ -194,8 +194,8 @@ class BrokerAgent:
 
     async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
-            telling = (self._telling.run(),) if self._telling else ()
-            works = (self._observers.run(), self._masters.run(store), *telling, *besides)
+            notice = (self._master_notice.run(),) if self._master_notice else ()
+            works = (self._observers.run(), self._masters.run(store), *notice, *besides)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)
@@ -286,13 +286,13 @@ class BrokerAgent:
         return broker if told is None else replace(broker, filter_servers=told)
 
 
-def _telling(config: AgentConfig) -> Telling | None:
-    """Return who hands a master on to the operator; None = nobody wants to hear of it."""
+def _master_notice(config: AgentConfig) -> MasterNotice | None:
+    """Return what tells the operator of a slave where its master is; None = it is not wanted."""
     if config.master_file is None and not config.master_hook:
         return None
-    from .roles.master_notice import Telling  # noqa: PLC0415 - few agents have slaves whose operator asks
+    from .roles.master_notice import MasterNotice  # noqa: PLC0415 - few agents have slaves whose operator asks
 
-    return Telling(config.master_file, config.master_hook)
+    return MasterNotice(config.master_file, config.master_hook)
 
 
 def _say(say: Say) -> None:

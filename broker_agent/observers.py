@@ -1,4 +1,4 @@
-"""Watches a broker from all sides: its connection, role and topics, and the address that clients are told."""
+"""Watches a broker: its connection, its role, its topics, and the address that clients are told."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .liveness import advertised, broker_link
 from .liveness.probing import Probing, Rules, Verdict
 from .planner.events import BrokerGone, BrokerUp, Event, RoleFound, Say
 from .rocketmq.access import Access
-from .roles import role, runtime_config
-from .roles.role import Configured, PermissionFound, RoleEvent
+from .roles import role
+from .roles.identity import ConfiguredRole, PermissionFound, RoleEvent
 from .topic_sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Observers:
-    """Tells `take` what is found, one thing at a time; each watch goes on until `run` is cancelled."""
+    """Hands each finding to `take`; every watch goes on until `run` is cancelled."""
 
     def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event | Say], None]) -> None:
         self.advice = ""
@@ -37,13 +37,13 @@ class Observers:
         self._config = config
         """As it was given, but for the address of the broker, which may change."""
 
-        self._told = config.broker.address
+        self._advertised = config.broker.address
         """What clients are told; the broker itself says it where its role is elected."""
 
         self._rng = rng
         self._take = take
         self._again = asyncio.Event()
-        self._configured = Configured(config)
+        self._configured = ConfiguredRole(config)
         self._ask_again = asyncio.Event()
         self._probing = Probing(_rules(config))
         self._runs = False
@@ -78,15 +78,16 @@ class Observers:
 
     @property
     def waiting(self) -> str:
-        """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+        """What broker.conf says that counts only when the broker restarts; empty = nothing."""
         if self._moves_to:
             return f"broker.conf says {self._moves_to} now: it counts when the broker restarts"
-        return self._configured.waiting
+        return self._configured.identity.waiting
 
     @property
     def source_trouble(self) -> str:
         """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
-        return "; ".join(filter(None, (self._access.trouble, self._topics.trouble, self._configured.problem)))
+        problems = self._access.trouble, self._topics.trouble, self._configured.changes.problem
+        return "; ".join(filter(None, problems))
 
     @property
     def hang_check(self) -> str:
@@ -94,7 +95,7 @@ class Observers:
         return f"not asked: {self._access.trouble}" if self._access.is_closed else self._probing.asks
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch the broker until cancelled."""
         while True:
             self._again.clear()
             await self._access.load()
@@ -108,7 +109,7 @@ class Observers:
         self._again.set()
 
     def take_topics(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
-        """Take the topics that the program tells; raises InvalidInput."""
+        """Take the topics from the program; raises InvalidInput where they come from elsewhere."""
         if not isinstance(self._topics, ProgramTopics):
             raise InvalidInput(f"topics: they are not told by the program: {self.source}")
         self._topics.give(topics, version)
@@ -125,11 +126,11 @@ class Observers:
 
     def _watches(self) -> list[Coroutine[None, None, None]]:
         config = self._config
-        findings = advertised.findings(self._told, config.probe_address, store_url=config.redis_url)
+        findings = advertised.findings(self._advertised, config.probe_address, store_url=config.redis_url)
         return [
             self._follow_link(),
             self._follow_roles(),
-            self._follow_answers(),
+            self._follow_settings(),
             _each(role.addresses(config), self._move_when_ended),
             _each(self._topics.found(), self._take),
             _each(findings, self._advise),
@@ -138,7 +139,7 @@ class Observers:
     def _link(self) -> AsyncGenerator[Verdict, None]:
         config = self._config
         host, port = split_address(config.probe_address)
-        # That the broker has answered once is not forgotten: else a reload would put one that hangs back.
+        # That the broker has answered once is not forgotten: else a reload would bring back one that hangs.
         rules, access = _rules(config), self._access
         if access.is_closed:  # then the connection alone tells whether the broker is there
             rules, access = replace(rules, check_s=0.0), Access()
@@ -159,7 +160,7 @@ class Observers:
         match verdict:
             case BrokerUp():
                 self._runs = True
-                self._configured.runs()
+                self._configured.identity.started()
                 self._remote.wake()
                 self._ask_again.set()
             case BrokerGone(hangs=False):
@@ -172,18 +173,17 @@ class Observers:
         async with aclosing(role.roles(self._config, self._configured, self._access)) as found:
             async for event in found:
                 await self._take_role(event)
-                if self._configured.waiting:
+                if self._configured.identity.waiting:
                     self._ask_again.set()
 
-    async def _follow_answers(self) -> None:
-        """Ask a broker whose role is configured what it runs with: the file may not be its own to write."""
+    async def _follow_settings(self) -> None:
+        """Ask a broker whose role is configured what it runs with: it may not be able to write its file."""
         config = self._config
         if config.elected or config.broker_conf_path is None:
             return
-        async with aclosing(runtime_config.answers(config, self._ask_again, self._access)) as found:
+        async with aclosing(role.running_settings(config, self._ask_again, self._access)) as found:
             async for text in found:
-                said = self._configured.said(text, config.probe_address)
-                await self._take_roles(said)
+                await self._take_roles(self._configured.answered(text, config.probe_address))
 
     async def _take_roles(self, events: Iterable[RoleEvent]) -> None:
         for event in events:
@@ -196,8 +196,8 @@ class Observers:
                 if loaded is not None:
                     self._take(loaded)
                 return
-            case RoleFound(broker) if broker.address != self._told:
-                self._told, self.advice = broker.address, ""
+            case RoleFound(broker) if broker.address != self._advertised:
+                self._advertised, self.advice = broker.address, ""
                 self.restart()
                 # A broker that was asked is where it was asked, whatever address it says.
                 if not self._config.elected:

@@ -20,7 +20,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class _Undecided(Exception):
-    """Nothing can be said now, for example because the broker does not run."""
+    """Nothing can be told now, for example because the broker does not run."""
 
 
 async def findings(

@@ -1,4 +1,4 @@
-"""Asks a running broker over RocketMQ's protocol: one connection, many requests at a time."""
+"""Asks a running broker over RocketMQ's protocol: one connection, many requests, now or again and again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import errno
 import os
 import re
 import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self, TypeVar, cast
 
+from ...registry.concurrency_async import end
 from ...remoting import (
     FrameError,
     FrameReader,
@@ -36,13 +39,17 @@ _KEEPALIVE: Final = (
 )
 """s, s, probes, ms: ends a connection whose other host is gone, which no one else would notice."""
 
+_RECONNECT_S: Final = 1.0
+"""After the broker has closed a connection."""
 
 _CLOSED: Final = "closed by the broker"
 _TLS_ADVICE: Final = "look at broker_tls and its certificates, here and at the broker"
 
+T = TypeVar("T")
+
 
 class BrokerCallError(OSError):
-    """A broker did not do what it was asked; says which broker and what it was asked."""
+    """A broker did not do what it was asked; the text names the broker and the request."""
 
 
 class BrokerUnreachable(BrokerCallError):
@@ -55,12 +62,12 @@ class BrokerUnreachable(BrokerCallError):
 
 
 class BrokerUntrusted(BrokerCallError):
-    """There is a process that listens, and no TLS connection to it."""
+    """A process listens there, but no TLS connection to it can be made."""
 
     def __init__(self, text: str, *, closed: bool) -> None:
         super().__init__(text)
         self.closed = closed
-        """Whether the connection was only closed, which something in between may have done."""
+        """Whether the connection was only closed, perhaps by something in between."""
 
 
 class BrokerTimeout(BrokerCallError):
@@ -77,7 +84,7 @@ class BrokerRefused(BrokerCallError):
 
 
 class BrokerAnswerUnusable(BrokerCallError):
-    """The broker has answered with SUCCESS and with nothing that can be understood."""
+    """The broker has answered with SUCCESS, and what it says cannot be understood."""
 
 
 class BrokerClient:
@@ -149,20 +156,20 @@ class BrokerClient:
         answer = self._link.ask(replace(command, opaque=opaque), name)
         try:
             async with asyncio.timeout(deadline_s):
-                return self._heard(name, await answer)
+                return self._answered(name, await answer)
         except BrokerUntrusted as error:
             self._access.distrusted(str(error))
             raise
         except TimeoutError:
             if answer.done() and not answer.cancelled():
-                return self._heard(name, answer.result())  # it was there in time: this process was not
+                return self._answered(name, answer.result())  # it came in time: this process stood still
             raise BrokerTimeout(f"{self.address}: no answer to {name} within {deadline_s} s") from None
         finally:
             self._link.forget(opaque, answer)
 
-    def _heard(self, name: str, answer: RemotingCommand) -> RemotingCommand:
+    def _answered(self, name: str, answer: RemotingCommand) -> RemotingCommand:
         self._access.distrusted("")
-        self._access.heard(self.address, name, answer.code, answer.remark)
+        self._access.answered(self.address, name, answer.code, answer.remark)
         return answer
 
     async def call(self, command: RemotingCommand, *, deadline_s: float) -> RemotingCommand:
@@ -180,12 +187,12 @@ class BrokerClient:
         return self._link.why
 
     def abort(self) -> None:
-        """End the connection at once; whoever waits for an answer gets BrokerUnreachable."""
+        """End the connection at once; requests that wait for their answers raise BrokerUnreachable."""
         self._link.end("closed here")
 
 
 class _Link(asyncio.Protocol):
-    """The end of the connection that is ours: who waits for which answer."""
+    """Our end of the connection, and the requests that wait for their answers."""
 
     def __init__(self, address: str, max_frame_bytes: int) -> None:
         self.address = address
@@ -193,7 +200,7 @@ class _Link(asyncio.Protocol):
         self.why = ""
         self._has_tls = False
         self._is_silent = True
-        """Whether nothing was heard yet: TLS 1.3 refuses a certificate only after it has let us in."""
+        """Whether nothing has come yet: TLS 1.3 refuses a certificate only after it has let us in."""
 
         self.leads_to_itself = False
         self._reader = FrameReader(max_frame_bytes)
@@ -201,7 +208,7 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def ask(self, command: RemotingCommand, name: str) -> asyncio.Future[RemotingCommand]:
-        """Send a request; return what will be its answer."""
+        """Send a request; return the future of its answer."""
         if self._transport is None:
             raise BrokerUnreachable(f"{self.address}: {name}: the connection has ended: {self.why}")
         frame = encode(command)
@@ -267,6 +274,52 @@ class _Link(asyncio.Protocol):
         return BrokerUnreachable(text)
 
 
+async def poll(
+    address: tuple[str, int],
+    ask: Callable[[BrokerClient], Awaitable[T]],
+    *,
+    rest_s: Callable[[], float],
+    retry_s: Callable[[BrokerCallError], float],
+    deadline_s: float,
+    access: Access | None = None,
+    woken: asyncio.Event | None = None,
+) -> AsyncGenerator[T | BrokerCallError, None]:
+    """Ask a broker again and again over one connection; yield each answer, or the error in its place.
+
+    It waits `rest_s` seconds after an answer, `retry_s` after an error; `woken` ends either wait. That the
+    broker closes the connection in between is no error: another one is opened after a second.
+    """
+    host, port = address
+    woken = woken or asyncio.Event()
+    while True:
+        woken.clear()  # also while nobody listens: else it would be tried without a pause
+        failure: BrokerCallError | None = None
+        try:
+            async with await BrokerClient.connect(host, port, deadline_s=deadline_s, access=access) as client:
+                while True:
+                    woken.clear()
+                    yield await ask(client)
+                    if await _closes(client, rest_s(), woken):
+                        break
+        except BrokerCallError as error:
+            failure = error
+        if failure is not None:
+            yield failure
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RECONNECT_S if failure is None else retry_s(failure)):
+                await woken.wait()
+
+
+async def _closes(client: BrokerClient, rest_s: float, woken: asyncio.Event) -> bool:
+    """Wait for the time, or until woken; return whether the connection has been closed meanwhile."""
+    waits = [asyncio.create_task(client.closed()), asyncio.create_task(woken.wait())]
+    try:
+        await asyncio.wait(waits, timeout=rest_s, return_when=asyncio.FIRST_COMPLETED)
+        return waits[0].done()
+    finally:
+        await end(*waits)
+
+
 async def configuration(client: BrokerClient, deadline_s: float) -> bytes:
     """Return the settings that the broker runs with, as the text of properties; raises BrokerCallError."""
     answer = await client.call(request(RequestCode.GET_BROKER_CONFIG), deadline_s=deadline_s)
@@ -281,25 +334,19 @@ def _reason(error: OSError) -> str:
 
 def _untrusted(address: str, error: OSError) -> BrokerUntrusted | None:
     """Return what an error of a connection with TLS means; None = there was no connection at all."""
-    if _is_of_tls(error):
-        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
-        return BrokerUntrusted(f"{address}: TLS: {why}: {_TLS_ADVICE}", closed=False)
-    import ssl  # noqa: PLC0415
+    import ssl  # noqa: PLC0415 - most connections have no TLS
 
     if isinstance(error, ConnectionResetError | ConnectionAbortedError | ssl.SSLEOFError):
         hint = "has the broker TLS on (tls.server.mode)?"
         return BrokerUntrusted(f"{address}: TLS: closed by the broker: {hint}", closed=True)
+    if isinstance(error, ssl.SSLError):
+        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+        return BrokerUntrusted(f"{address}: TLS: {why}: {_TLS_ADVICE}", closed=False)
     return None
 
 
-def _is_of_tls(error: OSError) -> bool:
-    import ssl  # noqa: PLC0415 - most connections have no TLS; asyncio has imported it anyway
-
-    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
-
-
 def _is_refusal(error: OSError) -> bool:
-    """Tell whether nobody listens, at none of the addresses that the name of the host has."""
+    """Whether nobody listens, at any of the addresses that the host's name has."""
     if isinstance(error, ConnectionRefusedError):
         return True
     # asyncio makes one error of those of several addresses, and keeps nothing but their texts.

@@ -7,13 +7,14 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ...registry import MASTER_ID, Broker, InvalidInput
 from ...registry.checks import check_address, check_broker_name, check_name
-from .conf_values import ConfValues, of_file, of_running
+from .properties import ConfValues, of_file, of_running
 
 _MASTER_ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER")
 _SLAVE_ROLE: Final = "SLAVE"
@@ -26,7 +27,6 @@ _DLEDGER: Final = "enableDLegerCommitLog"
 _ACTING_MASTER: Final = "enableSlaveActingMaster"
 _BETWEEN_LOOKS_S: Final = 0.1
 _MOST_LOOKS: Final = 20
-_NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Host(NamedTuple):
@@ -41,6 +41,22 @@ class Host(NamedTuple):
 
     zone: str = ""
     """Where the machine stands (RocketMQ: property rocketmq.zone, or the environment's ROCKETMQ_ZONE)."""
+
+
+class OperatorSettings(NamedTuple):
+    """What an operator has set besides the broker.conf; it goes before what the file says."""
+
+    address: str = ""
+    """host:port, advertised instead of brokerIP1:listenPort."""
+
+    zone: str = ""
+    """In place of the environment's."""
+
+    overrides: Mapping[str, str] = MappingProxyType({})
+    """Settings by their keys in broker.conf."""
+
+
+_NOTHING_SET: Final = OperatorSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +86,8 @@ class BrokerConf:
     """Whether the id is elected while the broker runs (a controller, or DLedger), not configured."""
 
 
-def read(
-    path: Path, *, address: str = "", zone: str = "", overrides: Mapping[str, str] = _NO_OVERRIDES
-) -> BrokerConf:
+def read(path: Path, operator: OperatorSettings = _NOTHING_SET) -> BrokerConf:
     """Return what the file says; raises InvalidInput with every problem, each with file, line and key.
-
-    `address` (host:port) is advertised instead of brokerIP1:listenPort, `zone` instead of the environment's;
-    `overrides` are settings by their keys in broker.conf that go before those of the file.
 
     Half a file is a valid one with fewer settings, and can name another broker: what counts has to be there
     at two looks, 0.1 s apart.
@@ -84,11 +95,11 @@ def read(
     content = _settled(path)
     if isinstance(content, str):
         raise InvalidInput(f"{path}: {content}")
-    return parse(content, str(path), this_host(), address=address, zone=zone, overrides=overrides)
+    return parse(content, str(path), this_host(), operator)
 
 
 def _settled(path: Path) -> bytes | str:
-    """Return what the file holds at two looks, or why there is no such thing."""
+    """Return what the file holds at two looks in a row, or why that cannot be told."""
     content = _look(path)
     for _ in range(_MOST_LOOKS):
         time.sleep(_BETWEEN_LOOKS_S)
@@ -133,61 +144,52 @@ def _home() -> Path | None:
         return None
 
 
-def parse(
-    content: bytes,
-    source: str,
-    host: Host,
-    *,
-    address: str = "",
-    zone: str = "",
-    overrides: Mapping[str, str] = _NO_OVERRIDES,
-) -> BrokerConf:
-    """Return what the content of a broker.conf says; `source` is its name in messages, all else as for read.
+def parse(content: bytes, source: str, host: Host, operator: OperatorSettings = _NOTHING_SET) -> BrokerConf:
+    """Return what the content of a broker.conf says; `source` is its name in messages.
 
     Raises InvalidInput with every problem, each with source, line and key.
     """
-    values = of_file(content, source, overrides)
+    values = of_file(content, source, operator.overrides)
     elected = _elected(values)
     broker_id = MASTER_ID if elected else _configured_id(values)
-    _check_root(values)
-    return _conf(values, host, broker_id, elected=elected, address=address, zone=zone)
+    root = values.get("storePathRootDir")
+    if root and not Path(root).is_absolute():  # it depends on where the broker was started
+        values.problem("storePathRootDir", f"{root!r} is no full path: write where the broker is to find it")
+    return _conf(values, host, operator, broker_id, elected=elected)
 
 
 def parse_running(
-    content: bytes,
-    source: str,
-    host: Host,
-    *,
-    address: str = "",
-    zone: str = "",
-    overrides: Mapping[str, str] = _NO_OVERRIDES,
+    content: bytes, source: str, host: Host, operator: OperatorSettings = _NOTHING_SET
 ) -> BrokerConf | None:
     """Return what a running broker says of itself (request GET_BROKER_CONFIG); None = it has no role yet.
 
-    Raises InvalidInput with every problem; the arguments are as for parse.
+    Raises InvalidInput with every problem.
     """
-    values = of_running(content, source, overrides)
+    values = of_running(content, source, operator.overrides)
     elected = _elected(values)
     broker_id = values.number("brokerId", MASTER_ID, -_LONG, _LONG)
     values.raise_problems()
     by_controller, role = values.flag(_CONTROLLER), values.get("brokerRole")
     if broker_id < MASTER_ID or (elected and not _is_settled(broker_id, role, by_controller=by_controller)):
         return None
-    return _conf(values, host, broker_id, elected=elected, address=address, zone=zone)
+    return _conf(values, host, operator, broker_id, elected=elected)
 
 
 def _conf(
-    values: ConfValues, host: Host, broker_id: int, *, elected: bool, address: str, zone: str
+    values: ConfValues, host: Host, operator: OperatorSettings, broker_id: int, *, elected: bool
 ) -> BrokerConf:
-    if address:
-        check_address("broker address", address)
-    name, cluster = _names(values, host)
-    advertised, ha_address = _addresses(values, host, address)
+    if operator.address:
+        check_address("broker address", operator.address)
+    name = values.text("brokerName", host.name, check_broker_name)
+    cluster = values.text("brokerClusterName", "DefaultCluster", partial(check_name, "brokerClusterName"))
+    advertised, ha_address = _addresses(values, host, operator.address)
     permission = values.number("brokerPermission", 6, 0, 7)
     # Not said is not false: RocketMQ 4 knows no such setting, and a slave of it brings no topics.
     acting_master = values.flag(_ACTING_MASTER) if values.get(_ACTING_MASTER) else None
     root = _root(values, host)
-    zone = _zone(values, zone or host.zone)
+    zone = operator.zone or host.zone
+    if zone:
+        values.check("zone", lambda: check_name("zone", zone))
     topics_elsewhere = _topics_elsewhere(values)
     values.raise_problems()
     broker = Broker(
@@ -203,34 +205,12 @@ def _conf(
     )
 
 
-def _names(values: ConfValues, host: Host) -> tuple[str, str]:
-    """Return the names of the broker and of its cluster."""
-    name = values.text("brokerName", host.name, check_broker_name)
-    cluster = values.text(
-        "brokerClusterName", "DefaultCluster", lambda value: check_name("brokerClusterName", value)
-    )
-    return name, cluster
-
-
 def _root(values: ConfValues, host: Host) -> str:
     """Return the folder in which the broker keeps what it stores."""
     if host.home is None and not values.get("storePathRootDir"):
         values.problem("storePathRootDir", "is not set, and this user has no home; set it")
         return ""
     return values.text("storePathRootDir", str(host.home / "store") if host.home else "")
-
-
-def _check_root(values: ConfValues) -> None:
-    """Note a folder that depends on where the broker was started, which a file does not tell."""
-    root = values.get("storePathRootDir")
-    if root and not Path(root).is_absolute():
-        values.problem("storePathRootDir", f"{root!r} is no full path: write where the broker is to find it")
-
-
-def _zone(values: ConfValues, zone: str) -> str:
-    if zone:
-        values.check("zone", lambda: check_name("zone", zone))
-    return zone
 
 
 def _elected(values: ConfValues) -> bool:
@@ -274,9 +254,7 @@ def _addresses(values: ConfValues, host: Host, override: str) -> tuple[str, str]
     in_container = values.flag("isInBrokerContainer")
     port = values.number("listenPort", _PORT_IN_CONTAINER if in_container else _PORT, 1, _LAST_PORT)
     ha_port = values.number("haListenPort", 0, 0, _LAST_PORT)
-    if (
-        in_container or not ha_port
-    ):  # a container sets it so whatever the file says (BrokerContainerProcessor)
+    if in_container or not ha_port:  # a container ignores the file's (BrokerContainerProcessor)
         ha_port = min(port + 1, _LAST_PORT)
     local = override.rpartition(":")[0] or host.address or ""
     if not local and not values.get("brokerIP1"):

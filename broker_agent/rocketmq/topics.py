@@ -1,4 +1,8 @@
-"""What a broker's topics.json says (RocketMQ: TopicConfigManager), with every problem and where it is."""
+"""What a broker says about its topics and their queue mappings, with every problem and where it is.
+
+The same objects stand in its files, topics.json and topicQueueMapping.json, and in its answers (RocketMQ:
+TopicConfigManager, TopicQueueMappingManager).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any, Final
 
 from ...registry import DataVersion, InvalidInput, Perm, QueueMapping, TopicConfig
 from ...registry.model import TOPIC_FIELDS, VERSION_FIELDS
+from ...remoting import fastjson
 from .json_members import JsonText
 
 LARGE_BYTES: Final = 32_768
@@ -23,6 +28,9 @@ _THEIRS: Final = tuple(TOPIC_FIELDS)  # the name is the first
 _OURS: Final = tuple(TOPIC_FIELDS.values())
 _values_of: Final[Callable[[TopicConfig], tuple[Any, ...]]] = attrgetter(*_OURS)
 _TABLE: Final = "$.topicConfigTable"
+_MAPPINGS: Final = "topicQueueMappingInfoMap"
+"""What the file calls the details, in which the queues stand with their whole history."""
+
 _SHOWN: Final = 80
 _LISTED: Final = 10
 
@@ -36,6 +44,22 @@ class TopicTable:
     odd: tuple[str, ...] = ()
     """What is wrong with single topics, which are as they were before, or left out."""
 
+    def __str__(self) -> str:
+        return f"the {len(self.topics)} topics"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MappingTable:
+    """One state of a broker's queue mappings, by topic."""
+
+    mappings: Mapping[str, QueueMapping] = field(repr=False)
+    version: DataVersion = field(default_factory=DataVersion)
+    odd: tuple[str, ...] = ()
+    """Always empty: a static topic without its mapping would be taken for another one."""
+
+    def __str__(self) -> str:
+        return f"the {len(self.mappings)} queue mappings"
+
 
 class TopicsInvalid(InvalidInput):
     """A table that cannot be used; each of its `problems` begins with the JSON path."""
@@ -45,7 +69,7 @@ class TopicsInvalid(InvalidInput):
         self.problems = tuple(problems)
 
 
-def parse(content: bytes | memoryview, *, previous: Mapping[str, TopicConfig] | None = None) -> TopicTable:
+def parse(content: bytes | memoryview, previous: TopicTable | None = None) -> TopicTable:
     """Return the topics by the name inside each; raises TopicsInvalid with all the problems.
 
     A topic that makes no sense takes no other one away: it is as in `previous` or left out, and the table
@@ -61,12 +85,35 @@ def parse(content: bytes | memoryview, *, previous: Mapping[str, TopicConfig] | 
     return reader.table()
 
 
+def parse_mappings(content: bytes | memoryview, previous: MappingTable | None = None) -> MappingTable:
+    """Return what a topicQueueMapping.json says; raises TopicsInvalid with all the problems.
+
+    Mappings that equal those of `previous` are the same objects.
+    """
+    text = bytes(content)
+    if not text.strip():
+        raise TopicsInvalid(["$: the file is empty"])
+    try:
+        root = fastjson.loads(text)
+    except ValueError as error:
+        raise TopicsInvalid([f"$: is no JSON: {error}"]) from None
+    problems: list[str] = []
+    fields = _object("$", root, problems)
+    version = version_at("$.dataVersion", fields.get("dataVersion"), problems)
+    if not problems and _MAPPINGS not in fields:
+        problems.append(f"$.{_MAPPINGS}: is missing")
+    found = mappings_at(f"$.{_MAPPINGS}", fields.get(_MAPPINGS) or {}, problems)
+    if problems:
+        raise TopicsInvalid(problems)
+    known = previous.mappings if previous else {}
+    return MappingTable({n: known[n] if known.get(n) == new else new for n, new in found.items()}, version)
+
+
 def effective(
     table: TopicTable,
     mappings: Mapping[str, QueueMapping],
     broker_permission: int,
-    *,
-    previous: Mapping[str, TopicConfig] | None = None,
+    previous: TopicTable | None = None,
 ) -> TopicTable:
     """Return the table as the broker would register it: with queue mappings, and less what is not permitted.
 
@@ -77,37 +124,37 @@ def effective(
     masked = broker_permission & _ALL_PERMITTED != _ALL_PERMITTED
     if not masked and not mappings:
         return table
-    known = previous or {}
+    known = previous.topics if previous else {}
     topics = dict(table.topics)
     for name in topics if masked else mappings.keys() & topics.keys():
         config = topics[name]
         perm = config.perm & broker_permission if masked else config.perm
-        made = replace(config, perm=perm, queue_mapping=mappings.get(name, config.queue_mapping))
+        new = replace(config, perm=perm, queue_mapping=mappings.get(name, config.queue_mapping))
         old = known.get(name)
-        topics[name] = old if old is not None and old == made else made
+        topics[name] = old if old is not None and old == new else new
     return TopicTable(topics, table.version)
 
 
 class TopicsReader:
-    """Makes a table from the JSON values of its topics, given one after the other."""
+    """Builds a table from the JSON values of its topics, one after the other."""
 
-    def __init__(self, previous: Mapping[str, TopicConfig] | None = None) -> None:
+    def __init__(self, previous: TopicTable | None = None) -> None:
         self.version = DataVersion()
         self.problems: list[str] = []
         """Of the table as a whole."""
 
         self._odd: list[str] = []
-        self._known = previous or {}
+        self._known: Mapping[str, TopicConfig] = previous.topics if previous else {}
         self._topics: dict[str, TopicConfig] = {}
         self._keys: dict[str, str] = {}  # of the topics that have another name inside
         self._shared: dict[object, Any] = {}
 
     def read_version(self, value: object) -> None:
-        """Take the value of dataVersion."""
+        """Read the value of dataVersion."""
         self.version = version_at("$.dataVersion", value, self.problems)
 
     def read_topic(self, key: str, value: object) -> None:
-        """Take the value that stands under a key of topicConfigTable."""
+        """Read the value under a key of topicConfigTable."""
         config = self._config(key, value) or self._known.get(key)
         if config is None:
             return
@@ -130,7 +177,7 @@ class TopicsReader:
         return TopicTable(self._topics, self.version, tuple(self._odd))
 
     def _config(self, key: str, value: object) -> TopicConfig | None:
-        """Return the topic that stands under a key; None = it makes no sense, and why is noted."""
+        """Return the topic under a key; None = it makes no sense, and why is noted."""
         place = f"{_TABLE}{step(key)}"
         if not isinstance(value, dict):
             self._odd.append(f"{place}: expected an object, got {shown(value)}")
@@ -165,12 +212,8 @@ class TopicsReader:
 
 def version_at(place: str, value: object, problems: list[str]) -> DataVersion:
     """Return the DataVersion that stands at a JSON path; what is wrong with it is added to `problems`."""
-    if value is None:
-        return DataVersion()
-    if not isinstance(value, dict):
-        problems.append(f"{place}: expected an object, got {shown(value)}")
-        return DataVersion()
-    values = {ours: value[theirs] for theirs, ours in VERSION_FIELDS.items() if value.get(theirs) is not None}
+    fields = {} if value is None else _object(place, value, problems)
+    values = {ours: fields[key] for key, ours in VERSION_FIELDS.items() if fields.get(key) is not None}
     try:
         return DataVersion(**values)
     except InvalidInput:
@@ -222,15 +265,80 @@ def _read_topics(text: JsonText, reader: TopicsReader) -> None:
 
 
 def _same(held: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
-    """Whether a topic is made of these values, which is cheaper to see than to make it again."""
+    """Whether a topic has these values: cheaper than to build it and to compare."""
     return held == given and [*map(type, held)] == [*map(type, given)]  # True is 1 to Python
 
 
 def _each_problem(place: str, kind: type[TopicConfig | DataVersion], values: dict[str, Any]) -> Iterator[str]:
-    """Yield the problem of every field: the model stops at the first, so it is asked one field at a time."""
+    """Yield the problem of every field: the model stops at the first, so each field is checked alone."""
     needed = {"topic_name": _ANY_NAME} if kind is TopicConfig else {}
     for name, value in values.items():
         try:
             kind(**{**needed, name: value})
         except InvalidInput as error:
             yield f"{place}.{error}"
+
+
+def mappings_at(place: str, value: object, problems: list[str]) -> dict[str, QueueMapping]:
+    """Return the mappings by the key of each, which is the topic; what is wrong is added to `problems`."""
+    found = {}
+    for topic, one in _object(place, value, problems).items():
+        mapping = _mapping_at(f"{place}{step(topic)}", one, problems)
+        if mapping is not None:
+            found[topic] = mapping
+    return found
+
+
+def _mapping_at(place: str, value: object, problems: list[str]) -> QueueMapping | None:
+    """Return one mapping, from a broker's detail or from what it registers; None = something is wrong.
+
+    As a broker does for a name server, the current queues are taken from the hosted ones, and of the rest
+    only the number and the epoch (RocketMQ: TopicQueueMappingDetail.cloneAsMappingInfo).
+    """
+    before = len(problems)
+    fields = _object(place, value, problems)
+    hosted = fields.get("hostedQueues")
+    if hosted is None:
+        current = dict(_numbered(f"{place}.currIdMap", fields.get("currIdMap") or {}, problems))
+    else:
+        current = dict(_current_ids(f"{place}.hostedQueues", hosted, fields.get("bname"), problems))
+    if len(problems) > before:
+        return None
+    try:
+        return QueueMapping(fields.get("totalQueues") or 0, fields.get("epoch") or 0, current)
+    except InvalidInput as error:
+        problems.append(f"{place}.{error}")
+        return None
+
+
+def _current_ids(place: str, hosted: object, bname: object, problems: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the logical and the physical id of each queue whose last place is this broker."""
+    for logical, places in _numbered(place, hosted, problems):
+        if not isinstance(places, list):
+            problems.append(f"{place}.{logical}: expected a list, got {shown(places)}")
+        elif places:
+            where = f"{place}.{logical}[{len(places) - 1}]"
+            last = _object(where, places[-1], problems)
+            if last.get("bname") != bname:
+                continue
+            physical = last.get("queueId", 0)
+            if isinstance(physical, int) and not isinstance(physical, bool):
+                yield logical, physical
+            else:
+                problems.append(f"{where}.queueId: expected a whole number, got {shown(physical)}")
+
+
+def _numbered(place: str, value: object, problems: list[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the members of an object whose keys are whole numbers."""
+    for key, item in _object(place, value, problems).items():
+        if key.isascii() and key.isdecimal():
+            yield int(key), item
+        else:
+            problems.append(f"{place}{step(key)}: expected a whole number as the key")
+
+
+def _object(place: str, value: object, problems: list[str]) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    problems.append(f"{place}: expected an object, got {shown(value)}")
+    return {}

@@ -1,81 +1,224 @@
-"""Decides what a broker with a configured role is: by its broker.conf, and by its own word while it runs."""
+"""Decides what a broker is, and what of that has changed; the file and the broker are read elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
 
-from ...registry import MASTER_ID, Broker
-from ..rocketmq.broker_conf import BrokerConf
+from ...registry import MASTER_ID, Broker, InvalidInput
+from ..config import AgentConfig
+from ..planner.events import RoleFound, RoleUnknown, Say
+from ..rocketmq import broker_conf
+from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionFound:
+    """The broker as a whole permits this now (RocketMQ: brokerPermission): for TopicSource.permit."""
+
+    broker_permission: int
+
+
+RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound | Say
+
+
+def operator_settings(config: AgentConfig) -> OperatorSettings:
+    """Return what the operator has set besides the broker.conf."""
+    return OperatorSettings(config.advertised, config.zone, config.overrides)
 
 
 class Identity:
-    """What a broker is, from what its file says, what it says itself, and whether it runs; pure.
+    """What a broker with a configured role is, from its file, its own answers, and whether it runs.
 
     RocketMQ reads broker.conf when it starts. So another address or id counts when the broker has ended, or
-    when it says the same of itself; all else counts at once. While it answers, it knows its permission best,
-    and whether its release knows of acting masters: RocketMQ 5 says so, whatever its file leaves out.
+    when it answers the same; all else counts at once. While it answers, it knows its permission best, and
+    whether its release knows of acting masters: RocketMQ 5 says so, whatever its file leaves out.
     """
 
     def __init__(self, broker: Broker) -> None:
-        self._filed: BrokerConf | None = None
-        self._said: BrokerConf | None = None
-        self._is = broker
+        self._file: BrokerConf | None = None
+        self._answer: BrokerConf | None = None
+        self._broker = broker
         self._runs = False
         self._acting: bool | None = None
-        """What the broker said last of acting masters; None = nothing, as RocketMQ 4."""
+        """The last answer about acting masters; None = none, as of RocketMQ 4."""
 
     @property
     def waiting(self) -> str:
         """What the file says and the running broker is not: for the operator; empty = nothing."""
-        if self._filed is None or _is_same(self._filed.broker, self._is):
+        if self._file is None or _is_same(self._file.broker, self._broker):
             return ""
-        new, old = self._filed.broker, self._is
+        new, old = self._file.broker, self._broker
         text = f"broker.conf says id {new.broker_id} at {new.address} now, and the running broker is"
         return f"{text} {old.broker_id} at {old.address}: it counts when the broker restarts"
 
-    def filed(self, conf: BrokerConf) -> BrokerConf:
+    def read(self, conf: BrokerConf) -> BrokerConf:
         """Take what the file says; return what the broker is."""
-        self._filed = conf
+        self._file = conf
         return self._now(conf)
 
-    def said(self, conf: BrokerConf | None) -> BrokerConf | None:
+    def answered(self, conf: BrokerConf | None) -> BrokerConf | None:
         """Take what the running broker says of itself, None = nothing; return what it is, if known."""
-        self._said = conf
+        self._answer = conf
         if conf is not None:
             self._acting = conf.broker.enable_acting_master
-        return None if self._filed is None else self._now(self._filed)
+        return None if self._file is None else self._now(self._file)
 
-    def runs(self) -> None:
-        """Take that the broker is there."""
+    def started(self) -> None:
+        """Note that the broker runs."""
         self._runs = True
 
     def ended(self) -> BrokerConf | None:
-        """Take that its process has ended; return what it is from now on, if known."""
+        """Note that its process has ended; return what it is from now on, if known."""
         self._runs = False
-        return self.said(None)
+        return self.answered(None)
 
-    def _now(self, filed: BrokerConf) -> BrokerConf:
-        permission = filed.broker_permission if self._said is None else self._said.broker_permission
-        if not self._runs or _is_same(filed.broker, self._is) or self._confirms(filed.broker):
-            self._is = filed.broker
-        broker = replace(self._is, enable_acting_master=self._acting_master())
-        return replace(filed, broker=broker, broker_permission=permission)
+    def _now(self, file: BrokerConf) -> BrokerConf:
+        permission = file.broker_permission if self._answer is None else self._answer.broker_permission
+        if not self._runs or _is_same(file.broker, self._broker) or self._confirms(file.broker):
+            self._broker = file.broker
+        broker = replace(self._broker, enable_acting_master=self._acting_master())
+        return replace(file, broker=broker, broker_permission=permission)
 
     def _acting_master(self) -> bool | None:
-        """Return whether it may stand in as master: by its own word, then its file's, then its last word."""
-        filed = self._is.enable_acting_master
-        word = self._acting if self._said is not None or filed is None else filed
+        """Return whether it may stand in as master: by its answer, then its file, then its last answer."""
+        in_file = self._broker.enable_acting_master
+        answer = self._acting if self._answer is not None or in_file is None else in_file
         # To a master "no" and "not said" are one, which is not worth another registration.
-        is_same = self._is.broker_id == MASTER_ID and bool(word) == bool(filed)
-        return filed if is_same else word
+        is_same = self._broker.broker_id == MASTER_ID and bool(answer) == bool(in_file)
+        return in_file if is_same else answer
 
     def _confirms(self, broker: Broker) -> bool:
         """Whether the running broker says that it is this one: the file may leave its host to a default."""
-        said = self._said.broker if self._said is not None else None
-        if said is None or said.broker_id != broker.broker_id:
+        answer = self._answer.broker if self._answer is not None else None
+        if answer is None or answer.broker_id != broker.broker_id:
             return False
-        return broker.address in (said.address, self._is.address)
+        return broker.address in (answer.address, self._broker.address)
 
 
 def _is_same(broker: Broker, other: Broker) -> bool:
     return (broker.broker_id, broker.address) == (other.broker_id, other.address)
+
+
+class RoleChanges:
+    """Turns what is read again and again into what has changed; each problem is reported once."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.problem = ""
+        """What is wrong with where the role is read; empty = nothing, and what it says counts."""
+
+        self._ours = broker
+        self._permission: int | None = None
+        self._last: RoleFound | RoleUnknown | None = None
+        self._is_warned = False
+
+    def begin(self) -> list[RoleEvent]:
+        """Return the first role: the broker is what the agent was started with."""
+        return self._change(RoleFound(self._ours))
+
+    def is_ours(self, broker: Broker) -> bool:
+        """Whether it is the agent's broker, whatever its role."""
+        return (broker.broker_name, broker.cluster) == (self._ours.broker_name, self._ours.cluster)
+
+    def found(self, conf: BrokerConf, source: str) -> list[RoleEvent]:
+        """Take what the broker is; another one than ours is reported, and not followed."""
+        ours, broker = self._ours, conf.broker
+        events: list[RoleEvent] = []
+        if not conf.named and not self._is_warned:
+            self._is_warned = True
+            name = broker.broker_name
+            text = f"{source}: brokerName is not set, so that the broker is {name!r} after its host: set it"
+            events.append(Say(logging.WARNING, text))
+        if not self.is_ours(broker):
+            text = (
+                f"{source}: is about broker {broker.broker_name!r} of cluster {broker.cluster!r}, and this "
+                f"agent is for {ours.broker_name!r} of {ours.cluster!r}; restart the agent if that is wrong"
+            )
+            return [*events, *self.failed(text)]
+        if self.problem:
+            self.problem = ""
+            events.append(Say(logging.INFO, f"{source}: is in order again"))
+        if conf.broker_permission != self._permission:
+            self._permission = conf.broker_permission
+            events.append(PermissionFound(conf.broker_permission))
+        return [*events, *self._change(RoleFound(broker))]
+
+    def unknown(self, why: str) -> list[RoleEvent]:
+        """Note that nobody can tell what the broker is."""
+        return self._change(RoleUnknown(why))
+
+    def failed(self, problem: str) -> list[RoleEvent]:
+        """Report a problem, once; what was found before stays."""
+        if problem == self.problem:
+            return []
+        self.problem = problem
+        return [Say(logging.ERROR, problem)]
+
+    def _change(self, event: RoleFound | RoleUnknown) -> list[RoleEvent]:
+        if event == self._last:
+            return []
+        self._last = event
+        return [event]
+
+
+class ConfiguredRole:
+    """What a broker with a configured role is; a method returns what has changed by it."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.identity = Identity(config.broker)
+        self.changes = RoleChanges(config.broker)
+        self.is_new = True
+        """Whether it was never followed."""
+
+        self._config = config
+        self._warned = ""
+
+    def begin_anew(self) -> None:
+        """Return every change once more: those that were returned last may have been lost."""
+        self.is_new = False
+        self.changes = RoleChanges(self._config.broker)
+
+    def read(self, content: bytes | OSError, path: Path) -> list[RoleEvent]:
+        """Take what the broker.conf holds."""
+        try:
+            conf = parse_conf(content, path, self._config)
+        except InvalidInput as error:
+            return self.changes.failed(f"going on with what {path} said before, it is wrong now:\n{error}")
+        if not self.changes.is_ours(conf.broker):
+            return self.changes.found(conf, str(path))
+        return self._found(self.identity.read(conf))
+
+    def answered(self, text: bytes | None, address: str) -> list[RoleEvent]:
+        """Take the settings of the running broker; None, and those of another broker, say nothing."""
+        conf = None
+        if text is not None:
+            with suppress(InvalidInput):
+                host, operator = broker_conf.this_host(), operator_settings(self._config)
+                conf = broker_conf.parse_running(text, address, host, operator)
+        ours = conf is not None and not conf.elected and self.changes.is_ours(conf.broker)
+        return self._found(self.identity.answered(conf if ours else None))
+
+    def ended(self) -> list[RoleEvent]:
+        """Note that the broker's process has ended."""
+        return self._found(self.identity.ended())
+
+    def _found(self, conf: BrokerConf | None) -> list[RoleEvent]:
+        if conf is None:
+            return []
+        path, waiting, warned = str(self._config.broker_conf_path), self.identity.waiting, self._warned
+        self._warned = waiting
+        warning = [Say(logging.WARNING, f"{path}: {waiting}")] if waiting not in ("", warned) else []
+        return [*warning, *self.changes.found(conf, path)]
+
+
+def parse_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> BrokerConf:
+    """Return what the broker.conf of a broker with a configured role says; raises InvalidInput."""
+    if isinstance(content, OSError):
+        raise InvalidInput(f"{path}: cannot be read: {content.strerror}")
+    conf = broker_conf.parse(content, str(path), broker_conf.this_host(), operator_settings(config))
+    if conf.elected:
+        raise InvalidInput(f"{path}: the role is elected now: restart the agent")
+    return conf

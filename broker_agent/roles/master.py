@@ -25,7 +25,7 @@ class Master(NamedTuple):
 
 
 class Masters:
-    """Knows the master of one broker while that is a slave, and calls `tell` with each change.
+    """Follows the master of one broker while that is a slave, and calls `tell` with each change.
 
     The store is asked once whenever the doorbell rings for the group, and when the doorbell is connected
     anew: an agent costs nothing while nothing changes. Each question begins after the ring, so the last
@@ -34,14 +34,14 @@ class Masters:
 
     def __init__(self, tell: Callable[[Broker, Master], None]) -> None:
         self.known: Master | None = None
-        """None = the broker is no slave, or nobody has answered yet."""
+        """None = the broker is no slave, or the store has not answered yet."""
 
         self._tell = tell
         self._broker: Broker | None = None
         self._ask = asyncio.Event()
 
     def be(self, broker: Broker | None, store: AsyncRouteStore) -> None:
-        """Take who the broker is now; None = that is not known, and the master is as before."""
+        """Note what the broker is now; None = that is not known, and the master stays."""
         if broker is None or broker == self._broker:
             return
         before, self._broker = self._broker, broker
@@ -52,7 +52,7 @@ class Masters:
             self._ask.set()
 
     async def run(self, store: AsyncRouteStore) -> None:
-        """Ask when it is time, until cancelled."""
+        """Ask the store when it is time, until cancelled."""
         try:
             while True:
                 await self._ask.wait()

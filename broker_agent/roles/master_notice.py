@@ -1,4 +1,4 @@
-"""Hands a slave's master to its operator: in a file, and to a command."""
+"""Tells the operator of a slave where its master is: in a file, and by a command."""
 
 from __future__ import annotations
 
@@ -20,56 +20,54 @@ _HOOK_S: Final = 30.0
 """A command that takes longer is killed, and tried again."""
 
 
-class Telling:
-    """Writes each new master to `path`, and runs `hook` with it; what fails is said, and tried again.
+class MasterNotice:
+    """Writes each new master to `path`, and runs `hook` with it; a failure is logged, and tried again.
 
-    Of several that follow one another quickly the last is told.
+    Of several masters that follow one another quickly only the last counts.
     """
 
     def __init__(self, path: Path | None, hook: str) -> None:
         self._path = path
         self._hook = shlex.split(hook)
-        self._wanted: tuple[Broker, Master] | None = None
-        self._news = asyncio.Event()
+        self._latest: tuple[Broker, Master] | None = None
+        self._changed = asyncio.Event()
 
-    def tell(self, slave: Broker, master: Master) -> None:
+    def send(self, slave: Broker, master: Master) -> None:
         """Hand this master on, soon."""
-        self._wanted = slave, master
-        self._news.set()
+        self._latest = slave, master
+        self._changed.set()
 
     async def run(self) -> None:
         """Hand on until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
-            if self._wanted is None or (not self._path and not self._hook):
+            await self._changed.wait()
+            self._changed.clear()
+            if self._latest is None:
                 continue
+            slave, master = self._latest
             try:
-                await self._hand_on(*self._wanted)
+                if self._path is not None:
+                    await in_thread(_write, self._path, master)
+                if self._hook:
+                    await _run(self._hook, slave, master)
             except OSError as error:
-                name = self._wanted[0].broker_name
+                name = slave.broker_name
                 _LOG.error("%s: its master was not told, trying again in %g s: %s", name, _RETRY_S, error)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY_S):
-                        await self._news.wait()
-                self._news.set()
-
-    async def _hand_on(self, slave: Broker, master: Master) -> None:
-        if self._path is not None:
-            await in_thread(_write, self._path, master)
-        if self._hook:
-            await _run(self._hook, slave, master)
+                        await self._changed.wait()
+                self._changed.set()
 
 
 def _write(path: Path, master: Master) -> None:
-    """Replace the file in one step: who reads it finds the old or the new one."""
+    """Replace the file in one step: a reader finds the old or the new one."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(f"masterAddr={master.address}\nhaServerAddr={master.ha_address}\n")
     new.replace(path)
 
 
 async def _run(hook: list[str], slave: Broker, master: Master) -> None:
-    said = {
+    variables = {
         "BROKER_NAME": slave.broker_name,
         "BROKER_ID": str(slave.broker_id),
         "MASTER_ADDRESS": master.address,
@@ -77,7 +75,7 @@ async def _run(hook: list[str], slave: Broker, master: Master) -> None:
     }
     nothing = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *hook, env={**os.environ, **said}, stdin=nothing, stdout=nothing
+        *hook, env={**os.environ, **variables}, stdin=nothing, stdout=nothing
     )
     try:
         async with asyncio.timeout(_HOOK_S):

@@ -12,7 +12,7 @@ from ...registry import InvalidInput, RegistryConfig
 from ..config import AGENT_OPTIONS, AgentConfig
 from ..daemon_threads import in_thread
 from ..rocketmq import broker_conf
-from ..rocketmq.broker_conf import BrokerConf
+from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
 from ..topic_sources import choose
 from .sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
@@ -48,7 +48,8 @@ def settings_of(
         # Not there, or not for us: whoever puts it there may be started after the agent.
         return AwaitedBroker(values, f"{path}: cannot be read: {error.strerror}")
     said = {one.attribute: values[one.key].value for one in AGENT_OPTIONS}
-    conf = broker_conf.read(path, address=said["advertised"], zone=said["zone"], overrides=said["overrides"])
+    operator = OperatorSettings(said["advertised"], said["zone"], said["overrides"])
+    conf = broker_conf.read(path, operator)
     return BrokerSettings(values, agent_config(conf, redis_url=redis_url, registry=registry, **said))
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 import orjson
 
 from ..option import Kind, Option, Section
-from ..rocketmq.conf_values import OVERRIDE, of_file
+from ..rocketmq.properties import OVERRIDE, of_file
 from .sidecar_config import (
     DEFAULT,
     OPTIONS,

@@ -1,181 +1,341 @@
-"""Topics from the files that the broker writes: topics.json, topicQueueMapping.json, and the .bak of each."""
+"""Topics from the files that the broker writes, and from the running broker until it has written any.
+
+The files are topics.json, topicQueueMapping.json, and the .bak of each.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from ...registry import DataVersion, QueueMapping
-from ..daemon_threads import in_thread
-from ..memory import give_back
+from ...registry import QueueMapping
+from ...registry.concurrency_async import end
+from .. import file_watch
+from ..daemon_threads import in_thread, trim_memory
+from ..file_watch import Content
 from ..planner.events import Say, TopicsLoaded
-from ..rocketmq import queue_mapping, topics
-from ..rocketmq.queue_mapping import MappingTable
-from ..rocketmq.topics import LARGE_BYTES, TopicTable
-from . import file_watch
-from .effective import EffectiveTable
-from .file_state import FileKeeper
+from ..rocketmq import topics
+from ..rocketmq.topics import LARGE_BYTES, MappingTable, TopicsInvalid, TopicTable, briefly
+from .remote import RemoteTopics
+from .source import NO_MAPPINGS, EffectiveTopics
 
 MAPPING_FILE: Final = "topicQueueMapping.json"
 """Stands beside topics.json, once the broker has had a static topic."""
 
-_NO_MAPPINGS: Final[Mapping[str, QueueMapping]] = MappingProxyType({})
+GRACE_S: Final = 1.0
+"""A broker rewrites a large file in a few milliseconds; what is still unusable after this has a problem."""
 
-T = TypeVar("T")
+_NEXT_LINE: Final = "\n  "
+
+T = TypeVar("T", TopicTable, MappingTable)
 P = ParamSpec("P")
 
 
-class TopicsFile:
-    """A topics.json."""
+class FileKind(NamedTuple, Generic[T]):
+    """How a file of a certain kind is read."""
 
-    missing = "the file is missing; a broker writes it with its first topic"
-    without = "the broker is registered as soon as one of them can be read"
+    parse: Callable[[bytes | memoryview, T | None], T]
+    """Returns what the file holds, given what it held before; raises TopicsInvalid."""
 
-    def parse(self, content: bytes | memoryview, previous: TopicTable | None) -> TopicTable:
-        """Return the topics; raises TopicsInvalid."""
-        return topics.parse(content, previous=previous.topics if previous else None)
+    missing: str
+    """The problem of a file that is not there."""
 
-    def version(self, table: TopicTable) -> DataVersion:
-        """Return the version of the topics."""
-        return table.version
-
-    def name(self, table: TopicTable) -> str:
-        """Return how many there are."""
-        return f"the {len(table.topics)} topics"
-
-    def odd(self, table: TopicTable) -> tuple[str, ...]:
-        """Return what is wrong with single topics."""
-        return table.odd
+    without: str
+    """What happens while neither the file nor its .bak can be used."""
 
 
-class MappingFile:
-    """A topicQueueMapping.json."""
-
-    missing = "the file is missing"
-    without = "static topics are registered without their queue mapping until one of them can be read"
-
-    def parse(self, content: bytes | memoryview, previous: MappingTable | None) -> MappingTable:
-        """Return the queue mappings; raises TopicsInvalid."""
-        return queue_mapping.parse(content, previous=previous.mappings if previous else None)
-
-    def version(self, table: MappingTable) -> DataVersion:
-        """Return the version of the mappings."""
-        return table.version
-
-    def name(self, table: MappingTable) -> str:
-        """Return how many there are."""
-        return f"the {len(table.mappings)} queue mappings"
-
-    def odd(self, table: MappingTable) -> tuple[str, ...]:  # noqa: ARG002 - a file's mappings are read all or none
-        """Return nothing: a static topic without its mapping would be taken for another one."""
-        return ()
+TOPICS: Final = FileKind(
+    topics.parse,
+    missing="the file is missing; a broker writes it with its first topic",
+    without="the broker is registered as soon as one of them can be read",
+)
+MAPPINGS: Final = FileKind(
+    topics.parse_mappings,
+    missing="the file is missing",
+    without="static topics are registered without their queue mapping until one of them can be read",
+)
 
 
-class FileTopics:
+class FileTable(Generic[T]):
+    """The last good table of one file, whatever happens to the file; it reads nothing itself.
+
+    The file counts whenever it can be read. RocketMQ writes it in two steps (the old content goes to .bak,
+    then the file is written anew), so that at any moment it can be missing or half there: this is passed over
+    for GRACE_S. After that the problems are reported, once for each content, and the .bak is looked at: it
+    counts when it is newer than what was read before, or when nothing was.
+    """
+
+    def __init__(self, path: Path, kind: FileKind[T]) -> None:
+        self.path = path
+        self.table: T | None = None
+        """What counts at the moment; another object than before = it is new."""
+
+        self._kind: FileKind[T] = kind
+        self._digest: bytes | None = None
+        self._problems: tuple[str, ...] = ()
+        self._odd: tuple[str, ...] = ()
+        self._bad_since_s = 0.0
+        self._is_reported = False
+
+    @property
+    def trouble(self) -> str:
+        """Why the file does not count, or not all of it; empty = it counts."""
+        problems = self._problems if self._is_reported else self._odd
+        return f"{self.path}: {briefly(problems, '; ')}" if problems else ""
+
+    def offer(self, content: Content, now_s: float) -> list[Say]:
+        """Take what the file holds now, or why it cannot be read; only what is new is parsed."""
+        digest = str(content).encode() if isinstance(content, OSError) else hashlib.blake2b(content).digest()
+        if digest == self._digest:
+            return []
+        self._digest = digest
+        try:
+            table = self._parse(content)
+        except TopicsInvalid as error:
+            if self._is_reported or not self._problems:
+                self._bad_since_s = now_s
+            self._problems, self._is_reported = error.problems, False
+            return []
+        mended = [Say(logging.INFO, f"{self.path} can be used again")] if self._is_reported else []
+        self.table, self._problems, self._is_reported = table, (), False
+        return mended + self._note_odd(table.odd)
+
+    def wants_backup(self, now_s: float) -> bool:
+        """Whether the file has been unusable for so long that its .bak should be offered."""
+        return bool(self._problems) and not self._is_reported and now_s - self._bad_since_s >= GRACE_S
+
+    def offer_backup(self, content: Content) -> list[Say]:
+        """Take what the .bak holds, and report the problems of the file."""
+        self._is_reported = True
+        backup = self._newer(content)
+        if backup is not None:
+            self.table = backup
+            return [self._report(self._problems, f"using {backup} of its .bak, {_version_of(backup)}")]
+        if self.table is not None:
+            stays = f"keeping {self.table} read before, {_version_of(self.table)}"
+            return [self._report(self._problems, stays)]
+        return [self._report(self._problems, f"its .bak cannot be used either; {self._kind.without}")]
+
+    def _parse(self, content: Content) -> T:
+        if isinstance(content, FileNotFoundError):
+            raise TopicsInvalid([self._kind.missing])
+        if isinstance(content, OSError):
+            raise TopicsInvalid([f"the file cannot be read: {content.strerror}"])
+        return self._kind.parse(content, self.table)
+
+    def _newer(self, content: Content) -> T | None:
+        """Return the table of the .bak if it can be used, and is newer than what was read before."""
+        try:
+            backup = self._parse(content)
+        except TopicsInvalid:
+            return None
+        return backup if self.table is None or _order(backup) > _order(self.table) else None
+
+    def _note_odd(self, odd: tuple[str, ...]) -> list[Say]:
+        """Report what is wrong with parts of the file, once, and that nothing is any more."""
+        if odd == self._odd:
+            return []
+        self._odd = odd
+        if not odd:
+            return [Say(logging.INFO, f"{self.path}: all of it can be used again")]
+        return [self._report(odd, "that stays as it was or is left out, and the rest counts")]
+
+    def _report(self, problems: tuple[str, ...], consequence: str) -> Say:
+        count = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
+        text = f"{self.path} has {count}; {consequence}:\n  {briefly(problems, _NEXT_LINE)}"
+        return Say(logging.ERROR, text, {"problems": problems})
+
+
+def _version_of(table: TopicTable | MappingTable) -> str:
+    return f"version {table.version.counter}"
+
+
+def _order(table: TopicTable | MappingTable) -> tuple[int, int, int]:
+    """Return what versions are compared by (RocketMQ: DataVersion.compare)."""
+    version = table.version
+    return version.state_version, version.counter, version.timestamp
+
+
+class FileTopics(EffectiveTopics):
     """Follows the topics of a broker by its files."""
 
     def __init__(self, topics_path: Path, *, broker_permission: int = 6, recheck_s: float = 1.0) -> None:
-        self._paths = (topics_path, topics_path.with_name(MAPPING_FILE))
+        super().__init__(broker_permission)
         self._recheck_s = recheck_s
-        self._topics = FileKeeper(str(self._paths[0]), TopicsFile())
-        self._mappings = FileKeeper(str(self._paths[1]), MappingFile())
-        self._none: Mapping[str, QueueMapping] | None = None
-        self._table = EffectiveTable(broker_permission)
-        self._lock = threading.Lock()
+        self._topics = FileTable(topics_path, TOPICS)
+        self._mappings = FileTable(topics_path.with_name(MAPPING_FILE), MAPPINGS)
+        self._no_mappings: Mapping[str, QueueMapping] | None = None
+        """Set when it is known that there are none to be read."""
+
+        self._lock_of_tables = threading.Lock()
         self.absent = asyncio.Event()
         """Set when it is known that the broker has written no topics: there is no topics.json, no .bak."""
 
         self.present = asyncio.Event()
-        """Set when there has been one of them, or nobody can say."""
+        """Set when there has been one of them, or when that cannot be told."""
 
         self.absence_is_usual = False
-        """Somebody else tells the topics until there is a file; then it is not reported as missing."""
+        """Whether the broker itself is asked until there is a file, so that a missing one is not reported."""
 
     @property
     def trouble(self) -> str:
-        """Why not all that the files hold is told; empty = it is."""
+        """Why not all that the files hold is known; empty = it is."""
         return "; ".join(filter(None, (self._topics.trouble, self._mappings.trouble)))
 
     async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
         """Yield the table as soon as there is one, then every other one, and what is wrong with the files."""
-        async with aclosing(file_watch.looks(self._paths, recheck_s=self._recheck_s)) as looks:
+        paths = self._topics.path, self._mappings.path
+        async with aclosing(file_watch.looks(paths, recheck_s=self._recheck_s)) as looks:
             async for in_topics, in_mappings in looks:
                 await self._note_presence(in_topics)
                 if self.present.is_set() or not self.absence_is_usual:
-                    for said in await self._offer(self._topics, in_topics, self._paths[0]):
-                        yield said
-                for said in await self._offer_mappings(in_mappings):
-                    yield said
-                loaded = await self._loaded()
-                if loaded is not None:
-                    yield loaded
+                    for report in await self._offer(self._topics, in_topics):
+                        yield report
+                for report in await self._offer_mappings(in_mappings):
+                    yield report
+                table, mapped = self._topics.table, self._mappings.table
+                mappings = mapped.mappings if mapped else self._no_mappings
+                # Until it is known which topics are static, none is registered as an ordinary one.
+                if table is not None and mappings is not None:
+                    loaded = await self._load(table, mappings)
+                    if loaded is not None:
+                        yield loaded
 
-    async def permit(self, broker_permission: int) -> TopicsLoaded | None:
-        """Go on with what the broker as a whole permits now; return the table that this makes, if any."""
-        return await self._table.permit(broker_permission)
-
-    async def _note_presence(self, in_topics: file_watch.Content | None) -> None:
+    async def _note_presence(self, in_topics: Content | None) -> None:
         if in_topics is None or self.present.is_set():
             return
-        missing = isinstance(in_topics, FileNotFoundError)
-        if missing and not await file_watch.is_there(_backup(self._paths[0])):
+        is_missing = isinstance(in_topics, FileNotFoundError)
+        if is_missing and not await file_watch.is_there(_backup(self._topics.path)):
             self.absent.set()
         else:
             self.present.set()
 
-    async def _offer_mappings(self, content: file_watch.Content | None) -> list[Say]:
-        """Take the mapping file; that there is none is normal, as long as there never was one."""
-        path = self._paths[1]
-        none_yet = self._mappings.table is None and isinstance(content, FileNotFoundError)
-        if none_yet and isinstance(await file_watch.read(_backup(path)), FileNotFoundError):
-            self._none = _NO_MAPPINGS
+    async def _offer_mappings(self, content: Content | None) -> list[Say]:
+        """Offer the mapping file; that there is none is normal, as long as there never was one."""
+        mappings = self._mappings
+        none_yet = mappings.table is None and isinstance(content, FileNotFoundError)
+        if none_yet and isinstance(await file_watch.read(_backup(mappings.path)), FileNotFoundError):
+            self._no_mappings = NO_MAPPINGS
             return []
-        said = await self._offer(self._mappings, content, path)
-        if said and self._mappings.table is None:  # neither of the files is good, and that has been reported
-            self._none = _NO_MAPPINGS
-        return said
+        reports = await self._offer(mappings, content)
+        if reports and mappings.table is None:  # neither of the files is good, and that has been reported
+            self._no_mappings = NO_MAPPINGS
+        return reports
 
-    async def _offer(
-        self, keeper: FileKeeper[T], content: file_watch.Content | None, path: Path
-    ) -> list[Say]:
-        """Let the keeper have what the file holds, and its .bak when it wants that; return what it says."""
+    async def _offer(self, file: FileTable[T], content: Content | None) -> list[Say]:
+        """Offer what the file holds, and its .bak when that is wanted; return the reports."""
         clock = asyncio.get_running_loop().time
-        said: list[Say] = []
+        reports: list[Say] = []
         if not isinstance(content, OSError | None) and len(content) > LARGE_BYTES:
-            said += await in_thread(self._alone, keeper.offer, content, clock())
-            give_back()
+            reports += await in_thread(self._alone, file.offer, content, clock())
+            trim_memory()
         elif content is not None:
-            said += await self._offer_small(keeper, content, clock())
-        if keeper.wants_backup(clock()):
-            backup = await file_watch.read(_backup(path))
-            said += await in_thread(self._alone, keeper.offer_backup, backup)
-        return said
+            reports += await self._offer_small(file, content, clock())
+        if file.wants_backup(clock()):
+            backup = await file_watch.read(_backup(file.path))
+            reports += await in_thread(self._alone, file.offer_backup, backup)
+        return reports
 
-    async def _offer_small(self, keeper: FileKeeper[T], content: file_watch.Content, now: float) -> list[Say]:
-        """Offer at once if no other thread does, else wait for that one in a thread."""
-        if not self._lock.acquire(blocking=False):
-            return await in_thread(self._alone, keeper.offer, content, now)
+    async def _offer_small(self, file: FileTable[T], content: Content, now_s: float) -> list[Say]:
+        """Offer at once, or, while another thread is at it, in a thread that waits for that one."""
+        if not self._lock_of_tables.acquire(blocking=False):
+            return await in_thread(self._alone, file.offer, content, now_s)
         try:
-            return keeper.offer(content, now)
+            return file.offer(content, now_s)
         finally:
-            self._lock.release()
+            self._lock_of_tables.release()
 
     def _alone(self, offer: Callable[P, list[Say]], *args: P.args, **kwargs: P.kwargs) -> list[Say]:
-        """Offer while no other thread does: one whose `found` was cancelled may not be done yet."""
-        with self._lock:
+        """Offer while no other thread does: one whose `found` was cancelled may still be at it."""
+        with self._lock_of_tables:
             return offer(*args, **kwargs)
-
-    async def _loaded(self) -> TopicsLoaded | None:
-        table, mapped = self._topics.table, self._mappings.table
-        mappings = mapped.mappings if mapped else self._none
-        # Until it is known which topics are static, none is told: they would be taken for other ones.
-        return None if table is None or mappings is None else await self._table.take(table, mappings)
 
 
 def _backup(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
+
+
+class FreshTopics:
+    """Follows the topics of a broker that keeps them in files, from its very first start on.
+
+    RocketMQ writes topics.json with the first topic that somebody creates. Until then the broker has its
+    system topics, and whoever would create the first topic has to find it.
+    """
+
+    def __init__(self, topics_path: Path, files: FileTopics, remote: RemoteTopics) -> None:
+        self._path = topics_path
+        self._files = files
+        self._remote = remote
+        self._is_remote = False
+        """Whether the last table is one that the broker gave itself."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the broker is asked at the moment: there is no file, and there never was one."""
+        return self._files.absent.is_set() and not self._files.present.is_set()
+
+    @property
+    def trouble(self) -> str:
+        """Why not all topics of the broker are known; empty = they are."""
+        return self._remote.trouble if self.asks else self._files.trouble
+
+    async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
+        """Yield the table as soon as there is one, then every other one, and what is wrong."""
+        found: asyncio.Queue[TopicsLoaded | Say | None] = asyncio.Queue()
+        tasks = [asyncio.create_task(work(found)) for work in (self._follow_files, self._follow_broker)]
+        for task in tasks:
+            task.add_done_callback(lambda _: found.put_nowait(None))
+        try:
+            while True:
+                one = await found.get()
+                if one is not None:
+                    yield one
+                for task in tasks:
+                    if task.done():
+                        task.result()  # raises what has ended it
+        finally:
+            await end(*tasks)
+
+    async def permit(self, broker_permission: int) -> TopicsLoaded | None:
+        """Set what the broker as a whole permits from now on; return the table that this makes, if any."""
+        if not self.asks:
+            await self._remote.permit(broker_permission)
+            return await self._files.permit(broker_permission)
+        await self._files.permit(broker_permission)
+        loaded = await self._remote.permit(broker_permission)
+        # Meanwhile the file may have come, with more topics.
+        return None if self._files.present.is_set() else loaded
+
+    async def _follow_files(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+        async with aclosing(self._files.found()) as in_files:
+            async for one in in_files:
+                if self._is_remote and isinstance(one, TopicsLoaded):
+                    self._is_remote = False
+                    text = f"{self._path}: is there now, and from here on the topics are read there"
+                    found.put_nowait(Say(logging.INFO, text))
+                found.put_nowait(one)
+
+    async def _follow_broker(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+        """Ask the broker from when it is known that there is no file until there is one."""
+        await self._files.absent.wait()
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(self._ask(found))
+            await self._files.present.wait()
+            asking.cancel()
+
+    async def _ask(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+        async with aclosing(self._remote.found()) as answers:
+            async for one in answers:
+                if not self.asks:  # the file has come, and its table perhaps been yielded
+                    return
+                if isinstance(one, TopicsLoaded) and not self._is_remote:
+                    self._is_remote = self._files.absence_is_usual = True
+                    text = f"{self._path}: is not there yet; until it is, the broker tells its topics itself"
+                    found.put_nowait(Say(logging.INFO, text))
+                found.put_nowait(one)

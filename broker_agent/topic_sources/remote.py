@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
+from asyncio import Event
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import orjson
 
 from ...registry import QueueMapping
 from ...remoting import RemotingCommand, RequestCode, fastjson, request
-from ..daemon_threads import in_thread
-from ..memory import give_back
+from ..daemon_threads import in_thread, in_thread_if, trim_memory
 from ..planner.events import Say, TopicsLoaded
 from ..rocketmq.access import Access
 from ..rocketmq.broker_client import (
@@ -26,10 +25,19 @@ from ..rocketmq.broker_client import (
     BrokerTimeout,
     BrokerUnreachable,
     BrokerUntrusted,
+    poll,
 )
-from ..rocketmq.queue_mapping import mappings_at
-from ..rocketmq.topics import LARGE_BYTES, TopicsInvalid, TopicsReader, TopicTable, briefly, shown, version_at
-from .effective import EffectiveTable
+from ..rocketmq.topics import (
+    LARGE_BYTES,
+    TopicsInvalid,
+    TopicsReader,
+    TopicTable,
+    briefly,
+    mappings_at,
+    shown,
+    version_at,
+)
+from .source import EffectiveTopics
 
 _CODE: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 _PAGE_TOPICS: Final = 2_000
@@ -45,11 +53,7 @@ _BYTES_A_S: Final = 500_000
 """So much is read at rest. A broker without pages, as of 5.3.3, answers with all its topics each time: to
 write and to read so much takes less than 0.5 % of a CPU here and there; 10,000 topics are 2 MB."""
 
-
 _NEXT_LINE: Final = "\n  "
-
-T = TypeVar("T")
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,10 @@ class _Held:
     versions: tuple[Mapping[str, Any], Any]
 
 
-class RemoteTopics:
+class RemoteTopics(EffectiveTopics):
     """Follows the topics of a broker by asking it (RocketMQ: GET_ALL_TOPIC_CONFIG).
 
-    `silence` is the level at which it is told that the broker does not answer.
+    `silence` is the level of the report that the broker does not answer.
     """
 
     def __init__(
@@ -97,84 +101,97 @@ class RemoteTopics:
         silence: int = logging.ERROR,
         access: Access | None = None,
     ) -> None:
+        super().__init__(broker_permission)
         self._access = access
-        self._host, self._port = host, port
+        self._address = host, port
         self._recheck_s, self._deadline_s = recheck_s, deadline_s
         self._rng = rng or random.Random()
         self._silence = silence
-        self._table = EffectiveTable(broker_permission)
         self._held: _Held | None = None
         self._digest = b""
-        """Of the answer by which it was seen last that nothing has changed, or what has."""
+        """Of the last answer that showed that nothing has changed, or what has."""
 
         self._rest_s = recheck_s
         self._trouble = ""
         self._trouble_level = logging.ERROR
         self._failures = 0
-        self._woken = asyncio.Event()
+        self._woken = Event()
 
     @property
     def trouble(self) -> str:
-        """Why not all topics of the broker are told; empty = they are, or it cannot be reached."""
+        """Why not all topics of the broker are known; empty = they are, or it cannot be reached."""
         odd = self._held.table.odd if self._held else ()
-        return self._trouble or (f"{self._host}:{self._port}: {briefly(odd, '; ')}" if odd else "")
+        return self._trouble or (f"{self._name}: {briefly(odd, '; ')}" if odd else "")
 
     async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table as soon as the broker tells it, then every other one, and each trouble once.
+        """Yield the table as soon as the broker answers, then every other one, and each trouble once.
 
-        That the broker cannot be reached, or not trusted, is no such trouble: it is said elsewhere.
+        That the broker cannot be reached, or not trusted, is no such trouble: it is reported elsewhere.
         """
-        while True:
-            try:
-                connecting = BrokerClient.connect(
-                    self._host, self._port, deadline_s=self._deadline_s, access=self._access
-                )
-                async with await connecting as client, aclosing(self._ask_on(client)) as asking:
-                    async for found in asking:
-                        yield found
-            except (BrokerCallError, TopicsInvalid) as error:
-                said = self._report(error)
-                if said is not None:
-                    yield said
-            await self._wait_after_failure()
+        answers = poll(
+            self._address,
+            self._now,
+            rest_s=lambda: self._rest_s,
+            retry_s=self._retry_s,
+            deadline_s=self._deadline_s,
+            access=self._access,
+            woken=self._woken,
+        )
+        async with aclosing(answers):
+            async for answer in answers:
+                if isinstance(answer, BrokerCallError):
+                    reports = self._failed(answer)
+                else:
+                    reports = self._answered(answer)
+                for report in reports:
+                    yield report
+                if self._held is not None:
+                    loaded = await self._load(self._held.table, self._held.mappings)
+                    if loaded is not None:
+                        yield loaded
 
     def wake(self) -> None:
-        """Try again at once if the broker could not be asked: it is up."""
+        """Ask at once: the broker is up."""
         self._failures = 0
         self._woken.set()
 
     def move(self, host: str, port: int) -> None:
         """Ask the broker at another address, from the next run of `found` on."""
-        self._host, self._port = host, port
+        self._address = host, port
         self._failures = 0
 
-    async def permit(self, broker_permission: int) -> TopicsLoaded | None:
-        """Go on with what the broker as a whole permits now; return the table that this makes, if any."""
-        return await self._table.permit(broker_permission)
+    @property
+    def _name(self) -> str:
+        host, port = self._address
+        return f"{host}:{port}"
 
-    async def _ask_on(self, client: BrokerClient) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        while True:
-            odd = self._held.table.odd if self._held else ()
-            self._held = held = await self._now(client)
-            self._failures = 0
-            if self._trouble:
-                self._trouble = ""
-                level = min(logging.INFO, self._trouble_level)
-                yield Say(level, f"{client.address}: its topics can be read again")
-            if held.table.odd != odd:
-                yield _about(client.address, held.table.odd)
-            loaded = await self._table.take(held.table, held.mappings)
-            if loaded is not None:
-                yield loaded
-            await asyncio.sleep(self._rest_s)
-
-    async def _wait_after_failure(self) -> None:
-        pause_s = self._rng.uniform(*_RETRY_S) * 2 ** min(self._failures, _MOST_DOUBLINGS)
+    def _retry_s(self, _: BrokerCallError) -> float:
+        doublings = min(self._failures, _MOST_DOUBLINGS)
         self._failures += 1
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._woken.wait()
-        self._woken.clear()
+        return self._rng.uniform(*_RETRY_S) * (1 << doublings)
+
+    def _answered(self, held: _Held) -> list[Say]:
+        """Take what was read; return the reports that this makes."""
+        odd = self._held.table.odd if self._held else ()
+        self._held, self._failures = held, 0
+        reports = []
+        if self._trouble:
+            self._trouble = ""
+            level = min(logging.INFO, self._trouble_level)
+            reports.append(Say(level, f"{self._name}: its topics can be read again"))
+        if held.table.odd != odd:
+            reports.append(_about(self._name, held.table.odd))
+        return reports
+
+    def _failed(self, error: BrokerCallError) -> list[Say]:
+        """Note why nothing was read; return the reports that this makes."""
+        if isinstance(error, BrokerUnreachable | BrokerUntrusted) or str(error) == self._trouble:
+            return []
+        self._trouble = str(error)
+        self._trouble_level = self._silence if isinstance(error, BrokerTimeout) else logging.ERROR
+        stays = f"keeping {self._held.table} read before" if self._held else "it is not registered yet"
+        text = f"{self._name}: its topics cannot be read; {stays}:\n{self._trouble}"
+        return [Say(self._trouble_level, text)]
 
     async def _now(self, client: BrokerClient) -> _Held:
         """Return what the broker has by now; an answer that is the same as before is not even parsed."""
@@ -182,7 +199,7 @@ class RemoteTopics:
         if held is None:
             return await self._read(client, None)
         answer = await self._ask(client, _BEYOND, 1, held.versions[0])
-        digest = await _run(len(answer.body), _digest, answer.body)
+        digest = await in_thread_if(len(answer.body) > LARGE_BYTES, _digest, answer.body)
         if digest == self._digest:
             return held
         page = await self._parse(client, answer)
@@ -194,9 +211,12 @@ class RemoteTopics:
     async def _read(self, client: BrokerClient, first: _Page | None) -> _Held:
         """Return all that the broker has; `first` is its first page, if that has been answered already."""
         for _ in range(_MOST_STARTS):
-            held = await self._read_once(client, first)
+            try:
+                held = await self._read_once(client, first)
+            except TopicsInvalid as error:
+                raise BrokerAnswerUnusable(str(error)) from None
             first = None
-            give_back()
+            trim_memory()
             if held is not None:
                 return held
         raise BrokerTimeout(
@@ -205,8 +225,8 @@ class RemoteTopics:
         )
 
     async def _read_once(self, client: BrokerClient, first: _Page | None) -> _Held | None:
-        """Return all that the broker tells at one version; None = that changed, or a page is missing."""
-        reader = TopicsReader(self._held.table.topics if self._held else None)
+        """Return all that the broker has at one version; None = that changed, or a page is missing."""
+        reader = TopicsReader(self._held.table if self._held else None)
         mappings: dict[str, QueueMapping] = {}
         page = first or await self._page(client, 0, _PAGE_TOPICS, None)
         versions, seen = page.versions, 0
@@ -242,23 +262,10 @@ class RemoteTopics:
 
     async def _parse(self, client: BrokerClient, answer: RemotingCommand) -> _Page:
         try:
-            return await _run(len(answer.body), _parsed, answer.body, answer.ext_field("totalTopicNum"))
+            total = answer.ext_field("totalTopicNum")
+            return await in_thread_if(len(answer.body) > LARGE_BYTES, _parsed, answer.body, total)
         except ValueError as error:
             raise BrokerAnswerUnusable(f"{client.address}: {_CODE.name}: {error}") from None
-
-    def _report(self, error: BrokerCallError | TopicsInvalid) -> Say | None:
-        if isinstance(error, BrokerUnreachable | BrokerUntrusted) or str(error) == self._trouble:
-            return None
-        self._trouble = str(error)
-        self._trouble_level = self._silence if isinstance(error, BrokerTimeout) else logging.ERROR
-        held = self._held
-        stays = (
-            f"keeping the {len(held.table.topics)} topics read before" if held else "it is not registered yet"
-        )
-        return Say(
-            self._trouble_level,
-            f"{self._host}:{self._port}: its topics cannot be read; {stays}:\n{self._trouble}",
-        )
 
 
 def _about(address: str, odd: tuple[str, ...]) -> Say:
@@ -266,13 +273,6 @@ def _about(address: str, odd: tuple[str, ...]) -> Say:
         return Say(logging.INFO, f"{address}: all its topics can be read again")
     text = f"{address}: topics that stay as they were or are left out:\n  {briefly(odd, _NEXT_LINE)}"
     return Say(logging.ERROR, text, {"problems": odd})
-
-
-async def _run(size_bytes: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what the work on so many bytes returns; if there are many, it is done in a thread."""
-    if size_bytes > LARGE_BYTES:
-        return await in_thread(work, *args, **kwargs)
-    return work(*args, **kwargs)
 
 
 def _digest(body: bytes) -> bytes:

@@ -21,8 +21,7 @@ from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.process.http_server import Request
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
-from sharedroutes.broker_agent.rocketmq.access import Access
-from sharedroutes.broker_agent.rocketmq.credentials import credentials_of
+from sharedroutes.broker_agent.rocketmq.access import Access, credentials_of
 from sharedroutes.broker_agent.settings import OPTIONS, as_toml
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sharedroutes.broker_agent.rocketmq.broker_conf import (
     BrokerConf,
     Host,
+    OperatorSettings,
     parse,
     parse_running,
     read,
@@ -26,7 +27,7 @@ HOST = Host("host-7", "10.0.0.7", Path("/home/rocketmq"))
 
 
 def conf(*lines: str, host: Host = HOST, **settings: Any) -> BrokerConf:
-    return parse("\n".join(lines).encode("latin-1"), "broker.conf", host, **settings)
+    return parse("\n".join(lines).encode("latin-1"), "broker.conf", host, OperatorSettings(**settings))
 
 
 def problems(*lines: str, host: Host = HOST, **settings: Any) -> list[str]:
@@ -37,7 +38,9 @@ def problems(*lines: str, host: Host = HOST, **settings: Any) -> list[str]:
 
 def running(*lines: str, **settings: Any) -> BrokerConf | None:
     usual = ("brokerName=broker-a", "brokerIP1=10.0.0.9", "listenPort=10911", "haListenPort=10912")
-    return parse_running("\n".join((*usual, *lines)).encode(), "10.0.0.9:10911", HOST, **settings)
+    return parse_running(
+        "\n".join((*usual, *lines)).encode(), "10.0.0.9:10911", HOST, OperatorSettings(**settings)
+    )
 
 
 def broker_of(name: str, address: str, ha_address: str, **fields: Any) -> Broker:
@@ -288,7 +291,7 @@ def test_overrides_go_before_the_file(tmp_path: Path) -> None:
         "brokerName": " ",
         "brokerRole": "SYNC_MASTER",
     }
-    found = read(path, overrides=given_ones)
+    found = read(path, OperatorSettings(overrides=given_ones))
     assert (found.broker.broker_name, found.broker.broker_id) == ("a", 0)
     assert found.broker.address == "10.1.1.1:20911"
 

@@ -16,7 +16,7 @@ from sharedroutes.broker_agent.daemon_threads import in_thread
 _FOLLOWS: Final = """
 import asyncio, logging, sys
 from pathlib import Path
-from sharedroutes.broker_agent.topic_sources import file_watch
+from sharedroutes.broker_agent import file_watch
 from sharedroutes.broker_agent.topic_sources import FileTopics
 
 file_watch.STUCK_S = 0.1

@@ -25,14 +25,14 @@ def conf(broker: Broker, broker_permission: int = 6) -> BrokerConf:
 def running() -> Identity:
     """Return the identity of a master that runs."""
     identity = Identity(MASTER)
-    assert identity.filed(conf(MASTER)) == conf(MASTER)
-    identity.runs()
+    assert identity.read(conf(MASTER)) == conf(MASTER)
+    identity.started()
     return identity
 
 
 @pytest.mark.parametrize("other", [SLAVE, MOVED])
 def test_another_id_or_address_counts_when_the_broker_has_ended(running: Identity, other: Broker) -> None:
-    assert running.filed(conf(other)) == conf(MASTER)
+    assert running.read(conf(other)) == conf(MASTER)
     assert "it counts when the broker restarts" in running.waiting
     assert running.ended() == conf(other)
     assert running.waiting == ""
@@ -40,43 +40,43 @@ def test_another_id_or_address_counts_when_the_broker_has_ended(running: Identit
 
 @pytest.mark.parametrize("other", [SLAVE, MOVED])
 def test_it_counts_at_once_when_the_running_broker_says_the_same(running: Identity, other: Broker) -> None:
-    running.filed(conf(other))
-    assert running.said(conf(MASTER)) == conf(MASTER)
-    assert running.said(conf(other)) == conf(other)
+    running.read(conf(other))
+    assert running.answered(conf(MASTER)) == conf(MASTER)
+    assert running.answered(conf(other)) == conf(other)
 
 
 def test_a_file_that_leaves_the_host_to_a_default_is_confirmed_by_the_id(running: Identity) -> None:
-    running.filed(conf(SLAVE))
-    assert running.said(conf(replace(SLAVE, address="192.168.0.1:10911"))) == conf(SLAVE)
+    running.read(conf(SLAVE))
+    assert running.answered(conf(replace(SLAVE, address="192.168.0.1:10911"))) == conf(SLAVE)
 
 
 def test_another_host_is_not_confirmed_by_a_broker_that_does_not_name_it(running: Identity) -> None:
-    running.filed(conf(MOVED))
-    assert running.said(conf(replace(MASTER, address="192.168.0.1:10911"))) == conf(MASTER)
+    running.read(conf(MOVED))
+    assert running.answered(conf(replace(MASTER, address="192.168.0.1:10911"))) == conf(MASTER)
 
 
 def test_a_file_that_is_put_right_again_leaves_nothing_to_wait_for(running: Identity) -> None:
-    running.filed(conf(SLAVE))
-    assert running.filed(conf(MASTER)) == conf(MASTER)
+    running.read(conf(SLAVE))
+    assert running.read(conf(MASTER)) == conf(MASTER)
     assert running.waiting == ""
     assert running.ended() == conf(MASTER)
 
 
 def test_what_is_no_identity_counts_at_once(running: Identity) -> None:
     other = replace(MASTER, enable_acting_master=True)
-    assert running.filed(conf(other, 4)) == conf(other, 4)
+    assert running.read(conf(other, 4)) == conf(other, 4)
 
 
 def test_the_running_broker_knows_its_permission_best_while_it_answers(running: Identity) -> None:
-    assert running.said(conf(MASTER, 4)) == conf(MASTER, 4)
-    assert running.filed(conf(MASTER, 2)) == conf(MASTER, 4)
-    assert running.said(None) == conf(MASTER, 2)
+    assert running.answered(conf(MASTER, 4)) == conf(MASTER, 4)
+    assert running.read(conf(MASTER, 2)) == conf(MASTER, 4)
+    assert running.answered(None) == conf(MASTER, 2)
 
 
 def test_before_the_broker_was_found_its_file_counts_at_once() -> None:
     identity = Identity(MASTER)
-    assert identity.said(conf(SLAVE)) is None
-    assert identity.filed(conf(MOVED)) == conf(MOVED)
+    assert identity.answered(conf(SLAVE)) is None
+    assert identity.read(conf(MOVED)) == conf(MOVED)
 
 
 def acting(broker: Broker, *, word: bool | None) -> BrokerConf:
@@ -87,8 +87,8 @@ def acting(broker: Broker, *, word: bool | None) -> BrokerConf:
 def slave() -> Identity:
     """Return the identity of a slave that runs, whose file says nothing of acting masters."""
     identity = Identity(SLAVE)
-    assert identity.filed(conf(SLAVE)) == conf(SLAVE)
-    identity.runs()
+    assert identity.read(conf(SLAVE)) == conf(SLAVE)
+    identity.started()
     return identity
 
 
@@ -97,8 +97,8 @@ def test_a_slave_says_itself_whether_it_knows_of_acting_masters(
     slave: Identity, *, word: bool | None
 ) -> None:
     said = acting(SLAVE, word=word)
-    assert slave.said(said) == said
-    assert slave.said(None) == said  # what it does not say for a moment is no other word
+    assert slave.answered(said) == said
+    assert slave.answered(None) == said  # what it does not say for a moment is no other word
     assert slave.ended() == said
 
 
@@ -106,11 +106,11 @@ def test_a_slave_says_itself_whether_it_knows_of_acting_masters(
 def test_a_slave_that_runs_without_acting_masters_has_none_whatever_its_file_says(
     slave: Identity, *, word: bool | None
 ) -> None:
-    slave.said(acting(SLAVE, word=word))
-    assert slave.filed(acting(SLAVE, word=True)) == acting(SLAVE, word=word)
+    slave.answered(acting(SLAVE, word=word))
+    assert slave.read(acting(SLAVE, word=True)) == acting(SLAVE, word=word)
     assert slave.ended() == acting(SLAVE, word=True)
 
 
 def test_a_master_that_says_no_is_the_one_that_says_nothing(running: Identity) -> None:
-    assert running.said(acting(MASTER, word=False)) == conf(MASTER)
-    assert running.said(acting(MASTER, word=True)) == acting(MASTER, word=True)
+    assert running.answered(acting(MASTER, word=False)) == conf(MASTER)
+    assert running.answered(acting(MASTER, word=True)) == acting(MASTER, word=True)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.rocketmq.queue_mapping import mappings_at, parse
-from sharedroutes.broker_agent.rocketmq.topics import TopicsInvalid
+from sharedroutes.broker_agent.rocketmq.topics import TopicsInvalid, mappings_at, parse_mappings
 from sharedroutes.registry import DataVersion, QueueMapping
 from tests.broker_agent.data_files import REAL, detail, mapping_json
 
@@ -19,16 +18,16 @@ REAL_MAPPINGS = (REAL / "topicQueueMapping.json").read_bytes()
 
 def problems(content: bytes) -> tuple[str, ...]:
     with pytest.raises(TopicsInvalid) as caught:
-        parse(content)
+        parse_mappings(content)
     return caught.value.problems
 
 
 def mapping_of(**fields: Any) -> QueueMapping:
-    return parse(mapping_json({"t": {**detail([0]), **fields}})).mappings["t"]
+    return parse_mappings(mapping_json({"t": {**detail([0]), **fields}})).mappings["t"]
 
 
 def test_the_file_of_a_real_broker_is_read() -> None:
-    found = parse(REAL_MAPPINGS)
+    found = parse_mappings(REAL_MAPPINGS)
     assert found.version == DataVersion(0, 1795202976263, 1)
     same = {number: number for number in range(6)}
     assert found.mappings == {"static-orders": QueueMapping(6, 1795202977232, same)}
@@ -47,7 +46,7 @@ def test_what_a_broker_registers_is_understood_too() -> None:
 
 
 def test_the_key_counts_and_not_the_name_inside() -> None:
-    assert set(parse(mapping_json({"key": {**detail([0]), "topic": "inside"}})).mappings) == {"key"}
+    assert set(parse_mappings(mapping_json({"key": {**detail([0]), "topic": "inside"}})).mappings) == {"key"}
 
 
 def test_as_a_broker_registers_it_a_mapping_is_global_and_not_dirty() -> None:
@@ -56,14 +55,14 @@ def test_as_a_broker_registers_it_a_mapping_is_global_and_not_dirty() -> None:
 
 
 def test_equal_mappings_are_the_same_objects_as_before() -> None:
-    before = parse(mapping_json({"a": detail([0]), "b": detail([0])}))
-    after = parse(mapping_json({"a": detail([0]), "b": detail([0, 1])}), previous=before.mappings)
+    before = parse_mappings(mapping_json({"a": detail([0]), "b": detail([0])}))
+    after = parse_mappings(mapping_json({"a": detail([0]), "b": detail([0, 1])}), before)
     assert after.mappings["a"] is before.mappings["a"]
     assert after.mappings["b"].current_ids == {0: 0, 1: 1}
 
 
 def test_no_static_topic_is_no_problem() -> None:
-    assert parse(mapping_json({})).mappings == {}
+    assert parse_mappings(mapping_json({})).mappings == {}
 
 
 def test_every_problem_is_reported_with_its_json_path() -> None:
@@ -124,7 +123,7 @@ def test_any_json_is_either_understood_or_refused_with_a_place(value: Any) -> No
     for content in (value, {"topicQueueMappingInfoMap": value}, {"topicQueueMappingInfoMap": {"t": value}}):
         found: tuple[str, ...] = ()
         try:
-            parse(json.dumps(content).encode())
+            parse_mappings(json.dumps(content).encode())
         except TopicsInvalid as error:
             found = error.problems
         assert all(problem.startswith("$") for problem in found)

@@ -12,7 +12,7 @@ import pytest
 from sharedroutes.broker_agent import BrokerAgent, Phase
 from sharedroutes.broker_agent.config import AgentConfig, TopicsFrom
 from sharedroutes.broker_agent.rocketmq.broker_conf import read
-from sharedroutes.broker_agent.roles import runtime_config
+from sharedroutes.broker_agent.roles import role
 from sharedroutes.broker_agent.topic_sources import remote
 from sharedroutes.registry import Broker, ChangeKind
 from sharedroutes.remoting import RequestCode
@@ -184,7 +184,7 @@ async def test_a_new_address_is_told_only_when_the_broker_was_found_there(world:
 async def test_the_permission_of_a_running_broker_counts_where_its_file_cannot_be_written(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime_config, "_ASK_S", 0.05)
+    monkeypatch.setattr(role, "_CONFIGURED_S", 0.05)
     async with SpeakingBroker() as broker:
         put(world.conf_path, conf(broker))
         broker.settings = {"brokerName": "broker-a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -12,15 +13,10 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.planner.events import RoleFound, RoleUnknown, Say
-from sharedroutes.broker_agent.rocketmq.broker_conf import read
-from sharedroutes.broker_agent.roles.role import (
-    Configured,
-    PermissionFound,
-    RoleEvent,
-    RoleKeeper,
-    addresses,
-    roles,
-)
+from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient, BrokerUntrusted
+from sharedroutes.broker_agent.rocketmq.broker_conf import OperatorSettings, read
+from sharedroutes.broker_agent.roles.identity import ConfiguredRole, PermissionFound, RoleChanges, RoleEvent
+from sharedroutes.broker_agent.roles.role import addresses, roles, running_settings
 from sharedroutes.registry import Broker
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
@@ -66,43 +62,43 @@ def kept(broker: Broker, broker_permission: int = 6) -> BrokerConf:
 
 
 def test_only_what_has_changed_is_told() -> None:
-    keeper = RoleKeeper(MASTER)
-    assert keeper.begin() == [RoleFound(MASTER)]
-    assert keeper.found(kept(MASTER), "conf") == [PermissionFound(6)]
-    assert keeper.found(kept(MASTER), "conf") == []
-    assert keeper.found(kept(MASTER, 4), "conf") == [PermissionFound(4)]
-    assert keeper.found(kept(SLAVE, 6), "conf") == [PermissionFound(6), RoleFound(SLAVE)]
-    assert keeper.unknown("why") == [RoleUnknown("why")]
-    assert keeper.unknown("why") == []
-    assert keeper.found(kept(SLAVE), "conf") == [RoleFound(SLAVE)]
+    changes = RoleChanges(MASTER)
+    assert changes.begin() == [RoleFound(MASTER)]
+    assert changes.found(kept(MASTER), "conf") == [PermissionFound(6)]
+    assert changes.found(kept(MASTER), "conf") == []
+    assert changes.found(kept(MASTER, 4), "conf") == [PermissionFound(4)]
+    assert changes.found(kept(SLAVE, 6), "conf") == [PermissionFound(6), RoleFound(SLAVE)]
+    assert changes.unknown("why") == [RoleUnknown("why")]
+    assert changes.unknown("why") == []
+    assert changes.found(kept(SLAVE), "conf") == [RoleFound(SLAVE)]
 
 
 @pytest.mark.parametrize("other", [replace(MASTER, broker_name="b"), replace(MASTER, cluster="c2")])
 def test_another_broker_is_reported_once_and_not_followed(other: Broker) -> None:
-    keeper = RoleKeeper(MASTER)
-    keeper.found(kept(MASTER), "conf")
-    (report,) = keeper.found(kept(other, 4), "conf")
+    changes = RoleChanges(MASTER)
+    changes.found(kept(MASTER), "conf")
+    (report,) = changes.found(kept(other, 4), "conf")
     assert isinstance(report, Say)
     assert report.text.startswith(f"conf: is about broker {other.broker_name!r} of cluster {other.cluster!r}")
-    assert keeper.found(kept(other, 4), "conf") == []
-    assert [type(one) for one in keeper.found(kept(MASTER), "conf")] == [Say]
+    assert changes.found(kept(other, 4), "conf") == []
+    assert [type(one) for one in changes.found(kept(MASTER), "conf")] == [Say]
 
 
 def test_a_name_that_is_not_set_is_warned_of_once() -> None:
-    keeper = RoleKeeper(MASTER)
+    changes = RoleChanges(MASTER)
     unnamed = replace(kept(MASTER), named=False)
-    warning = keeper.found(unnamed, "conf")[0]
+    warning = changes.found(unnamed, "conf")[0]
     assert isinstance(warning, Say)
     assert warning.text == (
         "conf: brokerName is not set, so that the broker is 'broker-a' after its host: set it"
     )
-    assert keeper.found(unnamed, "conf") == []
+    assert changes.found(unnamed, "conf") == []
 
 
 def test_another_broker_by_a_name_that_is_not_set_is_warned_of_too() -> None:
-    keeper = RoleKeeper(MASTER)
+    changes = RoleChanges(MASTER)
     other = replace(kept(replace(MASTER, broker_name="host-7")), named=False)
-    assert [one.text[:20] for one in keeper.found(other, "conf") if isinstance(one, Say)] == [
+    assert [one.text[:20] for one in changes.found(other, "conf") if isinstance(one, Say)] == [
         "conf: brokerName is ",
         "conf: is about broke",
     ]
@@ -119,7 +115,7 @@ def by_file(
     path: Path, *, recheck_s: float = OFTEN_S, **settings: Any
 ) -> AbstractAsyncContextManager[Told[RoleEvent]]:
     config = AgentConfig(
-        broker=read(path, **settings).broker,
+        broker=read(path, OperatorSettings(**settings)).broker,
         topics_path=Path("topics.json"),
         broker_conf_path=path,
         recheck_s=recheck_s,
@@ -383,13 +379,34 @@ async def test_settings_of_a_running_broker_that_are_wrong_are_reported_once() -
 
 def test_a_broker_conf_that_is_wrong_is_a_problem_until_it_is_right_again() -> None:
     path = Path("/etc/broker.conf")
-    known = Configured(AgentConfig(broker=MASTER, broker_conf_path=path, topics_path=path))
-    known.begin()
+    known = ConfiguredRole(AgentConfig(broker=MASTER, broker_conf_path=path, topics_path=path))
     for content, problem in (
         (text(CONF), ""),
         (text(CONF | {"listenPort": "x"}), "listenPort"),
         (text(CONF), ""),
     ):
-        known.filed(content, path)
-        assert problem in known.problem
-        assert bool(problem) == bool(known.problem)
+        known.read(content, path)
+        assert problem in known.changes.problem
+        assert bool(problem) == bool(known.changes.problem)
+
+
+async def test_who_cannot_be_connected_is_tried_once_each_time_it_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = 0
+
+    async def connect(*_: Any, **__: Any) -> None:
+        nonlocal tries
+        tries += 1
+        assert tries < 9, "it is tried without a pause, and nothing else runs"
+        raise BrokerUntrusted("10.0.0.7:10911: broker_tls_ca: cannot be read", closed=True)
+
+    monkeypatch.setattr(BrokerClient, "connect", connect)
+    again = asyncio.Event()
+    asking = asyncio.ensure_future(anext(running_settings(AgentConfig(broker=MASTER), again)))
+    for expected in (1, 2, 3):
+        again.set()
+        await asyncio.sleep(0.05)
+        assert tries == expected
+        assert not asking.done()
+    asking.cancel()

@@ -15,9 +15,8 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
-from sharedroutes.broker_agent.rocketmq.topics import TopicTable
-from sharedroutes.broker_agent.topic_sources import FileTopics
-from sharedroutes.broker_agent.topic_sources.files import TopicsFile
+from sharedroutes.broker_agent.rocketmq.topics import TopicTable, parse
+from sharedroutes.broker_agent.topic_sources import FileTopics, files
 from sharedroutes.registry import QueueMapping
 from tests.broker_agent.data_files import (
     REAL,
@@ -202,14 +201,13 @@ async def test_a_file_that_goes_while_a_large_one_is_still_parsed_for_nobody_doe
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parses, goes_on = threading.Event(), threading.Event()
-    parse = TopicsFile.parse
 
-    def slow(self: TopicsFile, content: bytes | memoryview, previous: TopicTable | None) -> TopicTable:
+    def slow(content: bytes | memoryview, previous: TopicTable | None) -> TopicTable:
         parses.set()
         goes_on.wait()
-        return parse(self, content, previous)
+        return parse(content, previous)
 
-    monkeypatch.setattr(TopicsFile, "parse", slow)
+    monkeypatch.setattr(files, "TOPICS", files.TOPICS._replace(parse=slow))
     put(path, topics_json(*(f"orders-{number}" for number in range(2_000))))
     source = FileTopics(path, recheck_s=OFTEN_S)
     try:

@@ -45,7 +45,7 @@ def test_the_backup_of_a_real_broker_is_one_version_behind() -> None:
 
 def test_unchanged_topics_are_the_same_objects_as_before() -> None:
     before = parse(topics_json("a", "b"))
-    after = parse(as_written({"a": {}, "b": {"perm": 4}, "c": {}}), previous=before.topics)
+    after = parse(as_written({"a": {}, "b": {"perm": 4}, "c": {}}), before)
     assert after.topics["a"] is before.topics["a"]
     assert after.topics["b"] is not before.topics["b"]
     assert after.topics["b"].perm == 4
@@ -86,7 +86,7 @@ def test_static_topics_get_their_queue_mapping(permission: int, perm: int) -> No
         "a": TopicConfig("a", 4, 4, perm),
         "b": TopicConfig("b", 4, 4, perm, queue_mapping=mapping),
     }
-    again = effective(table, {"b": QueueMapping(4, 1, {0: 0})}, permission, previous=found.topics)
+    again = effective(table, {"b": QueueMapping(4, 1, {0: 0})}, permission, found)
     assert all(again.topics[name] is found.topics[name] for name in again.topics)
 
 
@@ -104,20 +104,20 @@ def test_a_value_of_another_type_does_not_pass_because_it_was_right_before(field
     before = parse(as_written({"a": {"perm": 0, "readQueueNums": 1, "topicSysFlag": 0, "order": False}}))
     wrong = {"perm": False, "readQueueNums": True, "topicSysFlag": False, "order": 0}
     given_now = as_written({"a": {"perm": 0, "readQueueNums": 1, field: wrong[field]}})
-    (problem,) = parse(given_now, previous=before.topics).odd
+    (problem,) = parse(given_now, before).odd
     assert problem.startswith(f"$.topicConfigTable.a.{field}: expected ")
 
 
 def test_a_field_that_is_left_out_again_has_its_default_again() -> None:
     before = parse(as_written({"a": {}}))
-    after = parse(as_written({"a": {"readQueueNums": None}}), previous=before.topics)
+    after = parse(as_written({"a": {"readQueueNums": None}}), before)
     assert after.topics == {"a": TopicConfig("a", 16, 4)}
 
 
 def test_a_topic_that_makes_no_sense_takes_no_other_one_away() -> None:
     before = parse(as_written({"known": {"perm": 4}, "good": {}}))
     content = as_written({"known": {"readQueueNums": -1}, "unknown": {"writeQueueNums": 70_000}, "good": {}})
-    table = parse(content, previous=before.topics)
+    table = parse(content, before)
     assert table.topics == before.topics
     assert table.odd == (
         "$.topicConfigTable.known.readQueueNums: -1 is not within 0..65536",
@@ -210,11 +210,11 @@ def test_no_part_of_a_file_passes_for_the_file(length: int) -> None:
 def test_any_value_of_a_field_is_understood_or_a_problem_with_a_place(
     fields: dict[str, Any], known: Any
 ) -> None:
-    previous = parse(as_written({"t": {}})).topics if known else None
+    previous = parse(as_written({"t": {}})) if known else None
     content = json.dumps({"topicConfigTable": {"t": {"topicName": "t"} | fields}}).encode()
     found: tuple[str, ...] = ()
     try:
-        assert len(parse(content, previous=previous).topics) == 1
+        assert len(parse(content, previous).topics) == 1
     except TopicsInvalid as error:
         found = error.problems
         assert found

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 from watchdog.utils import BaseThread
 
-from sharedroutes.broker_agent.topic_sources import file_watch, folder_events
+from sharedroutes.broker_agent import file_watch
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
 from tests.support import await_until
 
@@ -144,7 +144,7 @@ async def test_without_notifications_the_file_is_looked_at_and_that_is_said_once
     def no_more_watches(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
-    monkeypatch.setattr(folder_events, "Observer", no_more_watches)
+    monkeypatch.setattr(file_watch, "Observer", no_more_watches)
     put(path, b"1")
     async with following(path, OFTEN_S) as seen:
         for content in (b"2", b"3"):
@@ -195,11 +195,14 @@ async def test_a_burst_of_changes_gives_few_looks_and_the_last_state(path: Path)
         assert seen.looks - looks < 20  # nobody waited between the changes
 
 
-async def test_changes_of_other_files_are_not_told(path: Path) -> None:
-    async with folder_events.changes(path.parent, [path.name]) as changes:
+async def test_a_change_of_another_file_makes_no_look(path: Path) -> None:
+    async with notified(path) as seen:
+        put(path, b"2")
+        await seen.until(b"2")
+        looks = seen.looks
         put(path.with_name("a.log"), b"1")
-        put(path, b"1")
-        assert await changes.wait(SELDOM_S) == {path.name}
+        await asyncio.sleep(0.1)
+        assert seen.looks == looks
 
 
 async def test_a_folder_behind_a_link_is_followed_by_notification(path: Path) -> None:
@@ -222,18 +225,18 @@ async def test_who_follows_the_same_folder_does_not_miss_another_that_leaves(pat
         await seen.until(b"4")
 
 
-async def test_changes_in_a_folder_that_took_the_place_of_another_are_told_to_all(path: Path) -> None:
-    folder = path.parent
-    async with folder_events.changes(folder, ["a"]) as one, folder_events.changes(folder, ["b"]) as other:
+async def test_changes_in_a_folder_that_took_the_place_of_another_are_seen_by_all(path: Path) -> None:
+    folder, other = path.parent, path.with_name("other.json")
+    async with notified(path) as seen, notified(other) as seen_other:
         folder.rename(folder.with_name("old"))
         folder.mkdir()
-        assert not one.are_of_now()
-        async with folder_events.changes(folder, ["a"]) as again:
-            assert again.are_of_now()
-            put(folder / "b", b"")
-            put(folder / "a", b"")
-            assert await again.wait(SELDOM_S) == {"a"}
-            assert await other.wait(SELDOM_S) == {"b"}
+        async with following(path, SELDOM_S) as seen_anew:
+            await seen_anew.until(FileNotFoundError)
+            put(other, b"2")
+            put(path, b"3")
+            await seen_anew.until(b"3")
+            await seen.until(b"3")
+            await seen_other.until(b"2")
 
 
 async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(
@@ -242,7 +245,7 @@ async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(
     def no_more_watches(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
-    monkeypatch.setattr(folder_events, "Observer", no_more_watches)
+    monkeypatch.setattr(file_watch, "Observer", no_more_watches)
     put(path, b"1")
     async with following(path, OFTEN_S) as seen:
         for _ in range(20):
@@ -303,8 +306,8 @@ async def test_notifications_that_cannot_begin_keep_no_file_from_being_read(
     """One file system that hangs is no reason for those who follow files of another."""
     goes_on = threading.Event()
     put(path, b"1")
-    monkeypatch.setattr(folder_events, "_LONGEST_S", 0.05)
-    monkeypatch.setattr(folder_events, "_LONGEST_END_S", 0.05)
+    monkeypatch.setattr(file_watch, "BEGIN_S", 0.05)
+    monkeypatch.setattr(file_watch, "END_S", 0.05)
     monkeypatch.setattr(os, "scandir", lambda _: goes_on.wait())
     try:
         async with following(path, OFTEN_S) as seen:
@@ -333,8 +336,8 @@ async def test_a_folder_that_hangs_holds_a_few_threads_and_no_follower_of_anothe
             goes_on.wait()
         return scandir(folder)
 
-    monkeypatch.setattr(folder_events, "_LONGEST_S", 0.05)
-    monkeypatch.setattr(folder_events, "_LONGEST_END_S", 0.05)
+    monkeypatch.setattr(file_watch, "BEGIN_S", 0.05)
+    monkeypatch.setattr(file_watch, "END_S", 0.05)
     monkeypatch.setattr(os, "scandir", scan)
     before = set(threading.enumerate())
 
@@ -345,15 +348,12 @@ async def test_a_folder_that_hangs_holds_a_few_threads_and_no_follower_of_anothe
         async with following(hanging, OFTEN_S) as first, following(hanging, OFTEN_S) as second:
             await await_until(lambda: min(first.looks, second.looks) >= 10, description="many attempts")
             assert 1 <= len(held()) <= 5  # of each follower one that begins and one that reads, and one end
-            monkeypatch.setattr(folder_events, "_LONGEST_S", 5.0)
+            monkeypatch.setattr(file_watch, "BEGIN_S", 5.0)
             async with notified(path) as healthy:
                 rewrite(path, b"2")
                 await healthy.until(b"2")
-            monkeypatch.setattr(folder_events, "_LONGEST_S", 0.05)
+            monkeypatch.setattr(file_watch, "BEGIN_S", 0.05)
             goes_on.set()
-            await await_until(
-                lambda: not folder_events._PLACES[hanging.parent].hangs(), description="its end"
-            )
     finally:
         goes_on.set()
     await await_until(lambda: not held(), description="no thread is left")
