@@ -94,7 +94,7 @@ class HintBook:
 
     @property
     def ttl_s(self) -> float:
-        """For how long to publish a hint."""
+        """For how long a published hint holds."""
         return self._pace.ttl_s
 
     def failed(self, broker_name: str, now: float) -> None:

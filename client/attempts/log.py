@@ -181,12 +181,13 @@ class AttemptLog:
         if overdue:
             now = max(now, begun.ends)  # timers of event loops may be a little early
         outcome = self._outcome(error, overdue=overdue, answered=answer is not None)
-        self._tell_of(begun, now - begun.at, outcome)
+        self._report(begun, now - begun.at, outcome)
         if error is None:
             self.answer = answer
         if not outcome.again:
             self.over = True
-            return error is not None and self._answered_before(error)
+            # As in RocketMQ, an earlier answer stands in place of a refusal.
+            return error is not None and self.answer is not None and self._policy.code_of(error) is not None
         if error is not None:
             self.failures.append(self._failure(begun, now - begun.at, error))
         self._tried.append(begun.queue.broker_name)
@@ -196,10 +197,6 @@ class AttemptLog:
             self._end(self._deadline)
         return True
 
-    def _answered_before(self, error: Exception) -> bool:
-        """Whether an earlier answer stands in place of a refusal, as in RocketMQ."""
-        return self.answer is not None and self._policy.code_of(error) is not None
-
     def _outcome(self, error: Exception | None, *, overdue: bool, answered: bool) -> Outcome:
         if overdue:
             return FAILED
@@ -207,24 +204,14 @@ class AttemptLog:
             return self._policy.outcome_not_stored
         return self._policy.outcome_of(error)
 
-    def _tell_of(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
-        self._report(begun, latency_s, outcome)
-        if self._tell is not None:
-            name, (position, isolated) = begun.queue.broker_name, self._seen
-            self._tell(
-                AttemptEnded(self.topic, name, latency_s, outcome.told, self.number, position, isolated)
-            )
-
     def _report(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
-        if self._policy.one_way and not outcome.failed:
-            return
-        self._record(
-            begun.queue.broker_name,
-            latency_s,
-            failed=outcome.failed,
-            reachable=outcome.reachable,
-            generation=begun.generation,
-        )
+        name, failed = begun.queue.broker_name, outcome.failed
+        if failed or not self._policy.one_way:
+            self._record(
+                name, latency_s, failed=failed, reachable=outcome.reachable, generation=begun.generation
+            )
+        if self._tell is not None:
+            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.told, self.number, *self._seen))
 
     def _failure(self, begun: Begun, latency_s: float, cause: Exception) -> Failure:
         queue, code = begun.queue, self._policy.code_of(cause)

@@ -36,7 +36,7 @@ _FLUSH_S: Final = 1.0
 """A killed process loses the samples of so long."""
 
 _BUFFER: Final = 100_000
-"""So many samples can wait: 1 s of more messages than a Python process sends, in some 30 MB."""
+"""So many samples can wait: more than a process sends in a second, in some 20 MB."""
 
 _DRIFT: Final = 0.0005
 """How far two clocks part at most, in seconds a second: as fast as Linux lets one be slewed (adjtime)."""
@@ -280,7 +280,7 @@ class SampleFiles:
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
-        except OSError:  # what is wrong with the file may be over when it is opened again
+        except OSError:  # the fault may be over when the file is opened again
             os.close(self._fd)
             self._fd = None
             raise
