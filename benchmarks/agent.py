@@ -54,7 +54,7 @@ _STAYS_S: Final = 0.03
 _ON_STANDBY: Final = "on standby"
 
 _CLIENT_POLL_MS: Final = 30_000.0
-"""ClientConfig.pollNameServerInterval: whoever has just asked for its routes asks again so much later."""
+"""ClientConfig.pollNameServerInterval: a client that has just asked for routes asks again then."""
 
 _SILENCE_MS: Final = 120_000.0
 """Of a broker, until the name server forgets it (RouteInfoManager: DEFAULT_BROKER_CHANNEL_EXPIRED_TIME)."""
@@ -74,17 +74,17 @@ class Size:
 
     losses: int = 6
     hosts: int = 10
-    """Lost side by side in every loss, each at a moment of its own."""
+    """Lost in every loss, at different moments."""
 
     losses_of_all: int = 2
-    """The same where no other agent is left, which would look for leases that have ended."""
+    """The same without any other agent, which would sweep ended leases."""
 
     heartbeat_s: float = 5.0
     lease_ttl_s: float = 15.0
 
     short_heartbeat_s: float = 0.5
     short_ttl_s: float = 2.0
-    """Where what is measured begins when the lease ends: a longer one would only take longer."""
+    """Where the measurement begins when the lease ends: a longer one would only take longer."""
 
 
 QUICK: Final = Size(
@@ -156,7 +156,7 @@ class _Site:
     def __init__(self, stack: ExitStack, heartbeat_s: float, lease_ttl_s: float, hosts: int = 1) -> None:
         self._rng = random.Random(_SEED)
         self.began_ms = 0.0
-        """When the last thing of `until` was done, by the clock that the server has too."""
+        """When the last act of `until` began, by the clock of the server."""
 
         self.server = stack.enter_context(EmbeddedServer())
         self.store = stack.enter_context(RouteStore.from_url(self.server.url, LASTING))
@@ -180,11 +180,11 @@ class _Site:
         return self.hosts[0]
 
     def rest(self) -> None:
-        """Wait for a while, so that what happens next is in step with nothing."""
+        """Wait for a random time, so that the next event is in step with nothing."""
         time.sleep(self._rng.uniform(0, _REST_S))
 
     def until(self, what: str, name: str, act: Callable[[], object]) -> list[float]:
-        """Do something; return how long (ms) after its beginning the client chose accordingly."""
+        """Act; return how long (ms) after the beginning of the act the client chose accordingly."""
         self.client.begin(what, name)
         self.began_ms, began_ns = time.time() * 1_000, time.monotonic_ns()
         act()
@@ -260,7 +260,7 @@ def _stop(site: _Site) -> tuple[float, float]:
 
 
 def _hosts_lost(size: Size, losses: int, *, survivors: int) -> list[float]:
-    """Return how long (ms) the client chose brokers whose hosts were lost, each at a moment of its own."""
+    """Return how long (ms) the client chose brokers whose hosts were lost at different moments."""
     delays: list[float] = []
     with ExitStack() as stack:
         site = _Site(stack, size.heartbeat_s, size.lease_ttl_s, size.hosts + survivors)
@@ -329,7 +329,7 @@ def choose(url: str, topic: str, queues: int) -> None:
 def _brokers(
     client: RouteClient, topic: str, queues: int, names: Iterable[str], *, without: bool
 ) -> set[str]:
-    """Return those of the brokers that a whole turn comes to, or does not come to."""
+    """Return those of the brokers that a whole turn includes, or does not include."""
     chosen = {client.select_queue(topic).broker_name for _ in range(queues)}
     return {name for name in names if (name in chosen) is not without}
 

@@ -28,7 +28,7 @@ _LATE_S: Final = 10.0
 _POLL_S: Final = 0.05
 _P99: Final = 0.99
 _ROCKETMQ_SCAN_MS: Final = 5_000.0
-"""NamesrvConfig.scanNotActiveBrokerInterval: who times out just after a scan waits for the next one."""
+"""NamesrvConfig.scanNotActiveBrokerInterval: a broker that times out after a scan waits for the next."""
 
 _FILL: Final = """
 for i = 1, ARGV[1] do
@@ -55,7 +55,7 @@ class Size:
     """For how long after the last deadline `expired` events are awaited."""
 
     idle_s: float = 10.0
-    """For how long the sweeper is watched while nobody dies."""
+    """For how long the sweeper is watched while no lease ends."""
 
 
 QUICK: Final = Size(
@@ -163,7 +163,7 @@ def _swept(url: str, store: RouteStore, size: Size) -> list[float]:
 
 
 def _told_by_redis(size: Size) -> tuple[list[float], int]:
-    """Return the delays (ms) of the `expired` events of leases that nobody sweeps, and how many came."""
+    """Return the delays (ms) of the `expired` events of leases without a sweeper, and how many came."""
     with (
         EmbeddedServer("--notify-keyspace-events", "Ex") as server,
         RouteStore.from_url(server.url, LASTING) as store,
@@ -189,7 +189,7 @@ def _told_by_redis(size: Size) -> tuple[list[float], int]:
 
 
 def _idle(url: str, store: RouteStore, for_s: float) -> list[Figure]:
-    """Return what the sweep costs while nobody dies."""
+    """Return the costs of sweeping while no lease ends."""
     with _sweeping(url, store), redis.Redis.from_url(url) as client:
         begin_s = time.monotonic()
         calls, busy_us = _scripts(client)

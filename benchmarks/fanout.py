@@ -103,7 +103,7 @@ def _a_doorbell(store: RouteStore, change: Callable[[], None]) -> bytes:
 
 @dataclass
 class _FanOut:
-    """One way to tell many of a change."""
+    """One way to notify many followers of a change."""
 
     url: str
     client: redis.Redis
@@ -119,16 +119,16 @@ class _FanOut:
         found: list[float] = []
         arguments = (self.url, self.mode, self.key, self._position(), self.size.followers)
         with running(receive, *arguments) as receivers:
-            self._tell(receivers)  # the first one is slower, whatever is told
+            self._send(receivers)  # the first one is slower, whatever is sent
             before = self._server_us()
             for _ in range(self.size.changes):
-                found += self._tell(receivers)
+                found += self._send(receivers)
             cpu_us = self._server_us() - before
         self.p50_ms.append(percentile(found, 0.5))
         self.cpu_us.append(cpu_us / len(found))
         return percentile(found, 0.99)
 
-    def _tell(self, receivers: Child) -> list[float]:
+    def _send(self, receivers: Child) -> list[float]:
         receivers.tell("next")
         begin = time.monotonic_ns()
         self.act()
@@ -144,7 +144,7 @@ class _FanOut:
 
 
 class _Receiver:
-    """One connection and what it still has to be told."""
+    """One connection, which waits for messages."""
 
     def __init__(self, address: tuple[str, int], request: Callable[[str], bytes], position: str) -> None:
         self.socket = socket.create_connection(address, _DEADLINE_S)
@@ -154,7 +154,7 @@ class _Receiver:
         self.socket.sendall(request(position))
 
     def messages(self) -> Iterator[Any]:
-        """Read what is there and return what it completes."""
+        """Read from the socket; yield the replies that are complete."""
         self._reader.feed(self.socket.recv(_AT_ONCE))
         while (reply := self._reader.gets()) is not False:
             if isinstance(reply, Exception):

@@ -36,10 +36,10 @@ from .kit.workload import long_topic_names
 _BEAT: Final = "heartbeat"
 _REST: Final = "all else"
 _NAME: Final = "broker-{:05d}"
-"""Of one length for all: each letter of it is in every key of a heartbeat."""
+"""Of one length for all, as it is part of every key of a heartbeat."""
 
 MOST_MB: Final = 40
-"""What an agent with 10,000 topics may take."""
+"""The limit for an agent with 10,000 topics."""
 
 _LOOPBACK: Final = "127.0.0.1"
 _AT_ONCE: Final = 65_536
@@ -101,7 +101,7 @@ def run(size: Size) -> Outcome:
 
 
 class _Round(NamedTuple):
-    """What an agent took in a round."""
+    """The costs of an agent in a round."""
 
     beat_bytes: float
     bytes_a_second: float
@@ -131,7 +131,7 @@ class _Idle:
         self._cpu_s = cpu_s(self._agent.pid)
 
     def end(self) -> None:
-        """End the round and take note of it; raises RuntimeError for one without a heartbeat."""
+        """End the round and record it; raises RuntimeError for one without a heartbeat."""
         used_s, took_s, counts = cpu_s(self._agent.pid), time.monotonic() - self._began_s, self._tap.counts
         if not counts.requests[_BEAT]:
             raise RuntimeError(f"an agent with {self.name} sent no heartbeat in {took_s:.1f} s")
@@ -145,7 +145,7 @@ class _Idle:
         )
 
     def figures(self) -> Iterator[Figure]:
-        """Return what was found, a value a round."""
+        """Return the figures, a value for each round."""
         beats, rates, resident, shares = zip(*self.rounds, strict=True)
         yield Figure(f"{self.name}: a heartbeat", "B", beats, at_most(300))
         yield Figure(f"{self.name}: all requests and replies", "B/s", rates)
@@ -175,7 +175,7 @@ class Counts:
 class Tap:
     """A TCP proxy to the server at a loopback port, on a thread of its own, which counts requests and bytes.
 
-    The bytes of a reply count for the last request of the connection: clients are to wait for replies.
+    The bytes of a reply count for the last request of the connection: clients wait for replies.
     """
 
     def __init__(self, server_port: int, name_of: Callable[[Sequence[bytes]], str]) -> None:

@@ -103,7 +103,7 @@ def parts_of(url: str, admin: redis.Redis, of_brokers: Sequence[Table]) -> dict[
 
     Raises RuntimeError as settled_memory, and when a topic has no route index.
     """
-    _register_and_delete(url, admin, of_brokers[:1])  # what a server sets up once counts for nobody
+    _register_and_delete(url, admin, of_brokers[:1])  # the server sets up some things only once
     return _register_and_delete(url, admin, of_brokers)
 
 
@@ -143,14 +143,14 @@ def _by_kind(url: str, keys: Keys) -> dict[str, list[bytes]]:
 
 
 def _delete(url: str, keys: Sequence[bytes]) -> None:
-    """Over a connection of its own: the server keeps the buffers of one for as long as it is there."""
+    """Over a new connection: the server keeps the buffers of a connection as long as it exists."""
     with redis.Redis.from_url(url) as client:
         for start in range(0, len(keys), _KEYS_OF_COMMAND):
             client.delete(*keys[start : start + _KEYS_OF_COMMAND])
 
 
 def settled_memory(admin: redis.Redis, within_s: float = 20.0) -> float:
-    """Return the bytes the server uses, when nobody but `admin` is connected and they no longer change.
+    """Return the bytes the server uses, when only `admin` is connected and they no longer change.
 
     Raises RuntimeError when that does not come about in time.
     """
@@ -180,7 +180,7 @@ def _rows(names: Iterable[str], of_brokers: Sequence[Table]) -> dict[str, list[t
 
 
 def _by_hand(url: str, admin: redis.Redis, write: Callable[[redis.Redis], None]) -> float:
-    """Return the bytes that something else than the registry writes, and leave the server empty."""
+    """Return the bytes of a table by hand, and leave the server empty."""
     empty = settled_memory(admin)
     with redis.Redis.from_url(url) as client:
         write(client)

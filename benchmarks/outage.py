@@ -27,8 +27,8 @@ from .kit.workload import LASTING, Table, fill
 
 _TOPIC: Final = "orders"
 _CLIENT: Final = ClientConfig(reconnect_s=0.2)
-"""It tries to reach the store several times in every round, thirty times as often as by default: whatever a
-try costs those who choose is in the figures."""
+"""It tries to reach the store several times in every round, thirty times as often as by default: the figures
+include what a try costs the threads that choose."""
 
 _ANSWERS: Final = "select_queue, the store answers"
 _DOWN: Final = "select_queue, the store is down"
@@ -68,18 +68,18 @@ def run(size: Size) -> Outcome:
         store.answer()
         with RouteClient.from_url(server.url, _CLIENT) as client:
             by_hand = _ByHand(client.subscribe_queues(_TOPIC))
-            told = {name: _Told(size, store, client) for name in (_ANSWERS, _DOWN, _HANGS, _BY_HAND)}
+            rounds = {name: _Rounds(size, store, client) for name in (_ANSWERS, _DOWN, _HANGS, _BY_HAND)}
             values = interleave(
                 size.rounds,
                 {
-                    _ANSWERS: partial(told[_ANSWERS].p99, store.answer, "live", client.select_queue),
-                    _DOWN: partial(told[_DOWN].p99, store.go_down, "memory", client.select_queue),
-                    _HANGS: partial(told[_HANGS].p99, store.hang, "memory", client.select_queue),
-                    _BY_HAND: partial(told[_BY_HAND].p99, store.answer, "live", by_hand.select),
+                    _ANSWERS: partial(rounds[_ANSWERS].p99, store.answer, "live", client.select_queue),
+                    _DOWN: partial(rounds[_DOWN].p99, store.go_down, "memory", client.select_queue),
+                    _HANGS: partial(rounds[_HANGS].p99, store.hang, "memory", client.select_queue),
+                    _BY_HAND: partial(rounds[_BY_HAND].p99, store.answer, "live", by_hand.select),
                 },
             )
     p99 = {name: Figure(f"{name}, p99", "ns", rounds) for name, rounds in values.items()}
-    tails = {name: Figure(f"{name}, p99.9", "ns", told[name].p999[1:]) for name in values}
+    tails = {name: Figure(f"{name}, p99.9", "ns", rounds[name].p999[1:]) for name in values}
     return Outcome(
         [
             *chain.from_iterable(zip(p99.values(), tails.values(), strict=True)),
@@ -92,7 +92,7 @@ def run(size: Size) -> Outcome:
 
 
 class _ByHand:
-    """What one would write first, which knows of no store."""
+    """What one would write first, without a store."""
 
     def __init__(self, queues: Sequence[MessageQueue]) -> None:
         self._queues = {_TOPIC: list(queues)}
@@ -102,7 +102,7 @@ class _ByHand:
 
 
 class _Store:
-    """A server with some brokers, and what can happen to it."""
+    """A server with some brokers, which can go down and hang."""
 
     def __init__(self, server: EmbeddedServer, of_brokers: Sequence[Table]) -> None:
         self._server = server
@@ -130,7 +130,7 @@ class _Store:
             self._paused = False
 
 
-class _Told:
+class _Rounds:
     """The rounds of one contestant."""
 
     def __init__(self, size: Size, store: _Store, client: RouteClient) -> None:

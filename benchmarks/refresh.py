@@ -42,7 +42,7 @@ _BY_HAND: Final = "by hand: HGETALL pipeline"
 _MGET: Final = "by hand: MGET and split"
 
 _TAIL_S: Final = 30.0
-"""Nothing but what the benchmark asks for is read while it measures."""
+"""So long that the client reads nothing by itself while the benchmark measures."""
 
 _DEADLINE_S: Final = 30.0
 _AT_ONCE: Final = 1_000
@@ -125,7 +125,7 @@ def measure(url: str, what: str, topics: int, rounds: int) -> None:
 
 
 class _Client:
-    """A client that knows all the topics, and reads them again when told to."""
+    """A client that knows all the topics, and reads all of them again on demand."""
 
     def __init__(self, routes: RouteClient, refreshes: _Refreshes, names: Sequence[str]) -> None:
         self.routes = routes
@@ -142,7 +142,7 @@ class _Client:
 
 
 class _Refreshes:
-    """Hears of every look at the table; the one that counts is at all topics."""
+    """An observer that notes when all topics have been looked up."""
 
     def __init__(self, topics: int) -> None:
         self._topics = topics
@@ -258,7 +258,7 @@ def _trips(url: str, names: Sequence[str], rounds: int) -> Sequence[float]:
 
 
 class _Counted(redis.Connection):
-    """Counts what is sent at once, but for connecting and the change feed."""
+    """Counts the requests of lookups: not those of connecting and of the change feed."""
 
     lookups = 0
 

@@ -104,7 +104,7 @@ def _many(size: Size, store: RouteStore, client: redis.Redis) -> dict[str, list[
 
 
 class _Newcomer:
-    """A broker that registers in a registry of its own; every figure is in ms."""
+    """A broker that registers in an empty registry; every figure is in ms."""
 
     def __init__(self, store: RouteStore, client: redis.Redis, table: Table) -> None:
         self._store = store
@@ -117,18 +117,18 @@ class _Newcomer:
         return seconds(self._register) * 1_000
 
     def one_changed(self) -> float:
-        """Follows first_time, whose registration it goes on from."""
+        """Continue the registration of first_time, which comes before."""
         topic, config = next(iter(self._table.items()))
         table = {**self._table, topic: replace(config, write_queue_nums=config.write_queue_nums + 1)}
         return seconds(partial(self._store.register, broker(0), table, held=self._held)) * 1_000
 
     def longest_command(self) -> float:
-        """A registration of its own, not a timed one: the log that is read costs time."""
+        """Not of a timed registration: writing the slow log costs time."""
         _forget(self._client, self._store)
         return _longest(self._client, self._register)
 
     def longest_command_of_all_changed(self) -> float:
-        """Follows a registration of the same table, of which nothing but what the store holds is known."""
+        """Follows a registration of the same table by an owner that has forgotten it."""
         table = {
             topic: replace(config, write_queue_nums=config.write_queue_nums + 1)
             for topic, config in self._table.items()
@@ -136,7 +136,7 @@ class _Newcomer:
         return _longest(self._client, partial(self._store.register, broker(0), table))
 
     def longest_command_of_removal(self) -> float:
-        """Follows a registration; the table is read, too."""
+        """Follows a registration; the stored table is read, too."""
         return _longest(self._client, partial(self._store.register, broker(0), {}))
 
     def _register(self) -> None:
@@ -156,7 +156,7 @@ def _longest(client: redis.Redis, work: Callable[[], object]) -> float:
 
 
 def _among_others(store: RouteStore, number: int, table: Table) -> float:
-    """Return ms for a registration of topics that the other brokers have, too."""
+    """Return ms for a registration of topics that the other brokers hold, too."""
     store.register(broker(number), {})
     return seconds(partial(store.register, broker(number), table)) * 1_000
 

@@ -60,7 +60,7 @@ class Size:
         (1_000, SOON),
         (1_000, BY_HAND),
     )
-    """How many clients, and what they go through: one measurement each."""
+    """Numbers of clients and kinds of restart: one measurement each."""
 
     processes: int = 4
     topics: int = 100
@@ -80,7 +80,7 @@ class Size:
     """From the restart on: the worst second in it is the return's. Longer than `reconnect_s`."""
 
     later_s: float = 25.0
-    """After that, when the store came back empty: for what was read at once may be read at once again."""
+    """After that, when the store came back empty: topics that were read at once may be read at once again."""
 
 
 QUICK: Final = Size(
@@ -103,7 +103,7 @@ def run(size: Size) -> Outcome:
         found = _Storm(size, clients, restart).measure()
         figures += _figures(name, found, size.return_s if restart.later_s else math.inf, restart.target)
         notes += [
-            f"{name}: commands a client until all were live: {found.told}",
+            f"{name}: commands a client until all were live: {found.most_called}",
             f"{name}: commands a second: {' '.join(f'{rate:.0f}' for rate in by_second(found.after))}",
         ]
     return Outcome(figures, notes)
@@ -134,11 +134,11 @@ class _Found:
     steady: Sequence[Sample]
     after: Sequence[Sample]
     live_s: float
-    told: str
+    most_called: str
 
 
 def _figures(what: str, found: _Found, return_s: float, target: Target | None) -> Iterator[Figure]:
-    """Return what one restart brought; the ratios are to the mean of the steady load."""
+    """Return the figures of one restart; the ratios are to the mean of the steady load."""
     split_s = found.after[0].at_s + return_s
     parts = {
         "return": [sample for sample in found.after if sample.at_s <= split_s],
@@ -199,9 +199,9 @@ class _Storm:
             with Sampler(server.url, Sample(begin, 0, 0, 0.0), aside=aside) as after:
                 crowd.await_in_touch(self._clients)
                 live_s = time.monotonic() - begin
-                told = _told(server.url, self._clients)
+                most_called = _most_called(server.url, self._clients)
                 time.sleep(max(0.0, size.return_s + self._restart.later_s - live_s))
-        return _Found(steady.samples, after.samples, live_s, told)
+        return _Found(steady.samples, after.samples, live_s, most_called)
 
     def _crowd(self, stack: ExitStack, url: str) -> _Crowd:
         """Start the clients, and wait until all of them know their topics."""
@@ -225,8 +225,8 @@ class _Storm:
             return commands_so_far(client) - before
 
 
-def _told(url: str, clients: int) -> str:
-    """Return which commands the server was given most since its start, a client."""
+def _most_called(url: str, clients: int) -> str:
+    """Return the most frequent commands since the start of the server, for each client."""
     with redis.Redis.from_url(url) as client:
         stats: Any = client.info("commandstats")
     calls = Counter({name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()})

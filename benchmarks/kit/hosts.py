@@ -66,7 +66,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server, selectors.
                 ready.unregister(key.fileobj)
                 key.fileobj.close()
 """
-"""Answers every request with SUCCESS, as a broker does that is asked whether it works."""
+"""Answers every request with SUCCESS, as a healthy broker answers a probe."""
 
 _CONF: Final = """\
 brokerClusterName=DefaultCluster
@@ -129,7 +129,7 @@ class Interpreter(NamedTuple):
 
 
 HERE: Final = Interpreter(sys.executable, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-"""What this process runs on, with all that it can import."""
+"""The Python of this process, with all that it can import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Host:
         self._agents: list[Agent] = []
         self._started = 0
         self._drains = 0
-        # Bound and not listening: nobody else is given the port while the broker is dead.
+        # Bound and not listening: no other process gets the port while the broker is dead.
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind((_LOOPBACK, 0))
@@ -303,7 +303,7 @@ class Host:
             self._broker = None
 
     def create_topic(self, name: str) -> None:
-        """Let the broker have one more topic, and write its file anew."""
+        """Add a topic to the broker, and write its file again."""
         self._topics.append(name)
         self._counter += 1
         write_topics(self.topics_path, topics_json(self._topics, self._counter))

@@ -25,14 +25,14 @@ from sharedroutes.registry.plans import Plan, Reads, Reply
 Table: TypeAlias = dict[str, TopicConfig]
 
 LASTING: Final = RegistryConfig(lease_ttl_s=3_600)
-"""Its leases outlast every run: nobody has to renew them."""
+"""Its leases outlast every run, and need no heartbeat."""
 
 _SEED: Final = 20_260
 _SHAPES: Final = ((8, 8, 6), (4, 4, 6), (16, 16, 6), (8, 8, 4), (1, 1, 6), (8, 4, 6), (32, 32, 6), (8, 8, 2))
 """Read queues, write queues, permission: common sizes, one being shrunk, read-only and write-only ones."""
 
 _DEVIATION: Final = 0.1
-"""The share of (topic, broker) pairs that are not as the topic is elsewhere: drained or scaled by hand."""
+"""The share of (topic, broker) pairs that differ from the topic elsewhere: drained or scaled by hand."""
 
 
 @contextmanager

@@ -37,7 +37,7 @@ _BROKERS: Final = 300
 
 
 class Answer(NamedTuple):
-    """What every contestant has to find."""
+    """The answer that every contestant has to find."""
 
     changes: int
     added: int
@@ -122,7 +122,7 @@ def _pages(client: redis.Redis, key: str) -> Iterator[list[tuple[bytes, dict[byt
 
 
 def _fill(client: redis.Redis, key: str, count: int) -> Answer:
-    """Write the history of a fleet that registers, changes topics and dies; return what is to be found."""
+    """Write the history of a fleet that registers, changes topics and dies; return the answer."""
     added = 0
     for first in range(0, count, _PAGE):
         pipeline = client.pipeline(transaction=False)

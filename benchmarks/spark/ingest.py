@@ -1,7 +1,7 @@
 """How fast do changes become Parquet, and how soon?
 
 The ingest, its Spark, the server and the process that writes share this machine. A change is visible when
-the folder of its batch has its name: from then on whoever lists the files reads it.
+the folder of its batch has its name: from then on every listing of the files has it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Size:
     rounds: int = 3
     backlog: int = 1_000_000
     fast_s: float = 30.0
-    """For how long somebody writes 20,000 changes a second."""
+    """For how long 20,000 changes a second are written."""
 
     slow_s: float = 60.0
-    """For how long somebody writes 1,000 changes a second."""
+    """For how long 1,000 changes a second are written."""
 
     warm_up: int = 200_000
 
@@ -119,7 +119,7 @@ class _Seen:
 
 
 class _Runs:
-    """What is measured, each time into a folder of its own."""
+    """Ingests, each into a new folder."""
 
     def __init__(
         self, spark: SparkSession, url: str, folder: Path, client: redis.Redis, feeder: Child
@@ -188,7 +188,7 @@ def _add(client: redis.Redis, count: int) -> None:
 
 
 def _feed(client: redis.Redis, rate: float, duration_s: float) -> int:
-    """Write evenly; what a pause of this process left out is written after it."""
+    """Write evenly; after a pause of this process, write what was due meanwhile."""
     records, written, begin_s = _records(), 0, time.monotonic()
     while (passed_s := time.monotonic() - begin_s) < duration_s:
         due = round(rate * passed_s) - written

@@ -1,4 +1,4 @@
-"""A small real fleet whose brokers fail in one way, one after the other, and what its clients met.
+"""A small real fleet whose brokers fail in one way, one after the other, and the sends of its clients.
 
 Brokers, agents and the store are a process each; one more has all clients, which send at random.
 """
@@ -29,7 +29,7 @@ _TOPIC: Final = "orders"
 _SEED: Final = 20_260
 _POLL_S: Final = 0.005
 _LOOK_S: Final = 0.2
-"""For so long sends are counted after a broker has ended that nobody is to write to any more."""
+"""For so long after the end of a drained broker sends to it are still counted."""
 
 _NS: Final = 1e9
 _OVER: Final = "over"
@@ -43,7 +43,7 @@ _FAULTS: Final = FaultConfig(
     min_success_rate=0.0,
     slow_start_s=SLOW_START_S,
 )
-"""Short, so that nothing is remembered from one death of a broker to its next."""
+"""Short, so that no isolation lasts from one death of a broker to its next."""
 
 _TURNS: Final = 4_096
 _LATENCY_S: Final = 0.001
@@ -85,7 +85,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Sample:
-    """What clients met in the deaths of brokers; times in seconds."""
+    """What clients experienced in the deaths of brokers; times in seconds."""
 
     avoid_s: list[float] = field(default_factory=list)
     exposed_s: list[float] = field(default_factory=list)
@@ -244,7 +244,7 @@ def _await(store: RouteStore, hosts: Sequence[Host]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What the clients are told."""
+    """The settings of the clients."""
 
     url: str
     topic: str
@@ -272,7 +272,7 @@ class _RandomTurns:
 
 @dataclass(slots=True)
 class _Sender:
-    """One client, and what it has met since the last broker died."""
+    """One client, and its records since the last broker died."""
 
     client: RouteClient
     rng: random.Random
@@ -283,7 +283,7 @@ class _Sender:
     sent_ns: list[int] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Forget what came of the broker before."""
+        """Forget the records of the last round."""
         self.avoided_ns = self.known_ns = 0
         self.sent_ns = []
 
@@ -334,7 +334,7 @@ def send(fields: dict[str, Any]) -> None:
         for sender in senders:
             sender.client.select_queue(setting.topic)  # else the first outage could come before the routes
         say()
-        dead, told = "", False
+        dead, is_said = "", False
         while True:
             now_s = time.monotonic()
             for sender in senders:
@@ -342,8 +342,8 @@ def send(fields: dict[str, Any]) -> None:
                 sender.send(setting, dead, now_s)
                 if dead:
                     sender.look(setting.topic, dead)
-            if dead and not told and all(sender.avoided_ns for sender in senders):
-                told = True
+            if dead and not is_said and all(sender.avoided_ns for sender in senders):
+                is_said = True
                 say(_AVOIDED)
             if not asked.empty():
                 command = asked.get()
@@ -353,7 +353,7 @@ def send(fields: dict[str, Any]) -> None:
                     dead = ""
                     say([[one.avoided_ns, one.known_ns, one.sent_ns] for one in senders])
                 else:
-                    dead, told = command, False
+                    dead, is_said = command, False
                     _begin(senders, setting.topic, dead)
             time.sleep(_NAP_S)
 
