@@ -8,7 +8,7 @@ broker's name, those four numbers, and the mapping if there is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -65,6 +65,12 @@ def replica_field(name: bytes) -> tuple[str, int] | None:
     what, _, text = name.decode(errors="replace").partition(":")
     broker_id = broker_id_of(text)
     return (what, broker_id) if broker_id is not None and what in _OF_REPLICA else None
+
+
+def replica_ids(fields: Iterable[bytes], what: str = "") -> tuple[int, ...]:
+    """Return the ids of the replicas that fields of a group are of, sorted; those called `what` only."""
+    found = filter(None, map(replica_field, fields))
+    return tuple(sorted({broker_id for name, broker_id in found if what in ("", name)}))
 
 
 def is_text(value: bytes) -> bool:

@@ -219,8 +219,7 @@ class Reader:
         if self._broker is None or self._broker.broker_name != name:
             raise self._problem(f"topic of broker {name!r:.80}, whose line is not the last one before")
         mapping = fields.pop("queueMapping", None)
-        values = {ours: fields.pop(theirs) for theirs, ours in TOPIC_FIELDS.items()}
-        _nothing_else(fields)
+        values = _renamed(fields, TOPIC_FIELDS)
         config = TopicConfig(**values, queue_mapping=None if mapping is None else _mapping(mapping))
         if config.topic_name in self._topics:
             raise self._problem(f"topic {config.topic_name!r} of broker {name!r} stands twice")
@@ -228,8 +227,7 @@ class Reader:
         yield from ()
 
     def _take_pair(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        record = KvRecord(fields.pop("namespace"), fields.pop("key"), fields.pop("value"))
-        _nothing_else(fields)
+        record = KvRecord(**_renamed(fields, {name: name for name in ("namespace", "key", "value")}))
         check_kv(record)
         if self._broker is not None or len(self._pairs) == _KV_AT_ONCE:
             yield from self._flush()
@@ -272,6 +270,14 @@ def _nothing_else(fields: Mapping[str, Any]) -> None:
         raise InvalidInput(f"the field {next(iter(fields))!r:.80} is unknown")
 
 
+def _renamed(fields: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return exactly the fields with those names, by our names; raise KeyError or InvalidInput."""
+    left = dict(fields)
+    values = {ours: left.pop(theirs) for theirs, ours in names.items()}
+    _nothing_else(left)
+    return values
+
+
 def _id(key: str) -> int:
     number = codec.broker_id_of(key)
     if number is None:
@@ -280,16 +286,11 @@ def _id(key: str) -> int:
 
 
 def _version(value: dict[str, Any]) -> DataVersion:
-    fields = dict(value)
-    version = DataVersion(**{ours: fields.pop(theirs) for theirs, ours in VERSION_FIELDS.items()})
-    _nothing_else(fields)
-    return version
+    return DataVersion(**_renamed(value, VERSION_FIELDS))
 
 
 def _mapping(value: dict[str, Any]) -> QueueMapping:
-    fields = dict(value)
-    values = {ours: fields.pop(theirs) for theirs, ours in _MAPPING_FIELDS.items()}
-    _nothing_else(fields)
+    values = _renamed(value, _MAPPING_FIELDS)
     values["current_ids"] = {_id(logical): physical for logical, physical in values["current_ids"].items()}
     if not isinstance(values["dirty"], bool):
         raise InvalidInput(f"dirty: expected true or false, got {values['dirty']!r:.80}")

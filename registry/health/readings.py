@@ -267,11 +267,10 @@ def _names(reply: Reply) -> list[str]:
 
 def _members(brokers: Sequence[str], groups: Sequence[Reply]) -> list[tuple[str, int]]:
     return [
-        (name, found[1])
+        (name, broker_id)
         for name, reply in zip(brokers, groups, strict=False)
         if not isinstance(reply, ErrorReply)
-        for found in map(codec.replica_field, reply)
-        if found is not None and found[0] == "member"
+        for broker_id in codec.replica_ids(reply, "member")
     ]
 
 

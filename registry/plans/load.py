@@ -151,7 +151,7 @@ def _replica_ids(keys: Keys, broker_name: str) -> Plan[tuple[int, ...] | None]:
     fields = checked(group_key, group)
     if not fields and not checked(table_key, table) and not checked(keys.brokers, listed):
         return None
-    return tuple(sorted({found[1] for found in map(codec.replica_field, fields) if found is not None}))
+    return codec.replica_ids(fields)
 
 
 def _live_replicas(keys: Keys, broker_name: str, ids: Sequence[int]) -> Plan[list[Live]]:
@@ -202,10 +202,9 @@ def live_brokers(keys: Keys, names: Sequence[str]) -> Plan[tuple[str, ...]]:
         some = names[start : start + _AT_ONCE]
         replies = yield Reads([("HKEYS", keys.broker(name)) for name in some])
         replicas = [
-            (name, of[1])
+            (name, broker_id)
             for name, reply in zip(some, replies, strict=True)
-            for of in map(codec.replica_field, checked(keys.broker(name), reply))
-            if of is not None
+            for broker_id in codec.replica_ids(checked(keys.broker(name), reply))
         ]
         leases = yield from mget([keys.lease(*replica) for replica in replicas])
         found |= {name: None for (name, _), lease in zip(replicas, leases, strict=True) if lease is not None}

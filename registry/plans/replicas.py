@@ -154,9 +154,8 @@ def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Li
             corrupt.append(error)
             fields = {}
         group = codec.decode_group(name, fields)
-        ids = {of[1] for of in map(codec.replica_field, fields) if of is not None}
-        ids = ids or ({MASTER_ID} if bare else set())
-        found += [(group, broker_id, fields) for broker_id in sorted(ids)]
+        ids = codec.replica_ids(fields) or ((MASTER_ID,) if bare else ())
+        found += [(group, broker_id, fields) for broker_id in ids]
     named = [(group.broker_name, broker_id) for group, broker_id, _ in found]
     leases = yield from mget([keys.lease(*of) for of in named])
     ends: list[Command] = [("ZSCORE", keys.deadlines, keys.lease_member(*of)) for of in named]

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from ... import scripts
 from ...checks import check_broker_name, check_name
-from ...codec import broker_id_of, is_text, replica_field
+from ...codec import broker_id_of, is_text, replica_ids
 from ...config import RegistryConfig
 from ...errors import CorruptData, InvalidInput
 from ...keys import KeyKind, Keys
@@ -17,24 +17,8 @@ from ..expiry import late_ms, lease_of
 from ..operators import check_schema
 from ..replicas import table_sizes
 from ..routes import mget
-from .checks import (
-    FOREIGN,
-    Check,
-    Difference,
-    DifferenceKind,
-    ask,
-    broker_listed,
-    confirm,
-    deadline_check,
-    group_check,
-    lease_check,
-    member_check,
-    namespace_check,
-    schema_check,
-    suspects,
-    table_group_check,
-    topic_listed,
-)
+from . import checks
+from .checks import FOREIGN, Check, Difference, DifferenceKind, ask, confirm, suspects
 from .rows import index_checks, table_checks
 
 T = TypeVar("T")
@@ -56,7 +40,7 @@ def verify(config: RegistryConfig) -> Stream[Difference]:
     keys = Keys(config.namespace)
     yield from check_schema(keys)
     count = _Count((yield from _estimate(keys)))
-    schema = yield from confirm((yield from suspects([schema_check(keys)])))
+    schema = yield from confirm((yield from suspects([checks.schema_check(keys)])))
     yield count.page(schema, 0)
     yield from _walk_keys(keys, count)
     yield from _walk_topics(keys, count)
@@ -97,8 +81,8 @@ def _walk_keys(keys: Keys, count: _Count) -> Stream[Difference]:
         reply, _ = yield Reads((("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE), ("TIME",)))
         cursor, names = checked(keys.prefix, reply)
         found, usual = yield from _kinds(keys, names)
-        checks = yield from _checks(keys, usual)
-        yield count.page([*found, *(yield from confirm(checks))], len(names))
+        found += yield from confirm((yield from _checks(keys, usual)))
+        yield count.page(found, len(names))
         for kind, named, key in usual:
             if kind.name == "broker:<broker>:topics":
                 yield from _walk_table(keys, count, named[0], key)
@@ -160,26 +144,25 @@ def _checks(keys: Keys, named: Sequence[_Named]) -> Plan[list[Check]]:
     for kind, names, _ in named:
         by_kind.setdefault(kind.name, []).append(names)
     topics = [topic for (topic,) in by_kind.get("topic:<topic>", ())]
-    checks = (yield from index_checks(keys, topics)) if topics else []
+    indexes = (yield from index_checks(keys, topics)) if topics else []
     groups = [name for (name,) in by_kind.get("broker:<broker>", ())]
-    singles = [group_check(keys, name) for name in groups]
+    singles = [checks.group_check(keys, name) for name in groups]
     singles += yield from _member_checks(keys, groups)
-    singles += [table_group_check(keys, name) for (name,) in by_kind.get("broker:<broker>:topics", ())]
+    singles += [checks.table_group_check(keys, name) for (name,) in by_kind.get("broker:<broker>:topics", ())]
     singles += [
-        lease_check(keys, name, int(number)) for name, number in by_kind.get("lease:<broker>:<id>", ())
+        checks.lease_check(keys, name, int(number)) for name, number in by_kind.get("lease:<broker>:<id>", ())
     ]
-    singles += [namespace_check(keys, name) for (name,) in by_kind.get("kv:<namespace>", ())]
-    return [*checks, *(yield from suspects(singles))]
+    singles += [checks.namespace_check(keys, name) for (name,) in by_kind.get("kv:<namespace>", ())]
+    return [*indexes, *(yield from suspects(singles))]
 
 
 def _member_checks(keys: Keys, names: Sequence[str]) -> Plan[list[Check]]:
     replies = yield from ask([("HKEYS", keys.broker(name)) for name in names])
     return [
-        member_check(keys, name, found[1])
+        checks.member_check(keys, name, broker_id)
         for name, fields in zip(names, replies, strict=True)
         if fields is not FOREIGN
-        for found in map(replica_field, fields)
-        if found is not None and found[0] == "member"
+        for broker_id in replica_ids(fields, "member")
     ]
 
 
@@ -210,7 +193,7 @@ def _walk_topics(keys: Keys, count: _Count) -> Stream[Difference]:
         names, garbage = _named(members, bytes.decode)
         values = yield from mget([keys.topic(name) for name in names])
         gone = [name for name, value in zip(names, values, strict=True) if value is None]
-        found = yield from confirm([topic_listed(keys, name) for name in gone])
+        found = yield from confirm([checks.topic_listed(keys, name) for name in gone])
         text = "the set of topics has {!r}, which is no name; remove it"
         return found + _garbage(DifferenceKind.TOPIC_GONE, keys.topics, text, garbage)
 
@@ -220,7 +203,9 @@ def _walk_topics(keys: Keys, count: _Count) -> Stream[Difference]:
 def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
     def look(members: Iterable[bytes]) -> Plan[list[Difference]]:
         names, garbage = _named(members, bytes.decode)
-        found = yield from confirm((yield from suspects([broker_listed(keys, name) for name in names])))
+        found = yield from confirm(
+            (yield from suspects([checks.broker_listed(keys, name) for name in names]))
+        )
         text = "the index of brokers has {!r}, which is no name; remove it"
         return found + _garbage(DifferenceKind.BROKER_GONE, keys.brokers, text, garbage)
 
@@ -230,8 +215,8 @@ def _walk_brokers(keys: Keys, count: _Count) -> Stream[Difference]:
 def _walk_deadlines(keys: Keys, count: _Count, bound_ms: int) -> Stream[Difference]:
     def look(members: Iterable[tuple[bytes, float]]) -> Plan[list[Difference]]:
         leases, garbage = _named(dict(members), lambda member: lease_of(member.decode()))
-        checks = [deadline_check(keys, *lease, bound_ms) for lease in leases]
-        found = yield from confirm((yield from suspects(checks)))
+        first = yield from suspects([checks.deadline_check(keys, *lease, bound_ms) for lease in leases])
+        found = yield from confirm(first)
         text = "has {!r}, which is no broker:id; remove it"
         return found + _garbage(DifferenceKind.DEADLINE_CORRUPT, keys.deadlines, text, garbage)
 
