@@ -37,7 +37,7 @@ from .planner.events import (
 from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
 from .planner.store_calls import carry_out
-from .roles.master import Master, Masters
+from .roles.master import Masters
 
 if TYPE_CHECKING:
     from .roles.master_notice import MasterNotice
@@ -94,35 +94,19 @@ class BrokerAgent:
         if self._work is not None:
             await self._work
 
-    @property
-    def source(self) -> str:
-        """Where the topics come from, and why."""
-        return self._observers.source
-
-    @property
-    def source_trouble(self) -> str:
-        """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
-        return self._observers.source_trouble
-
-    @property
-    def hang_check(self) -> str:
-        """Whether the broker is asked if it works, and why not."""
-        return self._observers.hang_check
-
-    @property
-    def advice(self) -> str:
-        """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
-        return self._observers.advice
-
-    @property
-    def master(self) -> Master | None:
-        """Where the master of the broker is; None = the broker is no slave, or that is not known yet."""
-        return self._masters.known
-
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
-        status = self._planner.status(asyncio.get_running_loop().time())
-        return replace(status, waiting=self._observers.waiting)
+        seen, master = self._observers, self._masters.known
+        return replace(
+            self._planner.status(asyncio.get_running_loop().time()),
+            waiting=seen.waiting,
+            source=seen.source,
+            source_trouble=seen.source_trouble,
+            advice=seen.advice,
+            hang_check=seen.hang_check,
+            master_address=master.address if master else None,
+            master_ha_address=master.ha_address if master else None,
+        )
 
     async def until(self, *phases: Phase) -> AgentStatus:
         """Wait until the agent is in one of the phases; raises RuntimeError when it has ended."""
@@ -173,9 +157,12 @@ class BrokerAgent:
         """Let the broker come back after `drain` or `pause`."""
         self._events.put_nowait(Resume())
 
-    def reload(self) -> None:
-        """Look at the broker's files and at the broker anew, now."""
-        self._observers.restart()
+    async def reload(self) -> str:
+        """Look at the broker's files and at the broker anew, now.
+
+        Returns why its credentials or certificates cannot be read: those read before stay. Empty = they can.
+        """
+        return await self._observers.reload()
 
     async def run(self) -> None:
         """Work until `stop` is called; trouble with files, broker or store is logged and outlived.

@@ -96,13 +96,19 @@ class Observers:
 
     async def run(self) -> None:
         """Watch the broker until cancelled."""
+        await self._access.load()
         while True:
             self._again.clear()
-            await self._access.load()
             async with asyncio.TaskGroup() as group:
                 watches = [group.create_task(watch) for watch in self._watches()]
                 await self._again.wait()
                 await end(*watches)
+
+    async def reload(self) -> str:
+        """Read credentials and certificates and look at everything anew; return what cannot be read."""
+        await self._access.load()
+        self.restart()
+        return self._access.problem
 
     def restart(self) -> None:
         """Look at everything anew, now."""

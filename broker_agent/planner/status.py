@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from ...registry import Broker
 
@@ -37,6 +38,9 @@ class Phase(StrEnum):
 
     STOPPING = "stopping"
     """The agent unregisters the broker and ends."""
+
+
+_READY: Final = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,28 @@ class AgentStatus:
     last_heartbeat_s: float | None = None
     """So long ago the store confirmed the lease; None = there is none."""
 
+    source: str = ""
+    """Where the topics come from, and why."""
+
+    source_trouble: str = ""
+    """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
+
+    advice: str = ""
+    """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
+
+    hang_check: str = ""
+    """Whether the broker is asked if it works, and why not."""
+
+    master_address: str | None = None
+    """Where the master of a slave is (RocketMQ: masterAddr); empty = none is alive, None = the broker is no
+    slave, or nobody knows yet."""
+
+    master_ha_address: str | None = None
+    """From where a slave replicates (RocketMQ: haServerAddr)."""
+
+    stuck: str = ""
+    """Why the process around the agent counts it as not working any more; empty = it makes progress."""
+
     registrations: int = 0
     """Tables written, the first one included."""
 
@@ -98,3 +124,18 @@ class AgentStatus:
 
     fenced: int = 0
     """Times another agent took the broker over."""
+
+    @property
+    def role(self) -> str:
+        """What the broker is in its group: master, slave, or unknown."""
+        if self.broker is None:
+            return "unknown"
+        return "slave" if self.broker.broker_id else "master"
+
+    @property
+    def unready(self) -> str:
+        """Why the agent does not do what it is there for; empty = it does."""
+        if self.phase in _READY:
+            return ""
+        why = self.why_gone if self.phase is Phase.BROKER_GONE else self.trouble
+        return f"{self.name}: {self.phase}" + (f": {why}" if why else "")

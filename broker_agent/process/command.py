@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -62,24 +62,6 @@ Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.ite
 """
 
 
-class _Fault(click.ClickException):
-    """A part of the process has ended."""
-
-    exit_code = 1
-
-
-class _BadConfiguration(click.ClickException):
-    """What the user has to correct."""
-
-    exit_code = 2
-
-
-class _AddressTaken(click.ClickException):
-    """Somebody else listens there."""
-
-    exit_code = 3
-
-
 def _with_settings(command: F) -> F:
     """Add an option for every setting; what they say is looked at all together, and not by click."""
     for option in reversed([option for option in OPTIONS if option.kind is not Kind.SECRET]):
@@ -122,12 +104,10 @@ def agent_command(
                 click.echo(as_toml(config), nl=False)
             else:
                 _run(config, flags, ending)
-    except InvalidInput as error:
-        raise _BadConfiguration(str(error)) from error
-    except AddressTaken as error:
-        raise _AddressTaken(str(error)) from error
-    except Fault as fault:
-        raise _Fault(f"{fault} has ended: see the log") from fault
+    except _EXPECTED as error:
+        said = f"{error} has ended: see the log" if isinstance(error, Fault) else error
+        click.echo(f"Error: {said}", err=True)
+        context.exit(_exit_code(error))
 
 
 def _given(context: click.Context) -> Mapping[str, str]:
@@ -159,31 +139,27 @@ async def _check(flags: Mapping[str, str], checks: str) -> int:
 
 
 def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
-    with LogOutput(config.value("log_format"), config.value("log_level")) as log:
+    log_format, log_level = config.value("log_format"), config.value("log_level")
+    with LogOutput(log_format, log_level) as log:
         sidecar = Sidecar(config, reread=lambda: load(flags, os.environ), use_log=log.use)
         asyncio.run(_until_ended(sidecar, ending, log))
 
 
 async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> None:
     loop = asyncio.get_running_loop()
-    ending.work = _Work(
-        lambda: loop.call_soon_threadsafe(sidecar.stop),
-        lambda: sidecar.watch_s,
-        lambda: sidecar.leaving_s,
-        log,
-    )
-    with sidecar.signals():
-        try:
-            await sidecar.run()
-            ending.limit(0)
-        except Exception as error:
-            if not isinstance(error, _EXPECTED):
-                # Python shows it too, unless asyncio hangs before that.
-                _LOG.critical("a fault ends the process", exc_info=True)
-            ending.limit(_exit_code(error))
-            raise
-        finally:
-            ending.work = ending.work._replace(stop=lambda: None)
+    ending.work = _Work(lambda: loop.call_soon_threadsafe(sidecar.stop), sidecar, log)
+    sidecar.obey_signals()
+    try:
+        await sidecar.run()
+        ending.limit(0)
+    except Exception as error:
+        if not isinstance(error, _EXPECTED):
+            # Python shows it too, unless asyncio hangs before that.
+            _LOG.critical("a fault ends the process", exc_info=True)
+        ending.limit(_exit_code(error))
+        raise
+    finally:
+        ending.work = ending.work._replace(stop=lambda: None)
 
 
 def _exit_code(error: Exception) -> int:
@@ -196,20 +172,8 @@ class _Work(NamedTuple):
     """What has to be ended."""
 
     stop: Callable[[], object]
-    watch_s: Callable[[], float]
-    """So long brokers that go on are watched before."""
-
-    leaving_s: Callable[[], float]
-    """So long it may take after that."""
-
+    sidecar: Sidecar
     log: LogOutput
-
-
-class _Limit(NamedTuple):
-    """The process has to end."""
-
-    code: int
-    watches: bool
 
 
 class _Ending:
@@ -217,13 +181,15 @@ class _Ending:
 
     asyncio and the interpreter wait at their end for every thread, and one that reads from a lost disk, or
     looks up a name, may never return. Until there is `work` to end, a signal ends the process at once; one
-    that `only_looks` has then not done what it was asked for, and says so as a shell does.
+    that `only_looks` has then not done what it was asked for, and exits as a shell expects.
     """
 
     def __init__(self, *, only_looks: bool) -> None:
         self._only_looks = only_looks
         self.work: _Work | None = None
-        self._limits: SimpleQueue[_Limit | None] = SimpleQueue()
+        self._limits: SimpleQueue[tuple[int, bool] | None] = SimpleQueue()
+        """Exit codes, and whether brokers are watched before; None = the process has ended by itself."""
+
         self._signals = 0
         self._before: dict[signal.Signals, Any] = {}
 
@@ -245,7 +211,7 @@ class _Ending:
 
         The code of the first call counts, and the earliest time; one that `watches` has that much more.
         """
-        self._limits.put(_Limit(code, watches))
+        self._limits.put((code, watches))
 
     def _obey(self, number: int, _: FrameType | None) -> None:
         if self.work is None:
@@ -258,20 +224,20 @@ class _Ending:
         limit = self._limits.get()
         if limit is None or self.work is None:
             return
-        code, began_s = limit.code, time.monotonic()
-        end_s = self._latest_s(limit, self.work)
-        while (left_s := end_s - time.monotonic()) > 0:
-            with suppress(Empty):
-                if (limit := self._limits.get(timeout=left_s)) is None:
-                    return
-                end_s = min(end_s, self._latest_s(limit, self.work))
-        threads = [one.name for one in threading.enumerate() if not one.daemon]
-        passed_s = time.monotonic() - began_s
-        _LOG.warning("not ended within %.1f s, going without waiting for %s", passed_s, ", ".join(threads))
-        self.work.log.finish()
-        os._exit(code)
+        code, began_s, end_s = limit[0], time.monotonic(), math.inf
+        while limit is not None:
+            end_s = min(end_s, self._latest_s(self.work.sidecar, watches=limit[1]))
+            try:
+                limit = self._limits.get(timeout=max(0.0, end_s - time.monotonic()))
+            except Empty:
+                self._give_up(code, self.work.log, time.monotonic() - began_s)
 
-    def _latest_s(self, limit: _Limit, work: _Work) -> float:
+    def _latest_s(self, sidecar: Sidecar, *, watches: bool) -> float:
         """Return when the process has to have ended, by the steady clock."""
-        watch_s = work.watch_s() if limit.watches else 0.0
-        return time.monotonic() + watch_s + work.leaving_s()
+        return time.monotonic() + (sidecar.watch_s if watches else 0.0) + sidecar.leaving_s
+
+    def _give_up(self, code: int, log: LogOutput, passed_s: float) -> None:
+        threads = ", ".join(one.name for one in threading.enumerate() if not one.daemon)
+        _LOG.warning("not ended within %.1f s, going without waiting for %s", passed_s, threads)
+        log.finish()
+        os._exit(code)

@@ -1,16 +1,17 @@
-"""Which path answers what; what it says comes from the process."""
+"""What the agent process serves over HTTP: its health, its status, its metrics, and its controls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final, Protocol
 
 import orjson
 
 from ...registry import NotFound
+from ..planner.status import AgentStatus
 from .http_server import Request, Response
-from .status import Process, ProcessStatus
 
 VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
@@ -19,10 +20,48 @@ _JSON: Final = "application/json"
 _LONGEST_WAIT_S: Final = 86_400
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStatus:
+    """The process at one moment."""
+
+    version: str
+    uptime_s: float
+    store: str
+    """The URL, without passwords."""
+
+    namespace: str
+    clock_problem: str | None
+    """What is wrong with the clock of the store's server; None = nothing, or this process does not sweep."""
+
+    brokers: tuple[AgentStatus, ...]
+    awaited: tuple[str, ...] = ()
+    """Why brokers have no agent yet: a sentence for each."""
+
+    @property
+    def unhealthy(self) -> tuple[str, ...]:
+        """Why the process should be started anew; empty = it works."""
+        return tuple(one.stuck for one in self.brokers if one.stuck)
+
+    @property
+    def unready(self) -> tuple[str, ...]:
+        """Why not every broker is ready; empty = every one is."""
+        return (*(one.unready for one in self.brokers if one.unready), *self.awaited)
+
+
+class _Process(Protocol):
+    """The sidecar, as far as HTTP may ask it."""
+
+    def status(self) -> ProcessStatus: ...
+    def drain(self, broker: str = "", wait_s: float | None = None) -> Sequence[str]: ...
+    def pause(self, broker: str = "") -> Sequence[str]: ...
+    def resume(self, broker: str = "") -> Sequence[str]: ...
+    async def reload(self) -> Sequence[str]: ...
+
+
 class Pages:
     """Answers the requests for one process, which may be controlled from `control`: local, any, off."""
 
-    def __init__(self, process: Process, *, control: str) -> None:
+    def __init__(self, process: _Process, *, control: str) -> None:
         self._process = process
         self._control = control
         self._metrics: Callable[[str], tuple[bytes, str]] | None = None
@@ -40,16 +79,15 @@ class Pages:
         )
 
     def _view(self, request: Request) -> Response:
-        if request.path == "/metrics":
-            return self._metrics_page(request.headers.get("accept", ""))
-        status = self._process.status()
         match request.path:
+            case "/metrics":
+                return self._metrics_page(request.headers.get("accept", ""))
             case "/healthz":
-                return _verdict(status.unhealthy)
+                return _verdict(self._process.status().unhealthy)
             case "/readyz":
-                return _verdict(status.unready)
+                return _verdict(self._process.status().unready)
             case _:
-                return _json(HTTPStatus.OK, _as_json(status))
+                return _json(HTTPStatus.OK, _as_json(self._process.status()))
 
     def _metrics_page(self, accept: str) -> Response:
         if self._metrics is None:
@@ -79,7 +117,7 @@ class Pages:
             return Response.text(HTTPStatus.NOT_FOUND, str(error))
 
     def _refusal(self, request: Request) -> str:
-        """Return why this one may not control the process; empty = they may."""
+        """Return why this client may not control the process; empty = it may."""
         if "origin" in request.headers:
             return "requests of web pages are refused"
         if self._control == "off":
@@ -138,7 +176,8 @@ def _json(status: HTTPStatus, value: object) -> Response:
     )
 
 
-def _as_json(status: ProcessStatus) -> dict[str, Any]:
+def _as_json(status: ProcessStatus) -> dict[str, object]:
+    """Return all that is known: of each broker, every field of its agent's status."""
     return {
         "version": status.version,
         "uptime_s": round(status.uptime_s, 3),
@@ -146,19 +185,9 @@ def _as_json(status: ProcessStatus) -> dict[str, Any]:
         "ready": not status.unready,
         "store": {"url": status.store, "namespace": status.namespace},
         "sweep": {"clock_problem": status.clock_problem},
-        "awaited": list(status.awaited),
+        "awaited": status.awaited,
         "brokers": [
-            {
-                **{name: getattr(one.agent, name) for name in one.agent.__dataclass_fields__},
-                "role": one.role,
-                "master_address": one.master.address if one.master else None,
-                "master_ha_address": one.master.ha_address if one.master else None,
-                "source": one.source,
-                "source_trouble": one.source_trouble,
-                "advice": one.advice,
-                "hang_check": one.hang_check,
-                "stuck": one.stuck,
-            }
+            {**{each.name: getattr(one, each.name) for each in fields(one)}, "role": one.role}
             for one in status.brokers
         ],
     }

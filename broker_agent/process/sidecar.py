@@ -7,9 +7,9 @@ import logging
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -19,11 +19,10 @@ from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..daemon_threads import in_thread
 from ..planner.hand_over import LEAST_WATCH_S
-from ..rocketmq.access import Access
+from ..planner.status import AgentStatus
 from ..settings import Awaiting, Changes, HttpAddress, SidecarConfig, changes, masked
 from .http_server import AddressTaken, HttpServer
-from .pages import Pages
-from .status import BrokerStatus, ProcessStatus
+from .pages import Pages, ProcessStatus
 from .supervision import Notifier, Progress
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
@@ -45,20 +44,11 @@ class Fault(Exception):
     """A part of the process ended that should not have: the process has to be started anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """One agent and its task."""
-
-    config: AgentConfig
-    agent: BrokerAgent
-    task: asyncio.Task[None]
-
-
 class Sidecar:
     """Runs what a configuration says until `stop` is called; for the event loop in which it runs.
 
-    `reread` returns the configuration of the moment, for a reload; it raises InvalidInput. `use_log` is told
-    the format and the level of the log when a reload changes them.
+    `reread` returns the configuration of the moment, for a reload; it raises InvalidInput. A reload hands the
+    format and the level of the log to `use_log`.
     """
 
     def __init__(
@@ -76,13 +66,13 @@ class Sidecar:
         self._rng = rng or random.Random()
         self._notifier = Notifier(environment)
         self._progress = Progress()
-        self._agents: list[_Running] = []
+        self._agents: dict[BrokerAgent, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Agents whose broker was taken out of the configuration."""
 
         self._helpers: dict[asyncio.Task[None], str] = {}
-        self._starters: list[asyncio.Task[None]] = []
-        """Helpers that may start agents, besides reloads."""
+        self._starter: asyncio.Task[None] | None = None
+        """The helper that may start agents, as reloads may."""
 
         self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
         self._stopping = False
@@ -113,27 +103,22 @@ class Sidecar:
             await server.aclose()
 
     def stop(self) -> None:
-        """Ask `run` to end; when it is said again, brokers that go on are not watched any longer."""
+        """Ask `run` to end; a second call ends the watch of brokers that go on."""
         if self._stopping:
-            for running in self._agents:
-                running.agent.hand_over(0.0)
+            for agent in self._agents:
+                agent.hand_over(0.0)
         self._stopping = True
         self._ended.put_nowait(None)
 
     @property
     def leaving_s(self) -> float:
         """The longest time from a second `stop` to the end of `run`, if nothing hangs."""
-        return LEAST_WATCH_S + self._store_s + _LEAVING_S
+        return LEAST_WATCH_S + self._longest("stop_deadline_s") + _LEAVING_S
 
     @property
     def watch_s(self) -> float:
         """So much longer may it take after the first `stop`, while brokers are up."""
-        return max((running.config.stop_watch_s for running in self._agents), default=0.0)
-
-    @property
-    def _store_s(self) -> float:
-        """The longest that an agent allows the store at its end."""
-        return max((running.config.stop_deadline_s for running in self._agents), default=0.0)
+        return self._longest("stop_watch_s")
 
     def status(self) -> ProcessStatus:
         """Return the state of the process."""
@@ -144,20 +129,24 @@ class Sidecar:
             store=masked(self._config.redis_url),
             namespace=self._config.registry.namespace,
             clock_problem=self._sweeper.clock_problem if self._sweeper is not None else None,
-            brokers=tuple(self._status_of(running.agent) for running in self._agents),
+            brokers=tuple(replace(one, stuck=self._progress.stuck(one.name)) for one in self._statuses()),
             awaited=self._awaiting.why,
         )
 
     def drain(self, broker: str = "", wait_s: float | None = None) -> Sequence[str]:
-        """Take the write permission away, wait, and take the broker out of the registry; as Process.drain."""
+        """Take the write permission away, wait, and take the broker out of the registry.
+
+        As for `pause` and `resume`, `broker` is its name, with or without `:id`; empty = all of them. Returns
+        the names of those that are meant; raises NotFound when none has that name.
+        """
         return self._each(broker, lambda agent: agent.drain(wait_s))
 
     def pause(self, broker: str = "") -> Sequence[str]:
-        """Take the broker out of the registry at once; as Process.pause."""
+        """Take the broker out of the registry at once."""
         return self._each(broker, BrokerAgent.pause)
 
     def resume(self, broker: str = "") -> Sequence[str]:
-        """Let the broker come back; as Process.resume."""
+        """Let the broker come back."""
         return self._each(broker, BrokerAgent.resume)
 
     async def reload(self) -> Sequence[str]:
@@ -167,22 +156,18 @@ class Sidecar:
         """
         return await asyncio.shield(self._reload_soon())
 
-    @contextmanager
-    def signals(self) -> Iterator[None]:
-        """Obey signals meanwhile: SIGHUP, SIGUSR1 (drain) and SIGUSR2 (resume)."""
+    def obey_signals(self) -> None:
+        """Reload at SIGHUP, drain at SIGUSR1 and resume at SIGUSR2, until the event loop is closed."""
         loop = asyncio.get_running_loop()
-        handlers: Mapping[signal.Signals, Callable[[], object]] = {
-            signal.SIGHUP: self._reload_soon,
-            signal.SIGUSR1: self.drain,
-            signal.SIGUSR2: self.resume,
-        }
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
+        loop.add_signal_handler(signal.SIGUSR1, self.drain)
+        loop.add_signal_handler(signal.SIGUSR2, self.resume)
+
+    def _longest(self, setting: str) -> float:
+        return max((getattr(agent.config, setting) for agent in self._agents), default=0.0)
+
+    def _statuses(self) -> list[AgentStatus]:
+        return [agent.status() for agent in self._agents]
 
     async def _serve(self, server: HttpServer) -> None:
         address = HttpAddress.parse(self._config.value("http"))
@@ -207,7 +192,7 @@ class Sidecar:
         for config in self._config.agents:
             self._start(config)
         self._awaiting.wait_for(self._config.awaited)
-        self._starters.append(self._help("the wait for brokers", self._await_brokers()))
+        self._starter = self._help("the wait for brokers", self._await_brokers())
         self._started.set()
         self._notifier.ready()
         watch_s = 0.0  # after a fault the next process has to come soon
@@ -230,7 +215,7 @@ class Sidecar:
             return
         agent = BrokerAgent(config, store=self._store, rng=self._rng)
         task = asyncio.create_task(agent.run(), name=f"sharedroutes: {config.broker.broker_name}")
-        self._agents.append(_Running(config, agent, task))
+        self._agents[agent] = task
         task.add_done_callback(self._ended.put_nowait)
 
     async def _until_ended(self) -> str | None:
@@ -239,18 +224,20 @@ class Sidecar:
             task = await self._ended.get()
             if task is None:
                 continue
-            who = self._who(task)
             error = None if task.cancelled() else task.exception()
             if task in self._leaving and error is None:
                 self._leaving.discard(task)
                 continue
+            who = self._who(task)
             _LOG.critical("%s has ended, and the process ends with it", who, exc_info=error)
             return who
         return None
 
     def _who(self, task: asyncio.Task[None]) -> str:
-        names = [running.agent.status().name for running in self._agents if running.task is task]
-        return f"the agent of {names[0]}" if names else self._helpers.get(task, "an agent that was taken out")
+        for agent, its in self._agents.items():
+            if its is task:
+                return f"the agent of {agent.status().name}"
+        return self._helpers.get(task, "an agent that was taken out")
 
     async def _leave(self, watch_s: float) -> None:
         """Take out the brokers that end as well, and leave the leases of the others to the next process.
@@ -259,16 +246,18 @@ class Sidecar:
         """
         self._stopping = True
         self._notifier.stopping(watch_s + self.leaving_s)
-        for task in (*self._starters, *self._reloads):
-            task.cancel()
-        for running in self._agents:
-            running.agent.hand_over(min(watch_s, running.config.stop_watch_s))
-        agents = {running.task for running in self._agents} | self._leaving
-        if agents:
-            await asyncio.wait(agents, timeout=max(watch_s, LEAST_WATCH_S) + self._store_s + _GRACE_S)
+        for task in (self._starter, *self._reloads):
+            if task is not None:
+                task.cancel()
+        for agent in self._agents:
+            agent.hand_over(min(watch_s, agent.config.stop_watch_s))
+        tasks = {*self._agents.values(), *self._leaving}
+        if tasks:
+            longest_s = max(watch_s, LEAST_WATCH_S) + self._longest("stop_deadline_s") + _GRACE_S
+            await asyncio.wait(tasks, timeout=longest_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
-                await end(*agents, *self._helpers, *self._reloads)
+                await end(*tasks, *self._helpers, *self._reloads)
 
     async def _await_brokers(self) -> None:
         """Start the agents of brokers whose broker.conf could not be read at first."""
@@ -290,9 +279,7 @@ class Sidecar:
         while True:
             before = self._progress.any_stuck
             call_s = self._config.registry.call_deadline_s
-            looked = [
-                (running.agent.status(), running.config.heartbeat_s + call_s) for running in self._agents
-            ]
+            looked = [(agent.status(), agent.config.heartbeat_s + call_s) for agent in self._agents]
             self._progress.look(looked, clock())
             stuck = self._progress.any_stuck
             if stuck and not before:
@@ -303,30 +290,15 @@ class Sidecar:
             self._notifier.status("; ".join(f"{status.name} {status.phase}" for status, _ in looked))
             await asyncio.sleep(look_s)
 
-    def _status_of(self, agent: BrokerAgent) -> BrokerStatus:
-        status = agent.status()
-        return BrokerStatus(
-            agent=status,
-            source=agent.source,
-            source_trouble=agent.source_trouble,
-            advice=agent.advice,
-            hang_check=agent.hang_check,
-            master=agent.master,
-            stuck=self._progress.stuck(status.name),
-        )
-
     def _each(self, broker: str, act: Callable[[BrokerAgent], None]) -> Sequence[str]:
         """Do something with the agents of that name; return their names. Raises NotFound."""
-        names = []
-        for running in self._agents:
-            name = running.agent.status().name
-            if broker in ("", name, running.config.broker.broker_name):
-                act(running.agent)
-                names.append(name)
-        if broker and not names:
-            known = ", ".join(running.agent.status().name for running in self._agents)
-            raise NotFound(f"broker: {broker!r} is not here; here are {known}")
-        return names
+        names = {agent: agent.status().name for agent in self._agents}
+        meant = [agent for agent in names if broker in ("", names[agent], agent.config.broker.broker_name)]
+        if broker and not meant:
+            raise NotFound(f"broker: {broker!r} is not here; here are {', '.join(names.values())}")
+        for agent in meant:
+            act(agent)
+        return [names[agent] for agent in meant]
 
     def _reload_soon(self) -> asyncio.Task[Sequence[str]]:
         task = asyncio.create_task(self._reload(), name="sharedroutes: reload")
@@ -342,23 +314,14 @@ class Sidecar:
             self._notifier.reloading()
             try:
                 problems = await self._take_changes()
-                for running in self._agents:
-                    running.agent.reload()
                 for problem in problems:
                     _LOG.error("reload: %s", problem)
-                unreadable = await self._unreadable()
+                unreadable = await asyncio.gather(*(agent.reload() for agent in self._agents))
                 _LOG.info("reloaded")
-                return problems + unreadable
+                return [*problems, *filter(None, unreadable)]
             finally:
                 if not self._stopping:
                     self._notifier.ready()
-
-    async def _unreadable(self) -> list[str]:
-        """Return which credentials and certificates cannot be read: those that were read before stay."""
-        accesses = [Access(running.config) for running in self._agents]
-        for access in accesses:
-            await access.load()  # says so itself
-        return [access.trouble for access in accesses if access.trouble]
 
     async def _take_changes(self) -> list[str]:
         if self._reread is None:
@@ -377,11 +340,10 @@ class Sidecar:
         return list(found.need_restart)
 
     def _apply(self, found: Changes) -> None:
-        for running in [one for one in self._agents if one.config.broker_conf_path in found.gone]:
-            _LOG.info("reload: %s is no longer in the configuration", running.agent.status().name)
-            running.agent.stop()
-            self._agents.remove(running)
-            self._leaving.add(running.task)
+        for agent in [one for one in self._agents if one.config.broker_conf_path in found.gone]:
+            _LOG.info("reload: %s is no longer in the configuration", agent.status().name)
+            agent.stop()
+            self._leaving.add(self._agents.pop(agent))
         self._awaiting.wait_for(found.config.awaited)
         for config in found.new:
             _LOG.info("reload: %s is new in the configuration", config.broker.broker_name)

@@ -42,7 +42,9 @@ class Access:
 
         self._config = config
         self._has_tls = config is not None and config.broker_tls != BrokerTls.OFF
-        self._problem = ""
+        self.problem = ""
+        """Why credentials or certificates cannot be read; empty = they can."""
+
         self._distrust = ""
         self._refused: dict[str, str] = {}
         """Why each request was refused, by its name."""
@@ -52,7 +54,7 @@ class Access:
     @property
     def trouble(self) -> str:
         """Why the agent is not let in, and what to do; empty = it is."""
-        return "; ".join(filter(None, (self._problem, self._distrust, self._refusal())))
+        return "; ".join(filter(None, (self.problem, self._distrust, self._refusal())))
 
     @property
     def is_closed(self) -> bool:
@@ -74,9 +76,9 @@ class Access:
             problem = str(error)
         except TimeoutError:
             problem = f"broker_credentials, broker_tls: the files could not be read within {_READ_S:g} s"
-        if problem and problem != self._problem:
+        if problem and problem != self.problem:
             _LOG.error("%s: %s", config.probe_address, problem)
-        self._problem, self._distrust, self._refused = problem, "", {}
+        self.problem, self._distrust, self._refused = problem, "", {}
 
     def answered(self, address: str, name: str, code: int, remark: str | None) -> None:
         """Note how the broker has answered a request; the first refusal is logged."""

@@ -79,7 +79,7 @@ class Host:
 
 
 def phases(sidecar: Sidecar) -> dict[str, Phase]:
-    return {one.agent.name: one.agent.phase for one in sidecar.status().brokers}
+    return {one.name: one.phase for one in sidecar.status().brokers}
 
 
 async def until_phase(sidecar: Sidecar, name: str, phase: Phase) -> None:

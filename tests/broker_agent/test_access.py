@@ -72,7 +72,9 @@ def errors(logs: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def until_asked(agent: BrokerAgent) -> None:
-    await await_until(lambda: agent.hang_check.startswith("asked every"), description="the broker answers")
+    await await_until(
+        lambda: agent.status().hang_check.startswith("asked every"), description="the broker answers"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ async def test_what_the_agent_asks_is_signed(world: World) -> None:
         async with running(config) as agent:
             await world.until_served(orders=4)
             await until_asked(agent)
-            assert agent.source_trouble == ""
+            assert agent.status().source_trouble == ""
 
 
 async def test_a_refused_user_is_said_once_with_what_to_do_and_the_broker_lives(
@@ -126,18 +128,18 @@ async def test_a_refused_user_is_said_once_with_what_to_do_and_the_broker_lives(
         async with running(config_of(world, broker, broker_credentials=path)) as agent:
             await agent.until(Phase.SERVING)
             await until_asked(agent)
-            assert agent.source_trouble == (
+            assert agent.status().source_trouble == (
                 f"{broker.address}: refuses HEART_BEAT with code 16 (check signature failed.): look at the "
                 "user 'the-agent' in the broker's ACL, its secret key and what it may do, and at "
                 "broker_credentials; then reload the agent"
             )
             asked = broker.asked.total()
             await await_until(lambda: broker.asked.total() > asked + 5, description="asked on")
-            assert errors(logs) == [agent.source_trouble]
+            assert errors(logs) == [agent.status().source_trouble]
             assert agent.status().broker_up
             path.write_text(f"accessKey: the-agent\nsecretKey: {SECRET}\n")
-            agent.reload()
-            await await_until(lambda: not agent.source_trouble, description="the new secret counts")
+            await agent.reload()
+            await await_until(lambda: not agent.status().source_trouble, description="the new secret counts")
     assert "rotated-away" not in logs.text
     assert SECRET not in logs.text
 
@@ -147,8 +149,11 @@ async def test_a_broker_that_wants_a_user_is_alive_without_one(world: World) -> 
         broker.users = USERS
         async with running(config_of(world, broker)) as agent:
             await agent.until(Phase.SERVING)
-            await await_until(lambda: agent.source_trouble, description="the refusal is told")
-            assert "(username cannot be null.): give the agent a user of the broker" in agent.source_trouble
+            await await_until(lambda: agent.status().source_trouble, description="the refusal is told")
+            assert (
+                "(username cannot be null.): give the agent a user of the broker"
+                in agent.status().source_trouble
+            )
 
 
 async def test_credentials_that_cannot_be_read_are_told_and_those_from_before_stay(
@@ -161,12 +166,12 @@ async def test_credentials_that_cannot_be_read_are_told_and_those_from_before_st
         async with running(config_of(world, broker, broker_credentials=path)) as agent:
             await until_asked(agent)
             path.unlink()
-            agent.reload()
+            await agent.reload()
             expected = f"broker_credentials: {path}: cannot be read: No such file or directory"
-            await await_until(lambda: agent.source_trouble == expected, description="told")
+            await await_until(lambda: agent.status().source_trouble == expected, description="told")
             asked = broker.asked.total()
             await await_until(lambda: broker.asked.total() > asked + 5, description="asked on")
-            assert agent.source_trouble == expected
+            assert agent.status().source_trouble == expected
     assert errors(logs) == [f"{broker.address}: {expected}"]
 
 
@@ -181,7 +186,7 @@ async def test_what_the_agent_asks_is_encrypted(
         async with running(config) as agent:
             await world.until_served(orders=4)
             await until_asked(agent)
-            assert agent.source_trouble == ""
+            assert agent.status().source_trouble == ""
             await broker.die()
             await agent.until(Phase.BROKER_GONE)
 
@@ -216,11 +221,11 @@ async def test_a_broker_that_is_not_trusted_lives_and_the_reason_is_told_once(
         config = config_of(world, broker, broker_tls=BrokerTls.VERIFY_FULL, **said)
         async with running(config) as agent:
             await agent.until(Phase.SERVING)
-            await await_until(lambda: agent.source_trouble, description="told")
-            assert any(text in agent.source_trouble for text in why.split("|"))
-            assert "look at broker_tls and its certificates" in agent.source_trouble
+            await await_until(lambda: agent.status().source_trouble, description="told")
+            assert any(text in agent.status().source_trouble for text in why.split("|"))
+            assert "look at broker_tls and its certificates" in agent.status().source_trouble
             (error,) = errors(logs)
-            assert error == agent.source_trouble
+            assert error == agent.status().source_trouble
             await broker.die()
             await agent.until(Phase.BROKER_GONE)
 
@@ -235,13 +240,15 @@ async def test_a_broker_that_wants_a_certificate_gets_the_one_of_a_reload(
         tls = {"broker_tls": BrokerTls.INSECURE, "broker_tls_cert": crt, "broker_tls_key": key}
         async with running(config_of(world, broker, **tls)) as agent:
             await agent.until(Phase.SERVING)
-            await await_until(lambda: "TLS: " in agent.source_trouble, description="told")
+            await await_until(lambda: "TLS: " in agent.status().source_trouble, description="told")
             assert agent.status().broker_up
             assert not broker.asked
             shutil.copy(certificates.crt("client"), crt)
             shutil.copy(certificates.key("client"), key)
-            agent.reload()
-            await await_until(lambda: broker.asked and not agent.source_trouble, description="let in")
+            await agent.reload()
+            await await_until(
+                lambda: broker.asked and not agent.status().source_trouble, description="let in"
+            )
             await agent.until(Phase.SERVING)
 
 
@@ -254,8 +261,8 @@ async def test_without_its_files_nothing_is_sent_in_the_clear_and_the_broker_is_
         async with running(config) as agent:
             await agent.until(Phase.SERVING)
             expected = f"broker_tls_ca: {missing}: cannot be read: No such file or directory"
-            assert agent.source_trouble == expected
-            assert agent.hang_check == f"not asked: {expected}"
+            assert agent.status().source_trouble == expected
+            assert agent.status().hang_check == f"not asked: {expected}"
             assert not broker.asked
             await broker.die()
             await agent.until(Phase.BROKER_GONE)
@@ -266,7 +273,9 @@ async def test_a_broker_without_tls_is_alive_and_the_mistake_is_told(world: Worl
         config = config_of(world, broker, broker_tls=BrokerTls.INSECURE)
         async with running(config) as agent:
             await agent.until(Phase.SERVING)
-            await await_until(lambda: "has the broker TLS on" in agent.source_trouble, description="told")
+            await await_until(
+                lambda: "has the broker TLS on" in agent.status().source_trouble, description="told"
+            )
 
 
 def test_a_key_with_a_password_is_named(certificates: Certificates, tmp_path: Path) -> None:
@@ -327,7 +336,7 @@ async def test_a_reload_puts_no_broker_back_that_hangs(world: World) -> None:
             broker.hang()
             await agent.until(Phase.BROKER_GONE)
             asked, registrations = broker.accepted, agent.status().registrations
-            agent.reload()
+            await agent.reload()
             await await_until(lambda: broker.accepted > asked + 1, description="asked anew")
             assert agent.status().phase is Phase.BROKER_GONE
             broker.wake()

@@ -120,7 +120,7 @@ async def test_topics_are_read_from_a_broker_that_keeps_them_to_itself(world: Wo
             await world.until_served(orders=4)
             broker.create("payments")
             await world.until_served(orders=4, payments=4)
-            assert agent.source.startswith("broker: asking 127.0.0.1:")
+            assert agent.status().source.startswith("broker: asking 127.0.0.1:")
 
 
 async def test_a_broker_that_hangs_is_withdrawn_until_it_answers_again(world: World) -> None:
@@ -210,7 +210,7 @@ async def test_a_broker_that_knows_its_topics_tells_them_itself(world: World) ->
         )
         await world.until_served(orders=3, more=1)
         assert agent.status().version == 5
-        assert agent.source == "program: told by the program that the agent is part of"
+        assert agent.status().source == "program: told by the program that the agent is part of"
         with pytest.raises(InvalidInput, match="'a' stands twice"):
             agent.set_topics([TopicConfig("a"), TopicConfig("a")])
 
@@ -237,7 +237,7 @@ async def test_a_reload_looks_at_the_files_at_once(world: World) -> None:
     async with BrokerAgent(world.config(topics_path=later, recheck_s=3_600.0)) as agent:
         await await_until(lambda: agent.status().broker_up, description="the agent looks around")
         put(later, topics_json("orders", "more"))
-        agent.reload()
+        await agent.reload()
         await world.until_served(orders=4, more=4)
 
 

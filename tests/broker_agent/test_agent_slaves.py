@@ -13,7 +13,6 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.rocketmq import broker_conf
-from sharedroutes.broker_agent.roles.master import Master
 from sharedroutes.broker_agent.settings import agent_config
 from sharedroutes.registry import Broker, Registration, TopicConfig
 from tests.broker_agent.data_files import put, topics_json
@@ -116,28 +115,32 @@ async def test_a_slave_whose_file_says_nothing_is_what_it_says_itself(
         assert await told()
 
 
-async def until_master(agent: BrokerAgent, expected: Master | None) -> None:
-    await await_until(lambda: agent.master == expected, description=f"the master is {expected}")
+async def until_master(agent: BrokerAgent, *expected: str) -> None:
+    def is_told() -> bool:
+        status = agent.status()
+        return (status.master_address, status.master_ha_address) == expected
+
+    await await_until(is_told, description=f"the master is {expected}")
 
 
 async def test_a_slave_learns_where_its_master_is_and_when_that_changes(world: World) -> None:
     async with slave(world) as agent:
-        await until_master(agent, Master())
+        await until_master(agent, "", "")
         master = await master_of(world, "t1")
-        await until_master(agent, Master(MASTER.address, MASTER.ha_address))
+        await until_master(agent, MASTER.address, MASTER.ha_address)
         await world.store.unregister(master)
-        await until_master(agent, Master())
+        await until_master(agent, "", "")
         moved = await master_of(world, "t1", broker=MOVED)
-        await until_master(agent, Master(MOVED.address, MOVED.ha_address))
+        await until_master(agent, MOVED.address, MOVED.ha_address)
         other_ha = replace(MOVED, ha_address="10.0.0.2:7")
         await world.store.register(other_ha, [TopicConfig("t1")], held=moved)
-        await until_master(agent, Master(MOVED.address, "10.0.0.2:7"))
+        await until_master(agent, MOVED.address, "10.0.0.2:7")
 
 
 async def test_a_slave_asks_for_its_master_only_when_something_has_happened(world: World) -> None:
     await master_of(world, "t1")
     async with slave(world) as agent:
-        await until_master(agent, Master(MASTER.address, MASTER.ha_address))
+        await until_master(agent, MASTER.address, MASTER.ha_address)
         asked = 0
         owner = agent._masters
         follow: Callable[[Any], Any] = owner._follow
@@ -158,7 +161,7 @@ async def test_a_slave_asks_for_its_master_only_when_something_has_happened(worl
 async def test_a_master_has_none(world: World) -> None:
     async with BrokerAgent(world.config()) as agent:
         await agent.until(Phase.SERVING)
-        assert agent.master is None
+        assert agent.status().master_address is None
 
 
 def hook_of(folder: Path, text: str) -> str:
@@ -173,7 +176,7 @@ async def test_the_master_of_a_slave_is_told_in_a_file_and_to_a_command(world: W
     say = 'echo "$BROKER_NAME:$BROKER_ID $1 $MASTER_ADDRESS $MASTER_HA_ADDRESS" >>' + str(log)
     hook = hook_of(tmp_path, say)
     async with slave(world, master_file=path, master_hook=f"{hook} 'an argument'") as agent:
-        await until_master(agent, Master())
+        await until_master(agent, "", "")
         await master_of(world, "t1")
         told = "masterAddr=10.0.0.1:10911\nhaServerAddr=10.0.0.1:10912\n"
         await await_until(lambda: path.exists() and path.read_text() == told, description="the file")

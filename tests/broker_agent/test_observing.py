@@ -70,7 +70,7 @@ async def test_a_broker_that_listens_at_another_port_is_served_there(
         if topics_from is TopicsFrom.BROKER:
             broker.create("more")
             await world.until_served(orders=4, more=4)
-            assert agent.source == f"broker: asking {broker.address} for its topics: as was chosen"
+            assert agent.status().source == f"broker: asking {broker.address} for its topics: as was chosen"
         await broker.die()
         await until_addresses(world)
 
@@ -115,11 +115,15 @@ async def test_advice_is_about_the_address_that_clients_are_told_now(world: Worl
     async with SpeakingBroker() as broker:
         put(world.conf_path, conf(broker, brokerIP1=ANY))
         async with BrokerAgent(configured(world, probe=broker.address)) as agent:
-            await await_until(lambda: "every address of a host" in agent.advice, description="the advice")
+            await await_until(
+                lambda: "every address of a host" in agent.status().advice, description="the advice"
+            )
             persist(world, broker, conf(broker))
-            await await_until(lambda: not agent.advice, timeout_s=30.0, description="no advice any more")
+            await await_until(
+                lambda: not agent.status().advice, timeout_s=30.0, description="no advice any more"
+            )
             persist(world, broker, conf(broker, brokerIP1=ANY))
-            await await_until(lambda: agent.advice, timeout_s=30.0, description="the advice again")
+            await await_until(lambda: agent.status().advice, timeout_s=30.0, description="the advice again")
 
 
 def persist(world: World, broker: SpeakingBroker, content: bytes) -> None:
@@ -138,7 +142,7 @@ async def test_a_broker_conf_that_somebody_edits_does_not_take_a_running_broker_
             rewrite(world.conf_path, conf(after))
             await await_until(lambda: agent.status().waiting, description="the agent has seen it")
             broker.hang_up()
-            agent.reload()
+            await agent.reload()
             await await_until(lambda: broker.accepted > 4, description="it is looked at anew")
             await until_addresses(world, broker.address)
             await broker.die()
@@ -228,13 +232,15 @@ async def test_a_new_broker_is_registered_before_it_has_its_first_topic(
         config = world.config(broker=Broker("broker-a", broker.address))
         async with BrokerAgent(config) as agent:
             await world.until_served(TBW102=4)
-            assert agent.source == (
+            assert agent.status().source == (
                 f"broker: asking {broker.address} for its topics: it has not written {world.path} yet, "
                 "which is read from then on"
             )
             put(world.path, topics_json("TBW102", "orders"))
             await world.until_served(TBW102=4, orders=4)
-            assert agent.source == f"files: reading {world.path}: the broker keeps its topics in files"
+            assert (
+                agent.status().source == f"files: reading {world.path}: the broker keeps its topics in files"
+            )
     assert len(set(await world.owner_epochs())) == 1
     assert times(logs, "is not there yet; until it is, the broker tells its topics itself") == 1
 

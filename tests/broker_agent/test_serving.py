@@ -30,9 +30,7 @@ from sharedroutes.broker_agent.process.http_server import (
     _is_loopback,
 )
 from sharedroutes.broker_agent.process.metrics import METRICS
-from sharedroutes.broker_agent.process.pages import Pages
-from sharedroutes.broker_agent.process.status import BrokerStatus, ProcessStatus
-from sharedroutes.broker_agent.roles.master import Master
+from sharedroutes.broker_agent.process.pages import Pages, ProcessStatus
 from sharedroutes.registry import Broker, NotFound
 from tests.support import await_until, examples
 
@@ -49,15 +47,15 @@ SERVING = AgentStatus(
     last_heartbeat_s=0.5,
     registrations=1,
     heartbeats=9,
+    source="files",
 )
-SERVED = BrokerStatus(agent=SERVING, source="files", advice="")
 
 
 class Stage:
     """A process that says what the test wants, and notes what it is told."""
 
-    def __init__(self, *brokers: BrokerStatus) -> None:
-        self.brokers = brokers or (SERVED,)
+    def __init__(self, *brokers: AgentStatus) -> None:
+        self.brokers = brokers or (SERVING,)
         self.awaited: tuple[str, ...] = ()
         self.told: list[tuple[Any, ...]] = []
 
@@ -306,8 +304,8 @@ async def test_a_process_that_works_is_healthy_and_ready() -> None:
 @pytest.mark.parametrize("phase", Phase)
 async def test_a_broker_is_ready_when_it_is_served_or_its_agent_is_on_standby(phase: Phase) -> None:
     agent = replace(SERVING, phase=phase, trouble="the store hangs", why_gone="refused")
-    found = await answered(Stage(SERVED, replace(SERVED, agent=agent)), "GET", "/readyz")
-    assert (await answered(Stage(replace(SERVED, agent=agent)), "GET", "/healthz")).status == HTTPStatus.OK
+    found = await answered(Stage(SERVING, agent), "GET", "/readyz")
+    assert (await answered(Stage(agent), "GET", "/healthz")).status == HTTPStatus.OK
     if phase in (Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY):
         assert found.status == HTTPStatus.OK
     else:
@@ -330,7 +328,7 @@ async def test_a_broker_that_is_awaited_makes_the_process_unready_and_is_said_ev
 
 
 async def test_an_agent_that_is_stuck_makes_the_process_unhealthy() -> None:
-    found = await answered(Stage(SERVED, replace(SERVED, stuck="broker-a:0: stuck")), "GET", "/healthz")
+    found = await answered(Stage(SERVING, replace(SERVING, stuck="broker-a:0: stuck")), "GET", "/healthz")
     assert (found.status, found.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"broker-a:0: stuck\n")
 
 
@@ -363,7 +361,7 @@ async def test_the_status_is_json_with_all_that_an_agent_says() -> None:
     [(None, "unknown"), (Broker("b", "h:1"), "master"), (Broker("b", "h:1", 2), "slave")],
 )
 def test_the_role_is_that_of_the_broker_id(broker: Broker | None, role: str) -> None:
-    assert replace(SERVED, agent=replace(SERVING, broker=broker)).role == role
+    assert replace(SERVING, broker=broker).role == role
 
 
 def samples(page: bytes) -> dict[tuple[str, ...], float]:
@@ -377,8 +375,8 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
 
 async def test_the_metrics_say_what_the_status_says() -> None:
     stranger = replace(SERVING, name="broker-b", broker=None, phase=Phase.BROKER_GONE, broker_up=False)
-    slave = replace(SERVED, agent=replace(SERVING, name="broker-c:1"), master=Master("m:1", "m:2"))
-    found = await answered(Stage(SERVED, replace(SERVED, agent=stranger), slave), "GET", "/metrics")
+    slave = replace(SERVING, name="broker-c:1", master_address="m:1", master_ha_address="m:2")
+    found = await answered(Stage(SERVING, stranger, slave), "GET", "/metrics")
     values = samples(found.body)
     assert found.content_type.startswith("text/plain")
     assert values["sharedroutes_agent_info", "1.2"] == 1
@@ -397,7 +395,7 @@ async def test_the_metrics_say_what_the_status_says() -> None:
 
 async def test_what_is_not_known_is_no_metric() -> None:
     starting = replace(SERVING, phase=Phase.STARTING, broker_up=None, last_heartbeat_s=None)
-    values = samples((await answered(Stage(replace(SERVED, agent=starting)), "GET", "/metrics")).body)
+    values = samples((await answered(Stage(starting), "GET", "/metrics")).body)
     assert not {name for name, *_ in values} & {
         "sharedroutes_agent_broker_up",
         "sharedroutes_agent_last_heartbeat_age_seconds",
@@ -415,7 +413,6 @@ def test_without_the_extra_the_page_of_metrics_names_it() -> None:
     code = """
 import sys; sys.modules["prometheus_client"] = None
 import asyncio
-from sharedroutes.broker_agent.roles.master import Master
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.http_server import Request
 page = asyncio.run(Pages(None, control="off").answer(Request(method="GET", path="/metrics")))

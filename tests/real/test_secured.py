@@ -106,15 +106,17 @@ async def is_served(config: AgentConfig) -> None:
     async with BrokerAgent(config) as agent:
         assert (await agent.until(Phase.SERVING)).topics > 0
         await await_until(
-            lambda: agent.hang_check.startswith("asked every"), timeout_s=60, description="asked"
+            lambda: agent.status().hang_check.startswith("asked every"), timeout_s=60, description="asked"
         )
-        assert agent.source_trouble == ""
+        assert agent.status().source_trouble == ""
 
 
 async def is_refused(config: AgentConfig, why: str) -> None:
     """Check that an agent with these settings is not let in, tells why, and knows that the broker lives."""
     async with BrokerAgent(config) as agent:
-        await await_until(lambda: why in agent.source_trouble, timeout_s=60, description=f"{why!r} is told")
+        await await_until(
+            lambda: why in agent.status().source_trouble, timeout_s=60, description=f"{why!r} is told"
+        )
         await await_until(lambda: agent.status().broker_up, timeout_s=60, description="the broker lives")
 
 
