@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import aclosing
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from ..registry import AsyncRouteStore, RegistryError
-from ..registry.concurrency_async import end
+from ..registry import AsyncRouteStore
+from ..registry.change_stream.stream import BellState, Do, Step
+
+if TYPE_CHECKING:
+    from ..registry.change_stream.follower_async import AsyncStreamReader
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _WAIT_S: Final = 60.0
@@ -45,12 +46,15 @@ def tells_of_an_end(message: bytes | None, broker_name: str) -> bool:
 class Bells:
     """One subscription for all standbys and slaves over one store, for as long as there are any.
 
-    It holds a connection of the store's pool, which all agents of a process share.
+    It holds a connection of the store's pool, which all agents of a process share, and decides for the
+    reader of the stream, which only listens here.
     """
 
     def __init__(self) -> None:
+        self.bell = BellState(_LOG.debug, "standbys look once a second, slaves every 5 s")
         self._told: dict[object, tuple[About, str, Callable[[], None]]] = {}
-        self._listening: asyncio.Task[None] | None = None
+        self._silent_at: float | None = None
+        self._reader: AsyncStreamReader | None = None
 
     def join(
         self,
@@ -62,30 +66,44 @@ class Bells:
     ) -> None:
         """Call `tell` whenever something was heard `about` the broker, until `leave`."""
         self._told[who] = about, broker_name, tell
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen(store), name="sharedroutes: bell")
+        if self._reader is None:
+            from ..registry.change_stream.follower_async import AsyncStreamReader  # noqa: PLC0415 - few need it
+
+            self._reader = AsyncStreamReader(store, self, "sharedroutes: bell")
+            self._reader.start()
         else:  # the owner may have left since it was last asked for
             tell()
 
     async def leave(self, who: object) -> None:
-        """Tell this one no more."""
+        """Call nothing for this one any more."""
         self._told.pop(who, None)
-        if not self._told and self._listening is not None:
-            listening, self._listening = self._listening, None
-            await end(listening)
+        if not self._told and self._reader is not None:
+            reader, self._reader = self._reader, None
+            await reader.stop()
 
-    async def _listen(self, store: AsyncRouteStore) -> None:
-        while True:
-            try:
-                async with aclosing(store.doorbell()) as doorbell:
-                    while True:
-                        self._ring(await doorbell.wait(_WAIT_S))
-            except RegistryError as error:
-                _LOG.debug("no doorbell: standbys look once a second, slaves every 5 s: %s", error)
-                self._ring(None)
-            await asyncio.sleep(_RETRY_S)
+    def next_step(self, now: float) -> Step:
+        """Listen; after a long silence tell of it."""
+        if self._silent_at is not None and now >= self._silent_at:
+            self._ring(None)
+        if self._silent_at is None:
+            self._silent_at = now + _WAIT_S
+        return Step(Do.HEAR, wait_s=self._silent_at - now)
+
+    def heard(self, message: bytes) -> None:
+        """Tell those whom a message may concern."""
+        self.bell.rang()
+        self._ring(message)
+
+    def bell_failed(self, error: Exception, now: float) -> None:
+        """Tell that nothing is heard, and listen again after a while."""
+        self.bell.failed(error, now)
+        self.bell.due_at = max(self.bell.due_at, now + _RETRY_S)
+        self._ring(None)
+
+    failed = bell_failed
 
     def _ring(self, message: bytes | None) -> None:
+        self._silent_at = None
         for about, broker_name, tell in [*self._told.values()]:
             if about(message, broker_name):
                 tell()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Mapping
 from typing import Final, TypeAlias
 from uuid import uuid4
 
-from ..registry.change_stream.position import REFUSED_PAUSE_S
+from ..registry.change_stream.stream import REFUSED_PAUSE_S
 from ..registry.checks import check_broker_name, several
 from ..registry.errors import RegistryError, StoreRefused
 from ..registry.model import MessageQueue

@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from ..registry.change_stream.position import BellState
-from ..registry.change_stream.steps import MOST_AT_ONCE, Do, Step
+from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.keys import Keys
 from ..registry.plans import ChangePage, changes_since, hint, hints, last_change_id, lookup

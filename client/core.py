@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Container, Iterable
 from typing import NamedTuple
 
-from ..registry.change_stream.position import order
+from ..registry.change_stream.stream import order
 from ..registry.errors import InvalidInput
 from .brokers import Brokers
 from .cache import Request

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ..registry.change_stream.position import StreamPosition
+from ..registry.change_stream.stream import StreamPosition
 from ..registry.errors import CorruptData
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind

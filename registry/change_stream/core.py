@@ -19,8 +19,7 @@ from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused
 from ..keys import Keys
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Lookup, changes_since, last_change_id, whole_table
-from .position import BellState, StreamPosition, order, pause_s
-from .steps import MOST_AT_ONCE, Do, Step
+from .stream import MOST_AT_ONCE, BellState, Do, Step, StreamPosition, order, pause_s
 
 _log = logging.getLogger("sharedroutes.registry")
 

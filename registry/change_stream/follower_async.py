@@ -16,7 +16,7 @@ from ..errors import CorruptData, RegistryError
 from ..keys import Keys
 from ..plans import Plan
 from .core import FollowCore, FollowHealth, FollowItem
-from .steps import MOST_AT_ONCE, Core, Do, Step, Take
+from .stream import MOST_AT_ONCE, Core, Do, Step, Take
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observers.events import Event
 from sharedroutes.registry import Change, ChangePage
-from sharedroutes.registry.change_stream.steps import Do
+from sharedroutes.registry.change_stream.stream import Do
 from tests.client.clients import AnyClient
 from tests.client.fake_table import FakeTable
 

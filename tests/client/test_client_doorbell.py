@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, RouteStore
-from sharedroutes.registry.change_stream import position
+from sharedroutes.registry.change_stream import stream
 from tests.client.clients import ClientMaker, until_in_place
 from tests.support import await_until
 
@@ -18,7 +18,7 @@ async def test_a_client_that_is_given_the_right_later_listens_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(position, "REFUSED_PAUSE_S", 0.2)
+    monkeypatch.setattr(stream, "REFUSED_PAUSE_S", 0.2)
     channel = own_agent.keys.changes
     with redis.Redis.from_url(own_server.url) as admin:
 

@@ -21,7 +21,7 @@ from sharedroutes.registry import (
     codec,
 )
 from sharedroutes.registry.change_stream.core import FollowCore, FollowHealth, ResetReason
-from sharedroutes.registry.change_stream.steps import Do, Step
+from sharedroutes.registry.change_stream.stream import Do, Step
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage
 

@@ -20,7 +20,7 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.change_stream import core as follow
 from sharedroutes.registry.change_stream.core import FollowCore
-from sharedroutes.registry.change_stream.steps import Do, Step
+from sharedroutes.registry.change_stream.stream import Do, Step
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, ChangePage, changes_since
 from tests.support import examples

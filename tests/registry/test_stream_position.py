@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import Change, ChangeKind, ChangePage, StoreRefused, codec
-from sharedroutes.registry.change_stream.position import DEAF_AFTER, REFUSED_PAUSE_S, StreamPosition
+from sharedroutes.registry.change_stream.stream import DEAF_AFTER, REFUSED_PAUSE_S, StreamPosition
 
 _log = logging.getLogger(__name__)
 
