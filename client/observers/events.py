@@ -182,20 +182,14 @@ class ClockObserver(Observer, Protocol):
         """Seconds from one reading to the next."""
 
 
-def tell_nobody(event: Event) -> None:
-    """Do nothing: callers compare with this to save making an event that nobody takes."""
-
-
 def tell_all(observers: Iterable[Observer]) -> Tell:
-    """Return a function that hands an event to each observer in turn; tell_nobody if there is none.
+    """Return a function that hands an event to each observer in turn.
 
     An error of an observer reaches neither the caller nor the other observers. Each kind of error of each
     observer is logged once, because events can be as frequent as messages.
     """
     found = tuple(observers)
     listeners = tuple(observer.on_event for observer in found)
-    if not listeners:
-        return tell_nobody
     logged: set[tuple[int, type[Exception]]] = set()
 
     def complain(place: int, error: Exception, event: Event) -> None:
