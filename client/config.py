@@ -21,8 +21,7 @@ from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from ..registry.model import MAX_QUEUES
 from .attempts.policy import ROCKETMQ_4_POLICY, ROCKETMQ_POLICY, RetryPolicy
-from .faults.config import LADDER, LADDER_4, FaultConfig
-from .faults.probes import Probe
+from .faults.config import LADDER, LADDER_4, FaultConfig, Probe
 from .hints import HintConfig
 from .observers import Observer
 from .selection import RoundRobin, Strategy

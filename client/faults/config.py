@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -17,6 +18,9 @@ rocketmq-5: the same, but whether a broker is reachable counts only when all are
 rocketmq-4: each answer sets the isolation anew, even to none; no broker is unreachable. When all are
 isolated, the half with the better last latency is used, whichever was tried before.
 """
+
+Probe: TypeAlias = Callable[[str, float], bool | Awaitable[bool]]
+"""Returns whether a broker can be reached at `host:port` within so many seconds; asyncio may await it."""
 
 _A_DAY_MS: Final = 86_400_000
 _MANY: Final = 1_000_000

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from sharedroutes.client.detector import Detector, _host_and_port, async_tcp_probe, tcp_probe
 from sharedroutes.client.faults.config import LADDER_4, FaultConfig
 from sharedroutes.client.faults.memory import FaultMemory
-from sharedroutes.client.faults.probes import Detector, _host_and_port, async_tcp_probe, tcp_probe
 from sharedroutes.registry import InvalidInput
 
 CONFIG = FaultConfig(detect=True, max_isolation_s=300.0)

@@ -23,8 +23,8 @@ from sharedroutes.client import (
     RouteClient,
 )
 from sharedroutes.client.attempts.attempt import choose
+from sharedroutes.client.detector import Detector
 from sharedroutes.client.faults.memory import FaultMemory
-from sharedroutes.client.faults.probes import Detector
 from sharedroutes.client.selection import PublishView
 from sharedroutes.registry import RouteStore, TopicConfig
 from tests.client.attempting import RESET, Bench
