@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 
 from sharedroutes.registry.embedded import find_server
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 NOT_COPIED: Final = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
 

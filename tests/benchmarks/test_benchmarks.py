@@ -199,11 +199,21 @@ CASES = (
 )
 
 
+QUICK = ("lookup", "register", "heartbeat", "memory")
+"""The benchmarks that start nothing but a server; the others take seconds each, even at their smallest."""
+
+
 def test_every_benchmark_is_run_here() -> None:
     assert [case.name for case in CASES] == list(BENCHMARKS)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=() if case.name in QUICK else pytest.mark.long)
+        for case in CASES
+    ],
+)
 def test_a_benchmark_measures_something_and_has_targets(case: Case) -> None:
     figures = case.run().figures
     assert all(math.isfinite(value) and value > 0 for figure in figures for value in figure.rounds)

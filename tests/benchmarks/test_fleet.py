@@ -33,6 +33,7 @@ def values(outcome: Outcome) -> dict[str, float]:
     return {figure.name: figure.median for figure in outcome.figures}
 
 
+@pytest.mark.long
 def test_all_ways_to_fail_are_measured_and_simulated() -> None:
     found = values(fleet.run(Size(rounds=1, fleet=SMALL)))
     assert all(math.isfinite(value) and value >= 0 for value in found.values())
@@ -44,6 +45,7 @@ def test_all_ways_to_fail_are_measured_and_simulated() -> None:
     assert found["broker drained, misdirected sends, mean (simulated)"] == 0
 
 
+@pytest.mark.long
 def test_a_real_name_server_is_measured_and_simulated() -> None:
     groups = [replace(group, brokers=2, timers=TIMERS) for group in GROUPS]
     outcome = nameserver.run(nameserver.Size(groups, clients=2, spread_s=0.5, targets=False))

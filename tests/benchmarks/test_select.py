@@ -59,6 +59,7 @@ def test_what_maven_cannot_fetch_is_absent(tools: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_the_benchmark_says_that_it_could_not_compare(tools: Path) -> None:
     (tools / "mvn").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     outcome = select.run(SIZE)
@@ -66,6 +67,7 @@ def test_the_benchmark_says_that_it_could_not_compare(tools: Path) -> None:
     assert not any("RocketMQ" in figure.name for figure in outcome.figures)
 
 
+@pytest.mark.long
 def test_the_benchmark_compares_with_rocketmq_where_it_can(tools: Path) -> None:
     names = [figure.name for figure in select.run(SIZE).figures]
     assert "select_queue, no faults / RocketMQ's MQFaultStrategy, no faults" in names

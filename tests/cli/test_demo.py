@@ -19,6 +19,8 @@ from sharedroutes.cli.demo.scenario import BROKERS, SCENARIO
 from tests.cli.processes import ProcessId, descendants, is_alive, needs_proc
 from tests.support import wait_until
 
+pytestmark = pytest.mark.long
+
 SOURCE: Final = Path(__file__).parents[2] / "src"
 PROCESSES: Final = 3 + 2 * len(BROKERS)
 """The server and its guard, the guard of the fleet, a broker and an agent for each name."""

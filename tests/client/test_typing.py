@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 BIN: Final = Path(sys.executable).parent
 

@@ -12,6 +12,8 @@ from sharedroutes.registry import EmbeddedServer
 from tests.fix_spark import need_java
 from tests.pipeline.ingest_kills import Child, Kill, check, child, driver_alone, worker, writing
 
+pytestmark = pytest.mark.long
+
 CHANGES = 4_000
 
 

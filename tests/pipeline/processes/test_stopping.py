@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import IO, cast
 
 import pyarrow.dataset as ds
+import pytest
 
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
 from tests.fix_spark import need_java
+
+pytestmark = pytest.mark.long
 
 
 def test_a_sigterm_to_all_of_its_processes_ends_an_ingest_in_good_order(

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.dataset as ds
+import pytest
 
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
 from tests.fix_spark import need_java
+
+pytestmark = pytest.mark.long
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 NOT_COPIED: Final = shutil.ignore_patterns(
