@@ -1,8 +1,9 @@
-"""Runs the command line as people do: at a terminal of some width, and as a process that gets signals."""
+"""Runs the command line: in this process, at a terminal of some width, as a process that gets signals."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -10,11 +11,33 @@ import struct
 import subprocess
 import sys
 import termios
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from click.testing import CliRunner, Result
+
+from sharedroutes.cli.commands import sharedroutes
 
 COMMAND: Final = (sys.executable, "-m", "sharedroutes")
 _ROWS: Final = 50
 _STYLE: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def run(url: str, *arguments: str, given: bytes | None = None, **environment: str) -> Result:
+    """Run a command on the store at a URL, in this process."""
+    return CliRunner().invoke(sharedroutes, [*arguments, "--redis", url], input=given, env=environment)
+
+
+def document(url: str, *arguments: str) -> Any:
+    """Run a command that succeeds; return its JSON."""
+    done = run(url, *arguments, "--output", "json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def rows(done: Result) -> list[list[str]]:
+    """Return the words of the table that a command has printed, without its head."""
+    assert done.exit_code == 0, done.output
+    return [line.split() for line in done.stdout.splitlines()[1:]]
 
 
 class Shown(NamedTuple):

@@ -10,24 +10,14 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Self
 
-import pytest
-from click.testing import CliRunner
-
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.cli.output import iso
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
-from tests.cli.terminal import at_terminal, started
+from tests.cli.terminal import at_terminal, run, started
 from tests.fix_redis import PATIENT
 from tests.ports import free_port
 from tests.support import wait_until
 
 WAITING = "the store cannot be reached"
-
-
-@pytest.fixture
-def store(redis_url: str) -> Iterator[RouteStore]:
-    with RouteStore.from_url(redis_url) as store:
-        yield store
 
 
 def test_a_change_has_its_id_a_local_time_with_offset_and_the_names_of_topics(
@@ -52,7 +42,7 @@ def test_a_change_has_its_id_a_local_time_with_offset_and_the_names_of_topics(
 
 def test_programs_get_the_milliseconds(store: RouteStore, redis_url: str) -> None:
     store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
-    done = CliRunner().invoke(sharedroutes, ["changes", "--output", "json", "--redis", redis_url])
+    done = run(redis_url, "changes", "--output", "json")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert [record["changeId"] for record in records] == [
         change.change_id for change in store.changes_since("0-0").changes
@@ -65,7 +55,7 @@ def test_a_terminal_is_shown_some_of_many_topics_and_a_pipe_all(store: RouteStor
     shown = at_terminal(100, "changes", "--redis", redis_url).text.split()
     assert [name for name in names if name in shown] == names[:20]
     assert "30 more" in " ".join(shown)
-    piped = CliRunner().invoke(sharedroutes, ["changes", "--redis", redis_url]).stdout.split()
+    piped = run(redis_url, "changes").stdout.split()
     assert set(names) <= set(piped)
 
 

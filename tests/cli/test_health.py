@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
+from tests.cli.terminal import run
 
 PATIENT = RegistryConfig(sweeper_lease_s=60.0)
 
@@ -32,13 +31,9 @@ def store(own_server: EmbeddedServer) -> Iterator[RouteStore]:
         yield store
 
 
-def run(server: EmbeddedServer, *arguments: str) -> Result:
-    return CliRunner().invoke(sharedroutes, ["health", "--redis", server.url, *arguments])
-
-
 @pytest.mark.usefixtures("admin", "store")
 def test_what_needs_no_change_is_status_0(own_server: EmbeddedServer) -> None:
-    done = run(own_server)
+    done = run(own_server.url, "health")
     assert done.exit_code == 0, done.output
     facts = {line[:23].strip(): line[23:].strip() for line in done.stdout.splitlines()}
     assert facts["mode, role"] == "standalone, master"
@@ -52,7 +47,7 @@ def test_what_needs_no_change_is_status_0(own_server: EmbeddedServer) -> None:
 def test_warnings_are_status_3_and_come_with_advice(own_server: EmbeddedServer, store: RouteStore) -> None:
     with redis.Redis.from_url(own_server.url) as admin:
         admin.delete(store.keys.sweeper)
-    done = run(own_server)
+    done = run(own_server.url, "health")
     assert done.exit_code == 3
     lines = done.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("WARNING sweeper: nobody"))
@@ -65,7 +60,7 @@ def test_errors_are_status_4_and_come_first(own_server: EmbeddedServer, admin: r
     admin.config_set("maxmemory", "1gb")
     admin.config_set("maxmemory-policy", "allkeys-lru")
     admin.config_set("appendonly", "no")
-    done = run(own_server, "--output", "json")
+    done = run(own_server.url, "health", "--output", "json")
     assert done.exit_code == 4
     report = json.loads(done.stdout)
     assert report["severity"] == "error"
@@ -80,7 +75,7 @@ def test_errors_are_status_4_and_come_first(own_server: EmbeddedServer, admin: r
 def test_what_the_user_may_not_see_is_unknown(own_server: EmbeddedServer, admin: redis.Redis) -> None:
     admin.acl_setuser("nobody", enabled=True, passwords=["+secret"], commands=["+ping"])
     url = f"redis://nobody:secret@127.0.0.1:{own_server.port}"
-    done = CliRunner().invoke(sharedroutes, ["health", "--redis", url])
+    done = run(url, "health")
     assert done.exit_code == 0, done.output
     assert "INFO persistence: unknown: no permission" in done.stdout
     assert any(line.split() == ["eviction", "unknown"] for line in done.stdout.splitlines())
@@ -88,6 +83,6 @@ def test_what_the_user_may_not_see_is_unknown(own_server: EmbeddedServer, admin:
 
 def test_a_store_that_is_away_is_status_1(own_server: EmbeddedServer) -> None:
     own_server.stop()
-    done = run(own_server)
+    done = run(own_server.url, "health")
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: the store cannot be reached: ")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from tests.cli import terminal
 
 Run: TypeAlias = Callable[..., Result]
 
@@ -29,7 +30,7 @@ def store(redis_url: str) -> Iterator[RouteStore]:
 @pytest.fixture
 def run(redis_url: str) -> Run:
     """Return a function that runs a command on the store."""
-    return lambda *arguments: CliRunner().invoke(sharedroutes, [*arguments, "--redis", redis_url])
+    return partial(terminal.run, redis_url)
 
 
 def perm(store: RouteStore, broker_name: str) -> int:

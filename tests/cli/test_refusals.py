@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.acl import Role, acl_rules
+from tests.cli.terminal import run
 
 SECRET: Final = "secret"  # noqa: S105
 PASSWORD_RULE: Final = f">{SECRET}"
@@ -57,7 +57,7 @@ def run_as(role: str, server: EmbeddedServer, *arguments: str, secret: str = SEC
     with RouteStore.from_url(server.url) as store:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders"), TopicConfig("audit")])
         store.unregister(store.register(Broker("broker-b", "10.0.0.2:10911"), []))
-    return CliRunner().invoke(sharedroutes, [*arguments, "--redis", url])
+    return run(url, *arguments)
 
 
 @pytest.mark.parametrize(

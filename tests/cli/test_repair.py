@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from tests.cli.terminal import run
 
 SOURCE: Final = Path(__file__).parents[2] / "src"
 
@@ -27,10 +27,6 @@ def store(redis_url: str) -> Iterator[RouteStore]:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders"), TopicConfig("audit")])
         store.unregister(store.register(Broker("broker-b", "10.0.0.2:10911"), [TopicConfig("orders")]))
         yield store
-
-
-def run(url: str, *arguments: str) -> Result:
-    return CliRunner().invoke(sharedroutes, [*arguments, "--redis", url])
 
 
 def documents(done: Result) -> list[Any]:

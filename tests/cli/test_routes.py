@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
+from tests.cli.terminal import document, rows, run
 from tests.support import wait_until
 
 A, B, C = (Broker(f"broker-{name}", f"10.0.0.{n}:10911", zone_name="z1") for n, name in enumerate("abc", 1))
 TOPICS = [TopicConfig("orders"), TopicConfig("audit")]
-
-
-@pytest.fixture
-def store(redis_url: str) -> Iterator[RouteStore]:
-    with RouteStore.from_url(redis_url) as store:
-        yield store
 
 
 @pytest.fixture
@@ -39,22 +33,6 @@ def with_a(store: RouteStore) -> RouteStore:
     """Return the store with one broker."""
     store.register(A, TOPICS)
     return store
-
-
-def run(url: str, *arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(sharedroutes, [*arguments, "--redis", url], env=environment)
-
-
-def document(url: str, *arguments: str) -> Any:
-    done = run(url, *arguments, "--output", "json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
-
-
-def rows(done: Result) -> list[list[str]]:
-    """Return the words of a table, without its head."""
-    assert done.exit_code == 0, done.output
-    return [line.split() for line in done.stdout.splitlines()[1:]]
 
 
 @pytest.mark.usefixtures("registered")
@@ -168,9 +146,8 @@ def test_a_namespace_that_cannot_be_one_is_wrong_usage(redis_url: str) -> None:
 
 
 def listed(url: str) -> dict[str, dict[str, Any]]:
-    done = run(url, "brokers", "--all", "--output", "json")
-    assert done.exit_code == 0, done.output
-    return {f"{one['brokerName']}:{one['brokerId']}": one for one in json.loads(done.stdout)}
+    found = document(url, "brokers", "--all")
+    return {f"{one['brokerName']}:{one['brokerId']}": one for one in found}
 
 
 def now_ms(store: RouteStore) -> int:
@@ -208,7 +185,7 @@ def test_a_broker_that_left_is_listed_with_when_and_why_and_can_be_forgotten(
     (row,) = (row for row in rows(run(redis_url, "brokers", "--all")) if row[1] == "broker-b")
     assert datetime.fromisoformat(row[5]).timestamp() == left_ms / 1_000
     assert datetime.fromisoformat(row[5]).utcoffset() is not None
-    forgotten = CliRunner().invoke(sharedroutes, ["forget", "broker-b", "--redis", redis_url])
+    forgotten = run(redis_url, "forget", "broker-b")
     assert forgotten.exit_code == 0
     assert listed(redis_url).keys() == {"broker-a:0"}
     assert run(redis_url, "brokers").stderr == ""

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from click.testing import CliRunner
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.cli.output import print_table, shown
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
-from tests.cli.terminal import at_terminal
+from tests.cli.terminal import at_terminal, run
 
 BROKER: Final = "broker-a-with-a-quite-long-name-in-the-data-center-frankfurt-2"
 CLUSTER: Final = "ProductionClusterOfTheDataCenterFrankfurt"
@@ -73,11 +71,11 @@ def test_no_line_of_a_health_report_is_broken_within_a_word(redis_url: str) -> N
 
 
 def test_a_pipe_gets_a_line_a_row_however_long(url: str) -> None:
-    done = CliRunner().invoke(sharedroutes, ["kv", "list", f"{TOPIC}-namespace", "--redis", url])
+    done = run(url, "kv", "list", f"{TOPIC}-namespace")
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [[f"{TOPIC}-key", TOPIC * 2]]
-    long = CliRunner().invoke(sharedroutes, ["kv", "put", "ns", "k", "v" * 5_000, "--redis", url])
+    long = run(url, "kv", "put", "ns", "k", "v" * 5_000)
     assert long.exit_code == 0
-    done = CliRunner().invoke(sharedroutes, ["kv", "list", "ns", "--redis", url])
+    done = run(url, "kv", "list", "ns")
     assert done.stdout.splitlines()[1].split() == ["k", "v" * 5_000]
 
 
