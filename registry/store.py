@@ -23,14 +23,14 @@ from .connection.links import (
 )
 from .connection.replies import (
     REDIS_ERRORS,
-    LeftOut,
+    ForeignKeyLog,
     check_client,
+    doorbell_message,
     lease_channels,
     lease_gone,
+    log_corrupt,
     no_script,
     normal,
-    report,
-    ring,
     translate,
 )
 from .errors import InvalidInput, SeenLease, StaleEpoch
@@ -89,7 +89,7 @@ class RouteStore:
         self._replica = replica
         self._owns_links = owns_links
         self._schema_is_known = False
-        self._left_out = LeftOut()
+        self._foreign_keys = ForeignKeyLog()
         self.kv = KeyValues(self.config, self.run)
         self.admin = Admin(self.config, self.run)
 
@@ -205,7 +205,7 @@ class RouteStore:
     def routes(self, topics: Sequence[str], *, stale: bool = False) -> dict[str, TopicRoute]:
         """Return the routes of those topics that a live broker holds; corrupt keys are logged; see `run`."""
         found = self.lookup(topics, stale=stale)
-        report(found.corrupt)
+        log_corrupt(found.corrupt)
         return found.routes()
 
     def lookup(
@@ -230,7 +230,7 @@ class RouteStore:
     def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
         info, corrupt = self.run(plans.cluster_info(self.keys))
-        report(corrupt)
+        log_corrupt(corrupt)
         return info
 
     def member_group(self, broker_name: str) -> BrokerData | None:
@@ -248,7 +248,7 @@ class RouteStore:
     def hints(self) -> dict[str, frozenset[str]]:
         """Return which clients cannot reach a broker; corrupt entries are logged; see plans.hints."""
         found, corrupt = self.run(plans.hints(self.keys))
-        report(corrupt)
+        log_corrupt(corrupt)
         return found
 
     def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
@@ -297,7 +297,7 @@ class RouteStore:
 
     def doorbell(self) -> Doorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return Subscription(self._link, ring, channel=self.keys.changes)
+        return Subscription(self._link, doorbell_message, channel=self.keys.changes)
 
     def lease_events(self) -> LeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
@@ -306,7 +306,7 @@ class RouteStore:
 
     def _list(self, plan: Plan[Listing[T]]) -> list[T]:
         listing = self.run(plan)
-        report(listing.corrupt)
+        log_corrupt(listing.corrupt)
         return listing.found
 
     def run(self, plan: Plan[T], *, stale: bool = False) -> T:
@@ -355,5 +355,5 @@ class RouteStore:
         replies = self._link.send([("EVALSHA", call.script.sha, *arguments)])
         if no_script(replies[0]):
             replies = self._link.send([("EVAL", call.script.source, *arguments)])
-        self._left_out.look(replies, monotonic())
+        self._foreign_keys.look(replies, monotonic())
         return replies

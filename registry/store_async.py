@@ -22,14 +22,14 @@ from .connection.links_async import (
 )
 from .connection.replies import (
     REDIS_ERRORS,
-    LeftOut,
+    ForeignKeyLog,
     check_client,
+    doorbell_message,
     lease_channels,
     lease_gone,
+    log_corrupt,
     no_script,
     normal,
-    report,
-    ring,
     translate,
 )
 from .errors import InvalidInput, SeenLease, StaleEpoch
@@ -88,7 +88,7 @@ class AsyncRouteStore:
         self._replica = replica
         self._owns_links = owns_links
         self._schema_is_known = False
-        self._left_out = LeftOut()
+        self._foreign_keys = ForeignKeyLog()
         self.kv = AsyncKeyValues(self.config, self.run)
         self.admin = AsyncAdmin(self.config, self.run)
 
@@ -206,7 +206,7 @@ class AsyncRouteStore:
     async def routes(self, topics: Sequence[str], *, stale: bool = False) -> dict[str, TopicRoute]:
         """Return the routes of those topics that a live broker holds; corrupt keys are logged; see `run`."""
         found = await self.lookup(topics, stale=stale)
-        report(found.corrupt)
+        log_corrupt(found.corrupt)
         return found.routes()
 
     async def lookup(
@@ -231,7 +231,7 @@ class AsyncRouteStore:
     async def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
         info, corrupt = await self.run(plans.cluster_info(self.keys))
-        report(corrupt)
+        log_corrupt(corrupt)
         return info
 
     async def member_group(self, broker_name: str) -> BrokerData | None:
@@ -249,7 +249,7 @@ class AsyncRouteStore:
     async def hints(self) -> dict[str, frozenset[str]]:
         """Return which clients cannot reach a broker; corrupt entries are logged; see plans.hints."""
         found, corrupt = await self.run(plans.hints(self.keys))
-        report(corrupt)
+        log_corrupt(corrupt)
         return found
 
     async def changes_since(self, position: str = plans.ORIGIN, limit: int = 1_000) -> ChangePage:
@@ -298,7 +298,7 @@ class AsyncRouteStore:
 
     def doorbell(self) -> AsyncDoorbell:
         """Return a new subscriber of the change doorbell; the caller closes it."""
-        return AsyncSubscription(self._link, ring, channel=self.keys.changes)
+        return AsyncSubscription(self._link, doorbell_message, channel=self.keys.changes)
 
     def lease_events(self) -> AsyncLeaseEvents:
         """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
@@ -307,7 +307,7 @@ class AsyncRouteStore:
 
     async def _list(self, plan: Plan[Listing[T]]) -> list[T]:
         listing = await self.run(plan)
-        report(listing.corrupt)
+        log_corrupt(listing.corrupt)
         return listing.found
 
     async def run(self, plan: Plan[T], *, stale: bool = False) -> T:
@@ -356,5 +356,5 @@ class AsyncRouteStore:
         replies = await self._link.send([("EVALSHA", call.script.sha, *arguments)])
         if no_script(replies[0]):
             replies = await self._link.send([("EVAL", call.script.source, *arguments)])
-        self._left_out.look(replies, monotonic())
+        self._foreign_keys.look(replies, monotonic())
         return replies

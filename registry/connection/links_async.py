@@ -19,7 +19,16 @@ from ..keys import Keys
 from ..plans import Command
 from .discovery import REDIRECTS, Whereabouts
 from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection
-from .replies import REDIS_ERRORS, Rest, asked_of, moved_to, of_the_pool, slot_of, suspicious, translate
+from .replies import (
+    REDIS_ERRORS,
+    ReplicaBackoff,
+    asking_node,
+    is_not_from_primary,
+    is_pool_exhausted,
+    moved_to,
+    slot_of,
+    translate,
+)
 from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
 
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
@@ -53,7 +62,7 @@ class AsyncLink:
                 break
             self._directory.where.doubt(owner if owner.host else None)
             replies = await self._send(commands)
-        if any(suspicious(reply) for reply in replies):
+        if any(is_not_from_primary(reply) for reply in replies):
             self._directory.where.doubt()
         return [await self._follow(command, reply) for command, reply in zip(commands, replies, strict=True)]
 
@@ -94,7 +103,7 @@ class AsyncLink:
                 pipeline.execute_command(*command, **options)
             return list(await pipeline.execute(raise_on_error=False))
         except REDIS_ERRORS as error:
-            if self._directory is not None and not of_the_pool(error):
+            if self._directory is not None and not is_pool_exhausted(error):
                 self._directory.where.doubt()
             raise
 
@@ -106,7 +115,7 @@ class AsyncLink:
 
     async def _follow(self, command: Command, reply: Any) -> Any:
         """Ask the node that the slot is being moved to, if it alone can have the key."""
-        owner = asked_of(reply)
+        owner = asking_node(reply)
         if self._directory is None or owner is None:
             return reply
         async with closing_fully(self._directory.client(owner)) as client:
@@ -121,18 +130,18 @@ class AsyncReplicaLink(AsyncLink):
 
     def __init__(self, client: AsyncRedisClient, keys: Keys, directory: AsyncDirectory | None = None) -> None:
         super().__init__(client, keys, directory)
-        self._rest = Rest()
+        self._backoff = ReplicaBackoff()
 
     async def attempt(self, commands: Sequence[Command]) -> list[Any] | None:
         """Return the replies of a replica; None when the primary has to be asked."""
-        if not self._rest.over(monotonic()):
+        if not self._backoff.over(monotonic()):
             return None
         try:
             replies = await self.send(commands)
         except REDIS_ERRORS as error:
-            self._rest.failed(error, monotonic())
+            self._backoff.failed(error, monotonic())
             return None
-        return replies if self._rest.trusts(replies, monotonic()) else None
+        return replies if self._backoff.trusts(replies, monotonic()) else None
 
 
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink, AsyncReplicaLink | None]:

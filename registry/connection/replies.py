@@ -33,6 +33,39 @@ sends them, they announce at once a lease that was deleted by hand.
 _NONE_FREE: Final = "No connection available."
 """What a BlockingConnectionPool says, with an error that is also a server's."""
 
+_BACKOFF_S: Final = 1.0
+"""How long a replica that failed is not asked again."""
+
+_LOG_AGAIN_S: Final = 600.0
+_GOES_ON: Final = (
+    "brokers come and go without it, and the registry writes it again once it has been moved away"
+)
+
+_UNTIL_FAILED_OVER: Final = (
+    redis.ReadOnlyError,
+    redis.exceptions.MasterDownError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.AskError,
+)
+_WILL_PASS: Final = ("BUSY", "NOREPLICAS")
+_IN_SCRIPT: Final = re.compile(r"-(READONLY|NOREPLICAS|MASTERDOWN) ")
+"""How Redis before 7 wraps these when they come up inside a script."""
+
+# Answers that every other command would get, too.
+_OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
+
+# What to raise for the answer of a server that was asked for the way: a ResponseError would be taken for the
+# answer to the command itself.
+_MET: Final = (
+    (redis.AuthenticationError, redis.AuthenticationError),
+    (redis.exceptions.NoPermissionError, redis.exceptions.NoPermissionError),
+    (redis.TimeoutError, redis.TimeoutError),
+    (redis.ResponseError, redis.RedisError),
+)
+
+_NOT_TRUSTED: Final = re.compile("CERTIFICATE|UNKNOWN_CA", re.IGNORECASE)
+
 
 def slot_of(prefix: str) -> int:
     """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
@@ -76,19 +109,19 @@ def moved_to(replies: Iterable[Reply]) -> Address | None:
     return None
 
 
-def asked_of(reply: Reply) -> Address | None:
+def asking_node(reply: Reply) -> Address | None:
     """Return the server that a slot is on its way to, when it alone can know the key of a command."""
     if isinstance(reply, redis.exceptions.AskError) and not isinstance(reply, redis.exceptions.MovedError):
         return Address(reply.host, reply.port)
     return None
 
 
-def of_the_pool(error: BaseException) -> bool:
+def is_pool_exhausted(error: BaseException) -> bool:
     """Whether no connection was free in time, which says nothing about the server."""
     return isinstance(error, redis.exceptions.MaxConnectionsError) or str(error) == _NONE_FREE
 
 
-def suspicious(reply: Reply) -> bool:
+def is_not_from_primary(reply: Reply) -> bool:
     """Whether an answer is one of a server that is not, or no longer, the primary."""
     if isinstance(reply, redis.ReadOnlyError | redis.exceptions.ClusterDownError):
         return True
@@ -110,37 +143,6 @@ def not_found(where: Whereabouts, problem: Exception | None) -> Exception:
     return kind(f"could not find out {where}: {str(problem) or type(problem).__name__}")
 
 
-class Rest:
-    """Leaves a replica alone for a while after it has failed."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-        self._failing = False
-
-    def over(self, now: float) -> bool:
-        """Whether a replica may be asked."""
-        return now >= self._until
-
-    def trusts(self, replies: Iterable[Reply], now: float) -> bool:
-        """Note what a replica answered; return False when the primary has to be asked instead."""
-        problem = next((reply for reply in replies if _of_the_whole_store(reply)), None)
-        if problem is not None:
-            self.failed(problem, now)
-            return False
-        self._failing = False
-        return True
-
-    def failed(self, problem: object, now: float) -> None:
-        """Note that no replica answered; the first of several failures is logged."""
-        if not self._failing:
-            _log.warning("no replica answers, the primary is read instead: %s", problem)
-        self._failing = True
-        self._until = now + _REST_S
-
-
-_REST_S: Final = 1.0
-
-
 def no_script(reply: Reply) -> bool:
     """Whether the server answered that it does not know a script; then it did not run."""
     return isinstance(reply, redis.exceptions.NoScriptError)
@@ -155,93 +157,6 @@ def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
     if isinstance(reply, Exception):
         raise translate(reply)
     return reply
-
-
-def report(corrupt: Iterable[CorruptData]) -> None:
-    """Log the corrupt keys that an operation left out of its answer."""
-    for error in corrupt:
-        _log.error("a key of the registry is corrupt, the rest is served: %s", error)
-
-
-def report_switch(where: Whereabouts, before: Address, after: Address) -> None:
-    """Log that Sentinels name another primary than the one that was connected to."""
-    _log.warning("%s is %s:%s now, and was %s:%s: connecting there", where, *after, *before)
-
-
-class LeftOut:
-    """Logs which foreign keys scripts did without: each once, and again after 10 minutes; thread-safe."""
-
-    def __init__(self) -> None:
-        self._said: dict[str, float] = {}
-
-    def look(self, replies: Iterable[Reply], now: float) -> None:
-        """Log the keys that the reply of a script names; `now` is in seconds of the monotonic clock."""
-        for reply in replies:
-            for key in without(reply)[1]:
-                if now >= self._said.get(key, -_SAY_AGAIN_S) + _SAY_AGAIN_S:
-                    self._said[key] = now
-                    _log.error("%s: does not hold what the registry wrote; %s", key, _GOES_ON)
-
-
-_SAY_AGAIN_S: Final = 600.0
-_GOES_ON: Final = (
-    "brokers come and go without it, and the registry writes it again once it has been moved away"
-)
-
-
-def ring(message: Mapping[str, Any] | None) -> bytes | None:
-    """Return the payload of a message on the doorbell's channel; None for any other message of PubSub.
-
-    Empty bytes stand for a subscription that has begun, perhaps anew: earlier messages may have been missed.
-    """
-    if message is None or message["type"] not in ("message", "subscribe"):
-        return None
-    data: bytes = message["data"] if message["type"] == "message" else b""
-    return data
-
-
-def lease_channels(client: Any, keys: Keys) -> str:
-    """Return what the channels of the leases' events begin with; it has no character special to a glob.
-
-    In a Redis Cluster only the node that holds a key publishes its events. The prefix has the registry's hash
-    tag, so that node is the one that is subscribed to.
-    """
-    pool = getattr(client, "connection_pool", None)  # a client of a Cluster has several, and only database 0
-    database = pool.connection_kwargs.get("db") if pool is not None else None
-    return f"__keyspace@{database or 0}__:{keys.prefix}:lease:"
-
-
-def lease_gone(prefix: str, message: Mapping[str, Any] | None) -> tuple[str, int] | None:
-    """Return the lease that a message of redis-py's PubSub says is gone."""
-    if message is None or message["type"] != "pmessage" or message["data"] not in _LEASE_GONE:
-        return None
-    return lease_of(message["channel"].decode(errors="replace").removeprefix(prefix))
-
-
-_UNTIL_FAILED_OVER: Final = (
-    redis.ReadOnlyError,
-    redis.exceptions.MasterDownError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.TryAgainError,
-    redis.exceptions.AskError,
-)
-_WILL_PASS: Final = ("BUSY", "NOREPLICAS")
-_IN_SCRIPT: Final = re.compile(r"-(READONLY|NOREPLICAS|MASTERDOWN) ")
-"""How Redis before 7 wraps these when they come up inside a script."""
-
-# Answers that every other command would get, too.
-_OF_THE_WHOLE_STORE: Final = (*_UNTIL_FAILED_OVER, redis.exceptions.NoPermissionError)
-
-# What to raise for the answer of a server that was asked for the way: a ResponseError would be taken for the
-# answer to the command itself.
-_MET: Final = (
-    (redis.AuthenticationError, redis.AuthenticationError),
-    (redis.exceptions.NoPermissionError, redis.exceptions.NoPermissionError),
-    (redis.TimeoutError, redis.TimeoutError),
-    (redis.ResponseError, redis.RedisError),
-)
-
-_NOT_TRUSTED: Final = re.compile("CERTIFICATE|UNKNOWN_CA", re.IGNORECASE)
 
 
 def translate(error: BaseException) -> RegistryError:
@@ -283,3 +198,86 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while seen is not None:
         yield seen
         seen = seen.__cause__ or seen.__context__
+
+
+def doorbell_message(message: Mapping[str, Any] | None) -> bytes | None:
+    """Return the payload of a message on the doorbell's channel; None for any other message of PubSub.
+
+    Empty bytes stand for a subscription that has begun, perhaps anew: earlier messages may have been missed.
+    """
+    if message is None or message["type"] not in ("message", "subscribe"):
+        return None
+    data: bytes = message["data"] if message["type"] == "message" else b""
+    return data
+
+
+def lease_channels(client: Any, keys: Keys) -> str:
+    """Return what the channels of the leases' events begin with; it has no character special to a glob.
+
+    In a Redis Cluster only the node that holds a key publishes its events. The prefix has the registry's hash
+    tag, so that node is the one that is subscribed to.
+    """
+    pool = getattr(client, "connection_pool", None)  # a client of a Cluster has several, and only database 0
+    database = pool.connection_kwargs.get("db") if pool is not None else None
+    return f"__keyspace@{database or 0}__:{keys.prefix}:lease:"
+
+
+def lease_gone(prefix: str, message: Mapping[str, Any] | None) -> tuple[str, int] | None:
+    """Return the lease that a message of redis-py's PubSub says is gone."""
+    if message is None or message["type"] != "pmessage" or message["data"] not in _LEASE_GONE:
+        return None
+    return lease_of(message["channel"].decode(errors="replace").removeprefix(prefix))
+
+
+class ReplicaBackoff:
+    """Leaves a replica alone for a while after it has failed."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._failing = False
+
+    def over(self, now: float) -> bool:
+        """Whether a replica may be asked."""
+        return now >= self._until
+
+    def trusts(self, replies: Iterable[Reply], now: float) -> bool:
+        """Note what a replica answered; return False when the primary has to be asked instead."""
+        problem = next((reply for reply in replies if _of_the_whole_store(reply)), None)
+        if problem is not None:
+            self.failed(problem, now)
+            return False
+        self._failing = False
+        return True
+
+    def failed(self, problem: object, now: float) -> None:
+        """Note that no replica answered; the first of several failures is logged."""
+        if not self._failing:
+            _log.warning("no replica answers, the primary is read instead: %s", problem)
+        self._failing = True
+        self._until = now + _BACKOFF_S
+
+
+def log_corrupt(corrupt: Iterable[CorruptData]) -> None:
+    """Log the corrupt keys that an operation left out of its answer."""
+    for error in corrupt:
+        _log.error("a key of the registry is corrupt, the rest is served: %s", error)
+
+
+def report_switch(where: Whereabouts, before: Address, after: Address) -> None:
+    """Log that Sentinels name another primary than the one that was connected to."""
+    _log.warning("%s is %s:%s now, and was %s:%s: connecting there", where, *after, *before)
+
+
+class ForeignKeyLog:
+    """Logs which foreign keys scripts did without: each once, and again after 10 minutes; thread-safe."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, float] = {}
+
+    def look(self, replies: Iterable[Reply], now: float) -> None:
+        """Log the keys that the reply of a script names; `now` is in seconds of the monotonic clock."""
+        for reply in replies:
+            for key in without(reply)[1]:
+                if now >= self._logged.get(key, -_LOG_AGAIN_S) + _LOG_AGAIN_S:
+                    self._logged[key] = now
+                    _log.error("%s: does not hold what the registry wrote; %s", key, _GOES_ON)
