@@ -49,7 +49,7 @@ _GATHER_S: Final = 0.02
 """A rewrite takes several steps in a few milliseconds: they make one look."""
 
 _WRITTEN: Final[type[FileSystemEvent]] = FileClosedEvent if sys.platform == "linux" else FileModifiedEvent
-"""Linux can notify each write, but somebody may write to a log in the same folder all the time."""
+"""Linux could notify each write, but a log in the same folder may be written to all the time."""
 
 _KINDS: Final[list[type[FileSystemEvent]]] = [_WRITTEN, FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
 
@@ -102,11 +102,6 @@ async def looks(
 async def read(path: Path) -> Content:
     """Return what the file holds, or why it cannot be read."""
     return await _in_thread(path, _read, path)
-
-
-async def is_there(path: Path) -> bool:
-    """Return whether there is such a file; True also when that cannot be told."""
-    return await _in_thread(path, _is_there, path)
 
 
 async def _in_thread(path: Path, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -210,7 +205,7 @@ class _Changes:
 
 
 class _Folder(FileSystemEventHandler):
-    """One folder, and its observer as long as somebody follows files there: one for the whole process.
+    """One folder, and its observer, which all followers of files there share, while there are any.
 
     Each folder has an observer and a lock of its own, since its file system may hang while either works.
     """
@@ -230,7 +225,7 @@ class _Folder(FileSystemEventHandler):
         """When the thread that has the lock got it."""
 
         self._ends = False
-        """Whether a thread waits for the lock to end the observer, if nobody follows by then."""
+        """Whether a thread waits for the lock to end the observer, unless there are followers by then."""
 
     @property
     def problem(self) -> str:
@@ -242,7 +237,7 @@ class _Folder(FileSystemEventHandler):
         return _identity(self.path) == self._watched
 
     async def adapt(self, timeout_s: float) -> None:
-        """Watch the folder that is there now if anybody follows files in it, else none.
+        """Watch the folder that is there now, or none if there are no followers.
 
         That takes as long as the file system, and up to half a second besides. It is waited for no longer
         than `timeout_s`, and while an earlier thread hangs there are no more of them.
@@ -337,16 +332,6 @@ def _read_large(file: io.FileIO, size: int) -> memoryview:
     while filled < size and (count := file.readinto(buffer[filled:])):
         filled += count
     return buffer[:filled].toreadonly()
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

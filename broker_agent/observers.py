@@ -38,7 +38,7 @@ class Observers:
         """As it was given, but for the address of the broker, which may change."""
 
         self._advertised = config.broker.address
-        """What clients are told; the broker itself says it where its role is elected."""
+        """What clients are told; where its role is elected, it comes from the broker itself."""
 
         self._rng = rng
         self._take = take

@@ -1,4 +1,4 @@
-"""Finds out that clients are told an address of the broker at which they cannot reach it."""
+"""Finds out that clients cannot reach the broker at the address that they are told."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ async def findings(
 
 
 def is_remote(store_url: str) -> bool:
-    """Tell whether the store is on another host, so that clients can be, too; raises InvalidInput."""
+    """Whether the store is on another host, so that clients may be, too; raises InvalidInput."""
     return any(not _is_loopback(node.host) for node in parse_url(store_url).nodes)
 
 
 def suspicion(address: str, ips: Iterable[Ip], *, store_is_remote: bool) -> str | None:
-    """Return why no other host can reach an address with these IPs, and what to do; None = it seems right."""
+    """Return why no other host can reach an address with these IPs, and what to do; None = one can."""
     each = list(ips)
     if not each:
         return None
@@ -113,7 +113,7 @@ async def _ips(address: str, deadline_s: float) -> list[Ip]:
     try:
         async with asyncio.timeout(deadline_s):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # also TimeoutError; it is told when a connection is tried
+    except (OSError, UnicodeError):  # also TimeoutError; the connection that is tried next reports it
         return []
     return [ipaddress.ip_address(where[0]) for *_, where in found]
 

@@ -1,4 +1,4 @@
-"""Tells whether a broker lives: by keeping a TCP connection to its port open, and by asking it if wanted."""
+"""Watches whether a broker lives: keeps a TCP connection to its port open, and sends requests if wanted."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def verdicts(
         try:
             client = await BrokerClient.connect(host, port, deadline_s=deadline_s, access=access)
         except BrokerCallError as error:
-            if (verdict := _without(probing, error)) is not None:
+            if (verdict := _not_connected(probing, error)) is not None:
                 yield verdict
             tls_s = _SHORT_S if isinstance(error, BrokerUntrusted) else 0.0  # a handshake costs both sides
             await asyncio.sleep(tls_s + rng.uniform(*_RETRY_S))
             continue
         began_s = clock()
-        async with client, aclosing(_of_connection(client, probing)) as found:
+        async with client, aclosing(_while_connected(client, probing)) as found:
             async for verdict in found:
                 yield verdict
         short_ones = short_ones + 1 if clock() - began_s < _SHORT_S else 0
@@ -74,7 +74,7 @@ async def verdicts(
             await asyncio.sleep(_FIRST_MOMENT_S * 2**doublings * rng.uniform(0.5, 1))
 
 
-def _without(probing: Probing, error: BrokerCallError) -> Verdict | None:
+def _not_connected(probing: Probing, error: BrokerCallError) -> Verdict | None:
     if isinstance(error, BrokerUntrusted):
         now_s = asyncio.get_running_loop().time()
         return probing.untrusted(str(error), now_s, closed=error.closed)
@@ -82,20 +82,20 @@ def _without(probing: Probing, error: BrokerCallError) -> Verdict | None:
     return probing.not_connected(str(error), refused=refused)
 
 
-async def _of_connection(client: BrokerClient, probing: Probing) -> AsyncGenerator[Verdict, None]:
-    """Yield what one connection tells, until it ends or another one is wanted."""
+async def _while_connected(client: BrokerClient, probing: Probing) -> AsyncGenerator[Verdict, None]:
+    """Yield the verdicts of one connection, until it ends or another one is needed."""
     verdict, goes_on = probing.connected(), True
     while goes_on:
         if verdict is not None:
             yield verdict
-        verdict, goes_on = await _next(client, probing)
+        verdict, goes_on = await _next_verdict(client, probing)
     if verdict is not None:
         client.abort()
         yield verdict
 
 
-async def _next(client: BrokerClient, probing: Probing) -> tuple[Verdict | None, bool]:
-    """Ask the broker when it is time; return the verdict if it changes, and whether the connection stays."""
+async def _next_verdict(client: BrokerClient, probing: Probing) -> tuple[Verdict | None, bool]:
+    """Send a request when it is time; return the verdict if it changes, and whether the connection stays."""
     clock = asyncio.get_running_loop().time
     try:
         async with asyncio.timeout_at(probing.ask_at_s):

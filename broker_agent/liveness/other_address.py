@@ -1,4 +1,4 @@
-"""Looks whether a broker answers at an address that is not this agent's own."""
+"""Looks whether a broker answers at its former address, which is not this agent's own."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ _EVERY_S: Final = 0.25
 
 _TRIES: Final = 3
 _STALL_S: Final = 0.25
-"""A look that takes so much longer says nothing: this process did not run, and the answer lies with it."""
+"""A look that takes so much longer says nothing: this process stood still, and the answer may lie here."""
 
 
-class _Heard(NamedTuple):
+class _Result(NamedTuple):
     """What came of one connection."""
 
     answer: FormerAnswer
     why: str
     is_there: bool = False
-    """Whether somebody accepted it."""
+    """Whether it was accepted."""
 
 
 async def look_at(look: LookAt) -> FormerFound:
-    """Return whether anybody answers at the former address, within 0.75 s."""
+    """Return whether a broker answers at the former address, within 0.75 s."""
     clock = asyncio.get_running_loop().time
     began_s, address = clock(), look.lease.address
     asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
-    own, heard = await asyncio.gather(_ask(look.own_address), asking)
+    own, results = await asyncio.gather(_ask(look.own_address), asking)
     if clock() - began_s > _LOOK_S + _STALL_S:
         return FormerFound(look.lease, FormerAnswer.UNKNOWN, "this process stood still while it looked")
-    if not own.is_there:  # from here brokers may not be reached at all by what clients are told
+    if not own.is_there:  # the addresses that clients are told may not be reached from here at all
         why = f"{look.own_address}, this broker's own address, is not reached from here either"
         return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
-    best = max(heard, key=lambda one: one.answer.weight)
-    is_silent = best.answer is FormerAnswer.NONE and any(one.is_there for one in heard)
+    best = max(results, key=lambda one: one.answer.weight)
+    is_silent = best.answer is FormerAnswer.NONE and any(one.is_there for one in results)
     if is_silent and own.answer is not FormerAnswer.SOME:
-        why = f"{address} accepts connections, and nobody knows whether it would answer: this broker does not"
+        why = f"{address} accepts connections, and may or may not answer: this broker does not"
         return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
     return FormerFound(look.lease, best.answer, best.why)
 
 
-async def _ask(address: str, after_s: float = 0.0) -> _Heard:
-    """Ask something cheap; any answer counts, and the end of a connection is one, too."""
+async def _ask(address: str, after_s: float = 0.0) -> _Result:
+    """Send a cheap request; any answer counts, and so does the end of the connection."""
     await asyncio.sleep(after_s)
     deadline_s = _LOOK_S - after_s
     try:
@@ -56,12 +56,12 @@ async def _ask(address: str, after_s: float = 0.0) -> _Heard:
             try:
                 await client.invoke(QUESTION, deadline_s=deadline_s)
             except BrokerTimeout as error:  # the system accepts connections for a process that does not run
-                return _Heard(FormerAnswer.NONE, str(error), is_there=True)
+                return _Result(FormerAnswer.NONE, str(error), is_there=True)
             except BrokerCallError as error:
-                return _Heard(FormerAnswer.SOME, f"something is there: {error}", is_there=True)
+                return _Result(FormerAnswer.SOME, f"something is there: {error}", is_there=True)
             why = f"{address} answers: two brokers have one name and id"
-            return _Heard(FormerAnswer.SOME, why, is_there=True)
+            return _Result(FormerAnswer.SOME, why, is_there=True)
     except BrokerTimeout as error:
-        return _Heard(FormerAnswer.NONE, str(error))
+        return _Result(FormerAnswer.NONE, str(error))
     except BrokerUnreachable as error:
-        return _Heard(FormerAnswer.NONE if error.refused else FormerAnswer.NO_WAY, str(error))
+        return _Result(FormerAnswer.NONE if error.refused else FormerAnswer.NO_WAY, str(error))

@@ -12,7 +12,7 @@ Verdict: TypeAlias = BrokerUp | BrokerGone
 _MOST_PATIENCE_S: Final = 30.0
 _MOST_DOUBLINGS: Final = 10
 _MOST_SILENCE_S: Final = 320.0
-"""What never answers is asked ever less often, and so seldom at last."""
+"""A broker that never answers is asked less and less often, at last at this interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Rules:
     """How many findings make a verdict."""
 
     attempts: int
-    """So many connections in a row have to fail, other than by being refused, until the broker is gone."""
+    """The broker is gone when so many connections in a row have failed, other than by being refused."""
 
     check_s: float = 0.0
     """Between two requests; 0 = an open connection is enough."""
@@ -41,7 +41,7 @@ class Rules:
 
 
 class Probing:
-    """What is known about one broker; a method is told what happened and returns the verdict if it changed.
+    """What is known about one broker; a method notes an event and returns the verdict if that changes it.
 
     A new process of the broker is trusted with its first answer. One that has stopped answering is still the
     same, and has to show more: connections to it succeed all the while, since the system accepts them for it.
@@ -110,7 +110,7 @@ class Probing:
         return None if self._rules.check_s and self.speaks else self._up()
 
     def not_connected(self, why: str, *, refused: bool) -> Verdict | None:
-        """There is none; `refused` says that nobody listens, so that the process has ended."""
+        """There is none; `refused` = nothing listens at the port, so that the process has ended."""
         self._answered = 0
         if refused:
             self._not_connected = self._unanswered = self._silences = 0
@@ -124,9 +124,9 @@ class Probing:
         return self._gone(why)
 
     def untrusted(self, why: str, now_s: float, *, closed: bool) -> Verdict | None:
-        """There is no TLS connection: the broker has said so itself, or only `closed` the connection.
+        """There is no TLS connection: the broker has refused one, or only `closed` the connection.
 
-        Whoever says anything works: that the agent is not let in is no reason to take the broker away.
+        A broker that refuses works: that the agent is not let in is no reason to take the broker away.
         """
         if closed and self.speaks:
             return self.not_connected(why, refused=False)
@@ -141,7 +141,7 @@ class Probing:
         self._asked_at_s = now_s
 
     def answered(self, now_s: float) -> Verdict | None:
-        """The request has been answered, in whatever way: also an error is said by a process that works."""
+        """The request has been answered; an error counts too, since only a process that works returns one."""
         self.speaks = True
         self._unanswered = 0
         if self._asked_at_s is None or now_s - self._asked_at_s > self._rules.deadline_s:

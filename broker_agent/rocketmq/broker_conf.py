@@ -106,7 +106,7 @@ def _settled(path: Path) -> bytes | str:
         before, content = content, _look(path)
         if content == before:
             return content
-    return "it changes all the time, so that nobody can say what it holds"
+    return "it changes all the time: no two looks found the same"
 
 
 def _look(path: Path) -> bytes | str:

@@ -147,7 +147,7 @@ class RoleChanges:
         return [*events, *self._change(RoleFound(broker))]
 
     def unknown(self, why: str) -> list[RoleEvent]:
-        """Note that nobody can tell what the broker is."""
+        """Note that it is unknown what the broker is."""
         return self._change(RoleUnknown(why))
 
     def failed(self, problem: str) -> list[RoleEvent]:

@@ -210,8 +210,7 @@ class FileTopics(EffectiveTopics):
     async def _note_presence(self, in_topics: Content | None) -> None:
         if in_topics is None or self.present.is_set():
             return
-        is_missing = isinstance(in_topics, FileNotFoundError)
-        if is_missing and not await file_watch.is_there(_backup(self._topics.path)):
+        if isinstance(in_topics, FileNotFoundError) and await _has_no_backup(self._topics.path):
             self.absent.set()
         else:
             self.present.set()
@@ -220,7 +219,7 @@ class FileTopics(EffectiveTopics):
         """Offer the mapping file; that there is none is normal, as long as there never was one."""
         mappings = self._mappings
         none_yet = mappings.table is None and isinstance(content, FileNotFoundError)
-        if none_yet and isinstance(await file_watch.read(_backup(mappings.path)), FileNotFoundError):
+        if none_yet and await _has_no_backup(mappings.path):
             self._no_mappings = NO_MAPPINGS
             return []
         reports = await self._offer(mappings, content)
@@ -259,6 +258,10 @@ class FileTopics(EffectiveTopics):
 
 def _backup(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
+
+
+async def _has_no_backup(path: Path) -> bool:
+    return isinstance(await file_watch.read(_backup(path)), FileNotFoundError)
 
 
 class FreshTopics:

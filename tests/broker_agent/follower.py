@@ -1,4 +1,4 @@
-"""Follows a source of topics, or of roles, and remembers what it told."""
+"""Follows an asynchronous generator in the background, and remembers what it yielded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Told(Generic[T]):
-    """Everything that was told so far."""
+    """Everything that was yielded so far."""
 
     def __init__(self) -> None:
         self.all: list[T] = []
@@ -27,14 +27,26 @@ class Told(Generic[T]):
         return [one.text for one in self.all if isinstance(one, Say)]
 
     async def until(self, reached: Callable[[list[T]], object], description: str) -> None:
-        """Wait until a condition holds for what was told."""
+        """Wait until a condition holds for what was yielded."""
         await await_until(lambda: reached(self.all), timeout_s=30.0, description=f"{description}: {self.all}")
+
+    async def count(self, count: int) -> T:
+        """Wait until that many were yielded; return the last of them."""
+        await self.until(lambda all_: len(all_) >= count, f"the first {count}")
+        return self.all[count - 1]
 
 
 @asynccontextmanager
 async def following(found: AsyncGenerator[T, None]) -> AsyncIterator[Told[T]]:
     """Follow in the background for as long as the block lasts."""
     told: Told[T] = Told()
+    async with followed_by(found, told):
+        yield told
+
+
+@asynccontextmanager
+async def followed_by(found: AsyncGenerator[T, None], told: Told[T]) -> AsyncIterator[None]:
+    """Let `told` have what is yielded for as long as the block lasts."""
 
     async def follow() -> None:
         async with aclosing(found):
@@ -48,7 +60,7 @@ async def following(found: AsyncGenerator[T, None]) -> AsyncIterator[Told[T]]:
 
     tasks = [asyncio.create_task(follow()), asyncio.create_task(tick())]
     try:
-        yield told
+        yield
     finally:
         for task in tasks:
             task.cancel()

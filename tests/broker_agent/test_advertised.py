@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import pytest
 
 from sharedroutes.broker_agent.liveness.advertised import findings, is_remote, suspicion
 from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient
+from tests.broker_agent.follower import Told, following
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until
 
@@ -21,34 +21,8 @@ LOCAL: Final = "redis://127.0.0.1:6379/0"
 ADVICE: Final = "set brokerIP1 in broker.conf, or --broker-address, to an address at which clients reach it"
 
 
-class Found:
-    """The findings so far."""
-
-    def __init__(self) -> None:
-        self.all: list[str | None] = []
-
-    async def count(self, count: int) -> str | None:
-        """Wait for that many findings; return the last of them."""
-        await await_until(lambda: len(self.all) >= count, timeout_s=20, description=f"{count} findings")
-        return self.all[count - 1]
-
-
-@asynccontextmanager
-async def looking(address: str, probe: str, **settings: Any) -> AsyncIterator[Found]:
-    found = Found()
-    settings = {"every_s": 0.01, "deadline_s": 5.0} | settings
-
-    async def look() -> None:
-        async for finding in findings(address, probe, **settings):
-            found.all.append(finding)
-
-    task = asyncio.create_task(look())
-    try:
-        yield found
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+def looking(address: str, probe: str, **settings: Any) -> AbstractAsyncContextManager[Told[str | None]]:
+    return following(findings(address, probe, **({"every_s": 0.01, "deadline_s": 5.0} | settings)))
 
 
 async def looked(broker: SpeakingBroker, times: int = 3) -> None:

@@ -8,16 +8,17 @@ import random
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
 
 from sharedroutes.broker_agent.liveness.broker_link import verdicts
-from sharedroutes.broker_agent.liveness.probing import Probing, Rules
+from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
 from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.remoting import RequestCode
+from tests.broker_agent.follower import Told, followed_by
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.ports import free_port
@@ -31,16 +32,12 @@ PATIENT: Final[dict[str, Any]] = {"check_s": 0.02, "deadline_s": 30.0}
 """Asks often, and takes a slow machine for none that hangs."""
 
 
-class Heard:
+class Verdicts(Told[Verdict]):
     """The verdicts so far."""
 
     def __init__(self, rules: Rules) -> None:
-        self.all: list[BrokerUp | BrokerGone] = []
+        super().__init__()
         self.probing = Probing(rules)
-
-    async def count(self, count: int) -> None:
-        """Wait for that many verdicts."""
-        await await_until(lambda: len(self.all) >= count, timeout_s=20, description=f"{count} verdicts")
 
     async def answer(self) -> None:
         """Wait until the broker has answered for the first time."""
@@ -71,67 +68,57 @@ class OtherProtocol(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def linked(port: int, host: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Heard]:
+async def linked(port: int, host: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Verdicts]:
     deadline_s = settings.pop("connect_s", 10.0)
-    heard = Heard(Rules(**({"attempts": 2} | settings)))
-
-    async def listen() -> None:
-        found = verdicts(host, port, heard.probing, deadline_s=deadline_s, rng=random.Random(1))
-        async for verdict in found:
-            heard.all.append(verdict)
-
-    task = asyncio.create_task(listen())
-    try:
-        yield heard
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    found = Verdicts(Rules(**({"attempts": 2} | settings)))
+    link = verdicts(host, port, found.probing, deadline_s=deadline_s, rng=random.Random(1))
+    async with followed_by(link, found):
+        yield found
 
 
 async def test_a_broker_that_listens_is_up() -> None:
     broker = ListeningBroker()
     await broker.start()
-    async with linked(broker.port) as heard:
-        await heard.count(1)
-    assert heard.all == [BrokerUp()]
+    async with linked(broker.port) as found:
+        await found.count(1)
+    assert found.all == [BrokerUp()]
     await broker.die()
 
 
 async def test_a_broker_that_does_not_listen_is_gone_and_then_up() -> None:
     broker = ListeningBroker()
-    async with linked(broker.port) as heard:
-        await heard.count(1)
+    async with linked(broker.port) as found:
+        await found.count(1)
         await broker.start()
-        await heard.count(2)
-    assert heard.kinds() == [BrokerGone, BrokerUp]
-    assert isinstance(heard.all[0], BrokerGone)
-    assert f"127.0.0.1:{broker.port}" in heard.all[0].why
+        await found.count(2)
+    assert found.kinds() == [BrokerGone, BrokerUp]
+    assert isinstance(found.all[0], BrokerGone)
+    assert f"127.0.0.1:{broker.port}" in found.all[0].why
     await broker.die()
 
 
 async def test_a_broker_that_closes_the_connection_is_not_gone() -> None:
     broker = ListeningBroker()
     await broker.start()
-    async with linked(broker.port) as heard:
+    async with linked(broker.port) as found:
         for connections in range(1, 4):
             await await_until(lambda: broker.accepted == connections, description="connected again")  # noqa: B023 - awaited here
             broker.hang_up()
         await await_until(lambda: broker.accepted == 4, description="connected again")
-    assert heard.all == [BrokerUp()]
+    assert found.all == [BrokerUp()]
     await broker.die()
 
 
 async def test_a_broker_that_dies_is_gone_at_once_and_up_when_it_is_back() -> None:
     broker = ListeningBroker()
     await broker.start()
-    async with linked(broker.port) as heard:
+    async with linked(broker.port) as found:
         await await_until(lambda: broker.accepted, description="connected")
         await broker.die()
-        await heard.count(2)
+        await found.count(2)
         await broker.start()
-        await heard.count(3)
-    assert heard.kinds() == [BrokerUp, BrokerGone, BrokerUp]
+        await found.count(3)
+    assert found.kinds() == [BrokerUp, BrokerGone, BrokerUp]
     await broker.die()
 
 
@@ -142,10 +129,10 @@ async def test_a_broker_that_does_not_answer_is_gone_after_some_attempts() -> No
         queued.settimeout(0)
         await loop.sock_connect(queued, ("127.0.0.1", port))  # the queue is full now: no more handshakes
         began_s = loop.time()
-        async with linked(port, connect_s=0.05) as heard:
-            await heard.count(1)
+        async with linked(port, connect_s=0.05) as found:
+            await found.count(1)
         assert loop.time() - began_s >= 2 * 0.05
-    assert heard.kinds() == [BrokerGone]
+    assert found.kinds() == [BrokerGone]
 
 
 async def test_a_connection_to_itself_is_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +149,9 @@ async def test_a_connection_to_itself_is_no_broker(monkeypatch: pytest.MonkeyPat
             return await create_connection(protocol, sock=own.dup())
 
         monkeypatch.setattr(loop, "create_connection", connected_to_itself)
-        async with linked(port) as heard:
-            await heard.count(1)
-    assert heard.all == [BrokerGone(f"127.0.0.1:{port}: nobody listens")]
+        async with linked(port) as found:
+            await found.count(1)
+    assert found.all == [BrokerGone(f"127.0.0.1:{port}: nobody listens")]
 
 
 async def test_several_addresses_that_all_refuse_mean_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,44 +160,44 @@ async def test_several_addresses_that_all_refuse_mean_gone_at_once(monkeypatch: 
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
-    async with linked(free_port(), host="broker.example", attempts=1_000_000) as heard:
-        await heard.count(1)
-    assert heard.kinds() == [BrokerGone]
+    async with linked(free_port(), host="broker.example", attempts=1_000_000) as found:
+        await found.count(1)
+    assert found.kinds() == [BrokerGone]
 
 
 async def test_a_broker_that_answers_is_up_and_asked_again_and_again() -> None:
-    async with SpeakingBroker() as broker, linked(broker.port, **PATIENT) as heard:
+    async with SpeakingBroker() as broker, linked(broker.port, **PATIENT) as found:
         await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 5, description="asked")
         assert broker.accepted == 1
-    assert heard.all == [BrokerUp()]
+    assert found.all == [BrokerUp()]
 
 
 async def test_any_answer_is_a_sign_of_life() -> None:
     async with SpeakingBroker() as broker:
         broker.refusals[RequestCode.HEART_BEAT] = (1, "an error")
-        async with linked(broker.port, **PATIENT) as heard:
+        async with linked(broker.port, **PATIENT) as found:
             await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 5, description="asked")
-        assert heard.all == [BrokerUp()]
+        assert found.all == [BrokerUp()]
 
 
 async def test_nothing_is_asked_unless_it_is_wanted() -> None:
-    async with SpeakingBroker() as broker, linked(broker.port) as heard:
-        await heard.count(1)
+    async with SpeakingBroker() as broker, linked(broker.port) as found:
+        await found.count(1)
         broker.hang_up()
         await await_until(lambda: broker.accepted == 2, description="connected again")
         assert not broker.asked
-        assert heard.all == [BrokerUp()]
+        assert found.all == [BrokerUp()]
 
 
 async def test_a_broker_that_hangs_with_its_port_open_is_gone_and_back_when_it_answers() -> None:
-    async with SpeakingBroker() as broker, linked(broker.port, **EAGER) as heard:
-        await heard.answer()
+    async with SpeakingBroker() as broker, linked(broker.port, **EAGER) as found:
+        await found.answer()
         broker.hang()
-        await heard.count(2)
+        await found.count(2)
         broker.wake()
-        await heard.count(3)
-    assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
-    gone = heard.all[1]
+        await found.count(3)
+    assert found.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+    gone = found.all[1]
     assert isinstance(gone, BrokerGone)
     assert gone.why.startswith(f"{broker.address}: no answer to HEART_BEAT within 0.3 s, 3 times in a row")
 
@@ -221,13 +208,13 @@ async def test_what_never_answers_is_up_while_it_listens_and_that_it_is_not_aske
     caplog.set_level(logging.INFO)
     listening = ListeningBroker()
     await listening.start()
-    async with linked(listening.port, **(EAGER | {"deadline_s": 0.02})) as heard:
-        await await_until(lambda: heard.probing.is_mute, description="taken for mute")
+    async with linked(listening.port, **(EAGER | {"deadline_s": 0.02})) as found:
+        await await_until(lambda: found.probing.is_mute, description="taken for mute")
         await await_until(lambda: caplog.messages, description="said")
-        assert heard.kinds() == [BrokerUp]
+        assert found.kinds() == [BrokerUp]
         await listening.die()
-        await heard.count(2)
-    assert heard.kinds() == [BrokerUp, BrokerGone]
+        await found.count(2)
+    assert found.kinds() == [BrokerUp, BrokerGone]
     (said,) = caplog.messages
     assert "only its connection is watched; not asked: it does not speak the protocol" in said
 
@@ -236,64 +223,64 @@ async def test_what_answers_in_another_protocol_is_up_while_it_listens() -> None
     connections: set[OtherProtocol] = set()
     loop = asyncio.get_running_loop()
     async with await loop.create_server(lambda: OtherProtocol(connections), "127.0.0.1", 0) as server:
-        async with linked(server.sockets[0].getsockname()[1], **(EAGER | {"deadline_s": 0.05})) as heard:
-            await await_until(lambda: heard.probing.is_mute, description="taken for mute")
-            assert heard.kinds() == [BrokerUp]
+        async with linked(server.sockets[0].getsockname()[1], **(EAGER | {"deadline_s": 0.05})) as found:
+            await await_until(lambda: found.probing.is_mute, description="taken for mute")
+            assert found.kinds() == [BrokerUp]
         await await_until(lambda: not connections, description="closed")
 
 
 async def test_few_connections_are_given_up_while_a_broker_hangs() -> None:
-    async with SpeakingBroker() as broker, linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as heard:
-        await heard.answer()
+    async with SpeakingBroker() as broker, linked(broker.port, **(EAGER | {"deadline_s": 0.05})) as found:
+        await found.answer()
         broker.hang()
         before = broker.asked[RequestCode.HEART_BEAT]
         await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= before + 6, description="asked")
         # Three on the first connection, and one on each that has followed.
         assert broker.accepted <= broker.asked[RequestCode.HEART_BEAT] - before - 1
-    assert heard.kinds() == [BrokerUp, BrokerGone]
+    assert found.kinds() == [BrokerUp, BrokerGone]
 
 
 async def test_idle_connections_that_are_closed_mean_nothing_between_two_requests() -> None:
     async with SpeakingBroker() as broker:
         broker.idle_s = 0.02
-        async with linked(broker.port, **(PATIENT | {"check_s": 0.1})) as heard:
+        async with linked(broker.port, **(PATIENT | {"check_s": 0.1})) as found:
             await await_until(lambda: broker.asked[RequestCode.HEART_BEAT] >= 3, description="asked")
             assert broker.accepted >= 3
-        assert heard.all == [BrokerUp()]
+        assert found.all == [BrokerUp()]
 
 
 async def test_a_broker_that_dies_is_gone_without_waiting_for_an_answer() -> None:
     async with SpeakingBroker() as broker:
-        async with linked(broker.port, **(PATIENT | {"check_s": 3600.0})) as heard:
-            await heard.count(1)
+        async with linked(broker.port, **(PATIENT | {"check_s": 3600.0})) as found:
+            await found.count(1)
             await broker.die()
-            await heard.count(2)
+            await found.count(2)
             await broker.start()
-            await heard.count(3)
-        assert heard.kinds() == [BrokerUp, BrokerGone, BrokerUp]
+            await found.count(3)
+        assert found.kinds() == [BrokerUp, BrokerGone, BrokerUp]
 
 
 async def test_a_connection_that_is_lost_without_a_word_is_replaced() -> None:
     async with SpeakingBroker() as broker:
         with FaultyProxy(broker.port) as proxy:
-            async with linked(urlsplit(proxy.url).port or 0, **EAGER) as heard:
-                await heard.answer()
+            async with linked(urlsplit(proxy.url).port or 0, **EAGER) as found:
+                await found.answer()
                 assert proxy.abandon(b"sharedroutes") == 1
-                await heard.count(3)
-    assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+                await found.count(3)
+    assert found.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
 
 
 def test_a_process_that_is_stopped_is_gone_and_back_when_it_goes_on() -> None:
     async def hear(broker: SpeakingProcess) -> list[type]:
-        async with linked(broker.port, **EAGER) as heard:
-            await heard.answer()
+        async with linked(broker.port, **EAGER) as found:
+            await found.answer()
             broker.send(signal.SIGSTOP)
-            await heard.count(2)
+            await found.count(2)
             broker.send(signal.SIGCONT)
-            await heard.count(3)
+            await found.count(3)
             broker.kill()
-            await await_until(lambda: heard.kinds()[-1] is BrokerGone, description="gone again")
-            return heard.kinds()
+            await await_until(lambda: found.kinds()[-1] is BrokerGone, description="gone again")
+            return found.kinds()
 
     with SpeakingProcess() as broker:
         kinds = asyncio.run(hear(broker))
@@ -302,14 +289,14 @@ def test_a_process_that_is_stopped_is_gone_and_back_when_it_goes_on() -> None:
 
 def test_a_process_that_is_killed_while_it_is_stopped_is_back_with_its_next_start() -> None:
     async def hear(broker: SpeakingProcess) -> None:
-        async with linked(broker.port, **EAGER) as heard:
-            await heard.answer()
+        async with linked(broker.port, **EAGER) as found:
+            await found.answer()
             broker.send(signal.SIGSTOP)
-            await heard.count(2)
+            await found.count(2)
             broker.kill()
             await asyncio.to_thread(broker.start)
-            await heard.count(3)
-            assert heard.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
+            await found.count(3)
+            assert found.kinds()[:3] == [BrokerUp, BrokerGone, BrokerUp]
 
     with SpeakingProcess() as broker:
         asyncio.run(hear(broker))

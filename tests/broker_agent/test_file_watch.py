@@ -19,6 +19,7 @@ from watchdog.utils import BaseThread
 
 from sharedroutes.broker_agent import file_watch
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
+from tests.broker_agent.follower import Told, followed_by
 from tests.support import await_until
 
 SELDOM_S: Final = 30.0
@@ -27,14 +28,18 @@ SELDOM_S: Final = 30.0
 OFTEN_S: Final = 0.02
 
 
-class Seen:
+class Seen(Told[file_watch.Content | None]):
     """What a follower of a file has yielded so far."""
 
-    def __init__(self) -> None:
-        self.looks = 0
-        self.contents: list[file_watch.Content] = []
+    @property
+    def looks(self) -> int:
+        return len(self.all)
 
-    async def until(self, content: bytes | type[OSError]) -> None:
+    @property
+    def contents(self) -> list[file_watch.Content]:
+        return [content for content in self.all if content is not None]
+
+    async def last(self, content: bytes | type[OSError]) -> None:
         """Wait until the last thing that was seen is `content`."""
 
         def reached() -> bool:
@@ -47,20 +52,8 @@ class Seen:
 @asynccontextmanager
 async def following(path: Path, recheck_s: float) -> AsyncIterator[Seen]:
     seen = Seen()
-
-    async def follow() -> None:
-        async for content in file_watch.contents(path, recheck_s=recheck_s):
-            seen.looks += 1
-            if content is not None:
-                seen.contents.append(content)
-
-    task = asyncio.create_task(follow())
-    try:
+    async with followed_by(file_watch.contents(path, recheck_s=recheck_s), seen):
         yield seen
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 @pytest.fixture
@@ -76,7 +69,7 @@ async def notified(path: Path) -> AsyncIterator[Seen]:
     """Follow a file that holds b"1"; begin when its notifications come."""
     put(path, b"1")
     async with following(path, SELDOM_S) as seen:
-        await seen.until(b"1")
+        await seen.last(b"1")
         count = len(seen.contents)
 
         def noticed() -> bool:
@@ -94,22 +87,22 @@ async def test_a_file_rewritten_as_brokers_do_is_seen_by_notification(
     async with notified(path) as seen:
         for content in (b"2", b"3", b"4" * 100_000):
             write(path, content)
-            await seen.until(content)
+            await seen.last(content)
 
 
 async def test_a_file_that_is_removed_and_put_back_is_seen_by_notification(path: Path) -> None:
     async with notified(path) as seen:
         remove(path)
-        await seen.until(FileNotFoundError)
+        await seen.last(FileNotFoundError)
         put(path, b"2")
-        await seen.until(b"2")
+        await seen.last(b"2")
 
 
 async def test_a_file_that_does_not_exist_yet_is_seen_when_it_does(path: Path) -> None:
     async with following(path, OFTEN_S) as seen:
-        await seen.until(FileNotFoundError)
+        await seen.last(FileNotFoundError)
         put(path, b"1")
-        await seen.until(b"1")
+        await seen.last(b"1")
 
 
 async def test_a_file_that_does_not_change_is_read_twice_and_then_only_looked_at(path: Path) -> None:
@@ -122,20 +115,20 @@ async def test_a_file_that_does_not_change_is_read_twice_and_then_only_looked_at
 async def test_a_folder_that_does_not_exist_yet_is_seen_when_it_does(tmp_path: Path) -> None:
     path = tmp_path / "store" / "config" / "topics.json"
     async with following(path, OFTEN_S) as seen:
-        await seen.until(FileNotFoundError)
+        await seen.last(FileNotFoundError)
         put(path, b"1")
-        await seen.until(b"1")
+        await seen.last(b"1")
 
 
 async def test_a_folder_that_is_replaced_is_followed_on(path: Path) -> None:
     put(path, b"1")
     async with following(path, OFTEN_S) as seen:
-        await seen.until(b"1")
+        await seen.last(b"1")
         path.parent.rename(path.parent.with_name("old"))
-        await seen.until(FileNotFoundError)
+        await seen.last(FileNotFoundError)
         for content in (b"2", b"3"):
             put(path, content)
-            await seen.until(content)
+            await seen.last(content)
 
 
 async def test_without_notifications_the_file_is_looked_at_and_that_is_said_once(
@@ -149,7 +142,7 @@ async def test_without_notifications_the_file_is_looked_at_and_that_is_said_once
     async with following(path, OFTEN_S) as seen:
         for content in (b"2", b"3"):
             put(path, content)
-            await seen.until(content)
+            await seen.last(content)
     assert [record.message for record in caplog.records] == [
         f"{path.parent}: no notifications, looking every 0.02 s: [Errno 24] inotify instance limit reached"
     ]
@@ -191,14 +184,14 @@ async def test_a_burst_of_changes_gives_few_looks_and_the_last_state(path: Path)
         for number in range(200):
             rewrite(path, b"%d" % number)
         rewrite(path, b"the last")
-        await seen.until(b"the last")
+        await seen.last(b"the last")
         assert seen.looks - looks < 20  # nobody waited between the changes
 
 
 async def test_a_change_of_another_file_makes_no_look(path: Path) -> None:
     async with notified(path) as seen:
         put(path, b"2")
-        await seen.until(b"2")
+        await seen.last(b"2")
         looks = seen.looks
         put(path.with_name("a.log"), b"1")
         await asyncio.sleep(0.1)
@@ -210,7 +203,7 @@ async def test_a_folder_behind_a_link_is_followed_by_notification(path: Path) ->
     link.symlink_to(path.parent)
     async with notified(link / path.name) as seen:
         rewrite(path, b"2")
-        await seen.until(b"2")
+        await seen.last(b"2")
 
 
 async def test_who_follows_the_same_folder_does_not_miss_another_that_leaves(path: Path) -> None:
@@ -219,10 +212,10 @@ async def test_who_follows_the_same_folder_does_not_miss_another_that_leaves(pat
         async with notified(other) as seen_other:
             rewrite(path, b"2")
             rewrite(other, b"3")
-            await seen.until(b"2")
-            await seen_other.until(b"3")
+            await seen.last(b"2")
+            await seen_other.last(b"3")
         rewrite(path, b"4")
-        await seen.until(b"4")
+        await seen.last(b"4")
 
 
 async def test_changes_in_a_folder_that_took_the_place_of_another_are_seen_by_all(path: Path) -> None:
@@ -231,12 +224,12 @@ async def test_changes_in_a_folder_that_took_the_place_of_another_are_seen_by_al
         folder.rename(folder.with_name("old"))
         folder.mkdir()
         async with following(path, SELDOM_S) as seen_anew:
-            await seen_anew.until(FileNotFoundError)
+            await seen_anew.last(FileNotFoundError)
             put(other, b"2")
             put(path, b"3")
-            await seen_anew.until(b"3")
-            await seen.until(b"3")
-            await seen_other.until(b"2")
+            await seen_anew.last(b"3")
+            await seen.last(b"3")
+            await seen_other.last(b"2")
 
 
 async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(
@@ -250,9 +243,9 @@ async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(
     async with following(path, OFTEN_S) as seen:
         for _ in range(20):
             async with following(path, OFTEN_S) as leaving:
-                await leaving.until(b"1")
+                await leaving.last(b"1")
         put(path, b"2")
-        await seen.until(b"2")
+        await seen.last(b"2")
 
 
 async def test_the_observer_ends_with_the_last_who_follows(path: Path) -> None:
@@ -293,7 +286,7 @@ async def test_a_read_that_hangs_is_reported_and_so_is_its_end(
     async with following(path, SELDOM_S) as seen:
         await await_until(lambda: caplog.messages, description="the report")
         await asyncio.to_thread(path.write_bytes, b"1")
-        await seen.until(b"1")
+        await seen.last(b"1")
     # watchdog has a word of its own where its thread ends before it begins.
     hangs, ended = (each.getMessage() for each in caplog.records if each.name.startswith("sharedroutes"))
     assert hangs.startswith(f"{path}: reading it hangs, the file system has not answered for 0.1 s")
@@ -311,16 +304,16 @@ async def test_notifications_that_cannot_begin_keep_no_file_from_being_read(
     monkeypatch.setattr(os, "scandir", lambda _: goes_on.wait())
     try:
         async with following(path, OFTEN_S) as seen:
-            await seen.until(b"1")
+            await seen.last(b"1")
             put(path, b"2")
-            await seen.until(b"2")
+            await seen.last(b"2")
         assert "no notifications, looking every 0.02 s: not begun within 0.05 s" in caplog.text
     finally:
         monkeypatch.undo()
         goes_on.set()
     async with notified(path) as seen:
         rewrite(path, b"3")
-        await seen.until(b"3")
+        await seen.last(b"3")
 
 
 async def test_a_folder_that_hangs_holds_a_few_threads_and_no_follower_of_another_folder(
@@ -351,7 +344,7 @@ async def test_a_folder_that_hangs_holds_a_few_threads_and_no_follower_of_anothe
             monkeypatch.setattr(file_watch, "BEGIN_S", 5.0)
             async with notified(path) as healthy:
                 rewrite(path, b"2")
-                await healthy.until(b"2")
+                await healthy.last(b"2")
             monkeypatch.setattr(file_watch, "BEGIN_S", 0.05)
             goes_on.set()
     finally:
@@ -363,7 +356,7 @@ async def test_something_that_is_no_file_is_no_reason_to_end(path: Path) -> None
     put(path / "inside", b"")
     remove(path / "inside")
     async with following(path, OFTEN_S) as seen:
-        await seen.until(IsADirectoryError)
+        await seen.last(IsADirectoryError)
         remove(path)
         put(path, b"1")
-        await seen.until(b"1")
+        await seen.last(b"1")
