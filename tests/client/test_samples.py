@@ -25,7 +25,7 @@ from sharedroutes.registry import InvalidInput, RouteStore
 from sharedroutes.registry.plans.expiry import server_time
 from tests.client.attempting import QUEUES, RESET, Bench
 from tests.client.clients import ClientMaker, attempt
-from tests.client.heard import PLACE, begun, fail
+from tests.client.heard import PLACE, Heard, begun, fail
 from tests.registry.builders import broker, topics
 from tests.support import await_until
 
@@ -337,19 +337,21 @@ def test_a_broker_that_is_left_alone_is_told_as_isolated_until_it_is_back() -> N
 
 
 def test_a_client_without_observers_looks_at_nothing() -> None:
-    core = begun()
-    assert core.tell_attempt is None
-    log = AttemptLog("t", RetryPolicy(), _recording(core), tell=None, see=core.see)
-    assert log._see is None
+    def see(_broker_name: str, _now: float) -> tuple[str, bool]:
+        raise AssertionError("nobody wants to know")
+
+    assert begun().tell_attempt is None
+    AttemptLog("t", RetryPolicy(), Bench().record, tell=None, see=see).begin(QUEUES[0], 0.0)
 
 
 async def test_a_client_tells_the_stores_clock_and_its_attempts(
     tmp_path: Path, redis_url: str, make_client: ClientMaker, agent: RouteStore
 ) -> None:
     agent.register(broker(), topics(1))
+    heard = Heard()
     with SampleRecorder(tmp_path, share=1.0) as recorder:
-        async with make_client(redis_url, observers=(recorder,)) as client:
-            await await_until(lambda: recorder._clock is not None, description="the clock is known")
+        async with make_client(redis_url, observers=(recorder, heard)) as client:
+            await await_until(lambda: heard.all(ClockRead), description="the clock is known")
             before_ms = _store_ms(agent)
             await attempt(client, "t0", lambda _queue: None)
             after_ms = _store_ms(agent)
