@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,20 +71,25 @@ async def check(config: SidecarConfig | InvalidInput, checks: frozenset[Check]) 
         wrong = [Result(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
         others = [one for one in Check if one is not Check.FILES]
         return wrong + [Result(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
+    accesses = [Access(agent) for agent in config.agents]
+    for access in accesses if checks - {Check.STORE} else ():
+        await access.load()
     found: list[Result] = []
-    for one, look in ((Check.FILES, _files), (Check.STORE, _store), (Check.BROKER, _brokers)):
-        found += await look(config) if one in checks else [Result(one, Outcome.LEFT_OUT)]
+    for one, look in (
+        (Check.FILES, partial(_files, config, accesses)),
+        (Check.STORE, partial(_store, config)),
+        (Check.BROKER, partial(_brokers, config, accesses)),
+    ):
+        found += await look() if one in checks else [Result(one, Outcome.LEFT_OUT)]
     return found
 
 
-async def _files(config: SidecarConfig) -> list[Result]:
+async def _files(config: SidecarConfig, accesses: Sequence[Access]) -> list[Result]:
     problems = [one.why for one in config.awaited]
     said = []
-    for agent in config.agents:
-        access = Access(agent)
-        await access.load()
-        if access.trouble:
-            problems.append(f"{_name(agent)}: {access.trouble}")
+    for agent, access in zip(config.agents, accesses, strict=True):
+        if access.problem:
+            problems.append(f"{_name(agent)}: {access.problem}")
         path = agent.topics_path
         if path is None or agent.topics_from not in (TopicsFrom.FILES, TopicsFrom.AUTO):
             said.append("topics are asked from the broker")
@@ -144,20 +150,18 @@ def _denied(url: str, namespace: str, denied: plans.ErrorReply) -> str:
     return f"{said}; `sharedroutes acl agent --namespace {namespace}` prints the line of a user that may"
 
 
-async def _brokers(config: SidecarConfig) -> list[Result]:
-    found = await asyncio.gather(*map(_broker, config.agents))
+async def _brokers(config: SidecarConfig, accesses: Iterable[Access]) -> list[Result]:
+    found = await asyncio.gather(*map(_broker, config.agents, accesses))
     awaited = [
         Result(Check.BROKER, Outcome.LEFT_OUT, f"nobody knows where: {one.why}") for one in config.awaited
     ]
     return [*found, *awaited]
 
 
-async def _broker(config: AgentConfig) -> Result:
+async def _broker(config: AgentConfig, access: Access) -> Result:
     """Look whether a broker is there, and whether it can be asked."""
-    access = Access(config)
-    await access.load()
-    if access.trouble:
-        return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {access.trouble}")
+    if access.problem:
+        return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {access.problem}")
     host, port = split_address(config.probe_address)
     who = f"{_name(config)} at {config.probe_address}"
     try:
@@ -166,7 +170,9 @@ async def _broker(config: AgentConfig) -> Result:
             try:
                 await configuration(client, _ANSWER_S)
             except BrokerRefused as error:
-                return _refused(access, who, error)
+                if access.trouble:  # it may want another user
+                    return Result(Check.BROKER, Outcome.FAILED, access.trouble)
+                return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers: {error}")
             except BrokerCallError as error:
                 return _mute(config, who, error)
     except BrokerCallError as error:
@@ -174,30 +180,17 @@ async def _broker(config: AgentConfig) -> Result:
     return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers")
 
 
-def _refused(access: Access, who: str, error: BrokerRefused) -> Result:
-    """Return what it means that a broker refuses to answer: it may want another user."""
-    if access.trouble:
-        return Result(Check.BROKER, Outcome.FAILED, access.trouble)
-    return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers: {error}")
-
-
 def _mute(config: AgentConfig, who: str, error: BrokerCallError) -> Result:
     """Return what it means that a broker does not speak RocketMQ's protocol."""
-    needs = ", ".join(_needs(config))
+    wanted_of = {"its topics": config.topics_from is TopicsFrom.BROKER, "its role": config.elected}
+    needs = [what for what, is_needed in wanted_of.items() if is_needed]
     if needs:
-        text = f"{who} takes connections and does not answer, which is needed for {needs}: {error}"
+        text = f"{who} takes connections and does not answer, which is needed for {', '.join(needs)}: {error}"
         return Result(Check.BROKER, Outcome.FAILED, text)
     text = (
         f"{who} takes connections; it does not speak RocketMQ's protocol, so nobody finds out when it hangs"
     )
     return Result(Check.BROKER, Outcome.OK, text)
-
-
-def _needs(config: AgentConfig) -> Iterator[str]:
-    if config.topics_from is TopicsFrom.BROKER:
-        yield "its topics"
-    if config.elected:
-        yield "its role"
 
 
 def _name(config: AgentConfig) -> str:

@@ -60,7 +60,7 @@ class JsonLines(logging.Formatter):
         return _json(line)
 
 
-class LogOutput:
+class LogOutput(logging.Handler):
     """Sends what sharedroutes logs, and the warnings of others, to `sink` while it is entered.
 
     A thread writes: whoever reads the log, and stops reading, must not stop the heartbeats. Lines that find
@@ -68,46 +68,32 @@ class LogOutput:
     """
 
     def __init__(self, log_format: str, log_level: str, sink: Callable[[bytes], object] = _to_stderr) -> None:
-        self._handler = _Waiting(sink)
+        super().__init__()
+        self._sink = sink
+        self._lines: Queue[str | None] = Queue(_MOST_LINES)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._write, name="sharedroutes-log", daemon=True)
         self._log = logging.getLogger(_OURS)
         self._level_before = self._log.level
         self.use(log_format, log_level)
 
     def use(self, log_format: str, log_level: str) -> None:
         """Go on in this format (text, json) and with this level (debug, info, warning, error)."""
-        self._handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
+        self.setFormatter(JsonLines() if log_format == "json" else TextLines())
         self._log.setLevel(log_level.upper())
 
-    def finish(self) -> None:
-        """Write what is left, from whatever thread: the process ends at once."""
-        self._handler.finish()
-
     def __enter__(self) -> Self:
-        self._handler.start()
-        logging.getLogger().addHandler(self._handler)
+        self._thread.start()
+        logging.getLogger().addHandler(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.setLevel(self._level_before)
-        logging.getLogger().removeHandler(self._handler)
-        self._handler.close()
-
-
-class _Waiting(logging.Handler):
-    """Hands lines to a thread that writes them."""
-
-    def __init__(self, sink: Callable[[bytes], object]) -> None:
-        super().__init__()
-        self._sink = sink
-        self._lines: Queue[str | None] = Queue(_MOST_LINES)
-        self._lost = 0
-        self._thread = threading.Thread(target=self._write, name="sharedroutes-log", daemon=True)
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread.start()
+        logging.getLogger().removeHandler(self)
+        self.close()
+        self.finish()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line, after a word about those that were lost."""
@@ -120,16 +106,11 @@ class _Waiting(logging.Handler):
             self._lines.put_nowait(self.format(record))
         except Full:
             self._lost += 1
-        except Exception:  # noqa: BLE001 - as every handler does: what cannot be formatted is reported by logging
+        except Exception:  # noqa: BLE001 - as every handler does: logging reports what cannot be formatted
             self.handleError(record)
 
-    def close(self) -> None:
-        """Write what is left, if somebody reads it."""
-        super().close()
-        self.finish()
-
     def finish(self) -> None:
-        """Write what is left, if somebody reads it, and write no more."""
+        """Write what is left, if somebody reads it, and write no more; for any thread."""
         end_s = time.monotonic() + _LAST_WORDS_S
         try:
             self._lines.put(None, timeout=_LAST_WORDS_S)

@@ -36,6 +36,10 @@ _GRACE_S: Final = 0.4
 _LEAVING_S: Final = 0.7
 """The same for all that the process does at its end, before its last words."""
 
+_LAST_LOOK_S: Final = 0.3
+"""So long HTTP goes on where the process was told something while it ends: `agent-ctl --wait` looks five times a
+second whether it is done."""
+
 _REREAD_S: Final = 20.0
 """A reload gives up then: systemd, as the unit says, waits for 30 s."""
 
@@ -76,6 +80,9 @@ class Sidecar:
 
         self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
         self._stopping = False
+        self._told_late = False
+        """Whether somebody has told the process something while it ends."""
+
         self._started = asyncio.Event()
         """Set when the agents of the first configuration have been started."""
 
@@ -258,6 +265,8 @@ class Sidecar:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
                 await end(*tasks, *self._helpers, *self._reloads)
+                if self._told_late:
+                    await asyncio.sleep(_LAST_LOOK_S)
 
     async def _await_brokers(self) -> None:
         """Start the agents of brokers whose broker.conf could not be read at first."""
@@ -298,6 +307,7 @@ class Sidecar:
             raise NotFound(f"broker: {broker!r} is not here; here are {', '.join(names.values())}")
         for agent in meant:
             act(agent)
+        self._told_late = self._told_late or self._stopping
         return [names[agent] for agent in meant]
 
     def _reload_soon(self) -> asyncio.Task[Sequence[str]]:

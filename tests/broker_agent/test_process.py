@@ -324,6 +324,17 @@ def test_the_control_commands_ask_and_tell_the_agent(site: Site) -> None:
     assert f"no agent answers at {agent.http()}: " in gone.stderr
 
 
+def test_a_drain_of_an_agent_that_is_about_to_end_is_seen_to_be_done(site: Site) -> None:
+    with site.agent("--stop-watch", "20") as agent:
+        site.until_served()
+        agent.process.send_signal(signal.SIGTERM)
+        agent.until_said("watching it for 20 s")
+        drained = agent.ctl("drain", "--after", "0", "--wait", "30")
+        assert (drained.returncode, drained.stdout) == (0, "drain: broker-a:0\n"), drained.stderr
+        assert not site.served()
+        assert agent.process.wait(30.0) == 0
+
+
 def test_a_drain_that_takes_too_long_is_said(site: Site) -> None:
     with site.agent() as agent:
         site.until_served()
