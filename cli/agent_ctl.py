@@ -6,15 +6,13 @@ import http.client
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import click
 
 from .commands import Group
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_HTTP: Final = "127.0.0.1:9877"
 """As of the agent, which is not imported for it: this has to be quick enough for a health check."""
@@ -29,10 +27,29 @@ _MASTER_FIELDS: Final = ("name", "role", "master_address", "master_ha_address")
 _TROUBLES: Final = ("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck")
 
 
-class _Unanswered(click.ClickException):
-    """Nobody answers, or not as an agent does."""
+def _not_empty(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty name: somebody has meant one broker, and it would mean all of them."""
+    if value == "":
+        raise click.BadParameter("is empty: leave it out to mean all brokers")
+    return value
 
-    exit_code = 1
+
+_BROKER: Final = click.option(
+    "--broker",
+    metavar="NAME",
+    callback=_not_empty,
+    help="Only this broker, as broker-a or broker-a:0.  [default: all]",
+)
+_OUTPUT: Final = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+_WAIT: Final = click.option(
+    "--wait",
+    "timeout_s",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait until it is done, at most so long.",
+)
 
 
 @click.group("agent-ctl", cls=Group)
@@ -61,31 +78,8 @@ def agent_ctl(context: click.Context, address: str) -> None:
     context.obj = _Agent(_WILDCARDS.get(host, host), int(port))
 
 
-def _one_broker(command: F) -> F:
-    return click.option(
-        "--broker",
-        metavar="NAME",
-        callback=_not_empty,
-        help="Only this broker, as broker-a or broker-a:0.  [default: all]",
-    )(command)
-
-
-def _wait(command: F) -> F:
-    what = "Until it is done; at most."
-    return click.option("--wait", "timeout_s", type=click.FloatRange(0), metavar="SECONDS", help=what)(
-        command
-    )
-
-
-def _not_empty(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty name: somebody has meant one broker, and it would mean all of them."""
-    if value == "":
-        raise click.BadParameter("is empty: leave it out to mean all brokers")
-    return value
-
-
 @agent_ctl.command()
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@_OUTPUT
 @click.pass_obj
 def status(agent: _Agent, output: str) -> None:
     """Print what the agent is doing."""
@@ -100,20 +94,22 @@ def status(agent: _Agent, output: str) -> None:
     for why in found["awaited"]:
         click.echo(why)
     for broker in found["brokers"]:
-        click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {_facts(broker)}")
+        topics = "1 topic" if broker["topics"] == 1 else f"{broker['topics']} topics"
+        facts = f"{broker['role']}, {topics}, {_heartbeat(broker)}"
+        click.echo(f"{broker['name']}: {broker['phase']} for {broker['phase_s']:.0f} s, {facts}")
         for line in filter(None, (_meaning(broker), *map(broker.__getitem__, _TROUBLES))):
             click.echo(f"  {line}")
 
 
 @agent_ctl.command()
-@_one_broker
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@_BROKER
+@_OUTPUT
 @click.pass_obj
 def master(agent: _Agent, broker: str | None, output: str) -> None:
     """Print where the masters of slaves are; exit with 1 when one is not known."""
     found = [one for one in json.loads(agent.ask("GET", "/status"))["brokers"] if _is_meant(one, broker)]
     if broker is not None and not found:
-        raise _Unanswered(f"{broker}: the agent does not keep it")
+        raise click.ClickException(f"{broker}: the agent does not keep it")
     if output == "json":
         click.echo(json.dumps([{key: one[key] for key in _MASTER_FIELDS} for one in found], indent=2))
     else:
@@ -137,36 +133,32 @@ def ready(agent: _Agent) -> None:
 
 
 @agent_ctl.command()
-@_one_broker
+@_BROKER
 @click.option(
     "--after", "wait_s", type=click.FloatRange(0, 86_400), metavar="SECONDS", help="The wait between."
 )
-@_wait
+@_WAIT
 @click.pass_obj
 def drain(agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: float | None) -> None:
     """Take the write permission of brokers away, wait, and take them out of the registry until a resume."""
-    names = agent.control("drain", broker, {} if wait_s is None else {"wait_s": wait_s})
-    if timeout_s is not None:
-        agent.until_out(names, timeout_s)
+    agent.control("drain", broker, timeout_s, **({} if wait_s is None else {"wait_s": wait_s}))
 
 
 @agent_ctl.command()
-@_one_broker
-@_wait
+@_BROKER
+@_WAIT
 @click.pass_obj
 def pause(agent: _Agent, broker: str | None, timeout_s: float | None) -> None:
     """Take brokers out of the registry at once, until a resume."""
-    names = agent.control("pause", broker, {})
-    if timeout_s is not None:
-        agent.until_out(names, timeout_s)
+    agent.control("pause", broker, timeout_s)
 
 
 @agent_ctl.command()
-@_one_broker
+@_BROKER
 @click.pass_obj
 def resume(agent: _Agent, broker: str | None) -> None:
     """Let brokers come back after a drain or a pause."""
-    agent.control("resume", broker, {})
+    agent.control("resume", broker)
 
 
 @agent_ctl.command()
@@ -195,32 +187,35 @@ class _Agent:
             body = answer.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             what = str(error) or type(error).__name__
-            raise _Unanswered(f"no agent answers at {self._host}:{self._port}: {what}") from error
+            raise click.ClickException(f"no agent answers at {self._host}:{self._port}: {what}") from error
         finally:
             connection.close()
         if not http.client.OK <= answer.status < http.client.MULTIPLE_CHOICES:
-            raise _Unanswered(body.rstrip() or f"{answer.status} {answer.reason}")
+            raise click.ClickException(body.rstrip() or f"{answer.status} {answer.reason}")
         return body
 
-    def control(self, action: str, broker: str | None, parameters: dict[str, Any]) -> list[str]:
-        """Tell the agent to do something; return the names of the brokers that it concerns."""
+    def control(
+        self, action: str, broker: str | None, timeout_s: float | None = None, **parameters: float
+    ) -> None:
+        """Tell the agent to do something, and with `timeout_s` wait until the brokers are out."""
         query = urlencode({**({"broker": broker} if broker else {}), **parameters})
         names: list[str] = json.loads(self.ask("POST", f"/{action}?{query}"))["brokers"]
         click.echo(f"{action}: {', '.join(names)}")
-        return names
+        if timeout_s is not None:
+            self._until_out(names, timeout_s)
 
-    def until_out(self, names: Iterable[str], timeout_s: float) -> None:
+    def _until_out(self, names: Iterable[str], timeout_s: float) -> None:
         """Wait until brokers are out of the registry; end with 1 after the time."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             brokers = json.loads(self.ask("GET", "/status"))["brokers"]
             found = [one for name in names for one in _named(name, brokers)]
-            waiting = [one for one in found if not _is_out(one)]
+            waiting = [one for one in found if one["phase"] not in _OUT or one["may_be_served"]]
             if not waiting:
                 return
             if time.monotonic() >= deadline_s:
                 left = "; ".join(map(_why_in, waiting))
-                raise _Unanswered(f"not out of the registry within {timeout_s:g} s: {left}")
+                raise click.ClickException(f"not out of the registry within {timeout_s:g} s: {left}")
             time.sleep(_POLL_S)
 
 
@@ -229,16 +224,14 @@ def _named(name: str, brokers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     same = [one for one in brokers if one["name"] == name]
     same = same or [one for one in brokers if _without_id(one["name"]) == _without_id(name)]
     if not same:
-        raise _Unanswered(f"{name}: the agent does not keep it any more: nobody can tell whether it is out")
+        raise click.ClickException(
+            f"{name}: the agent does not keep it any more: nobody can tell whether it is out"
+        )
     return same
 
 
 def _without_id(name: str) -> str:
     return name.partition(":")[0]
-
-
-def _is_out(broker: dict[str, Any]) -> bool:
-    return broker["phase"] in _OUT and not broker["may_be_served"]
 
 
 def _why_in(broker: dict[str, Any]) -> str:
@@ -256,11 +249,6 @@ def _master(broker: dict[str, Any]) -> str:
     if broker["master_address"]:
         return f"master {broker['master_address']}, HA {broker['master_ha_address']}"
     return "no master is known" if broker["master_address"] is None else "no master is alive"
-
-
-def _facts(broker: dict[str, Any]) -> str:
-    topics = "1 topic" if broker["topics"] == 1 else f"{broker['topics']} topics"
-    return f"{broker['role']}, {topics}, {_heartbeat(broker)}"
 
 
 def _heartbeat(broker: dict[str, Any]) -> str:

@@ -37,8 +37,8 @@ _LEAVING_S: Final = 0.7
 """The same for all that the process does at its end, before its last words."""
 
 _LAST_LOOK_S: Final = 0.3
-"""So long HTTP goes on where the process was told something while it ends: `agent-ctl --wait` looks five times a
-second whether it is done."""
+"""So long HTTP goes on where the process was told something while it ends: `agent-ctl --wait` looks five
+times a second whether it is done."""
 
 _REREAD_S: Final = 20.0
 """A reload gives up then: systemd, as the unit says, waits for 30 s."""
