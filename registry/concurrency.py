@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing as closing_fully
 from threading import Condition, Lock
 from time import sleep
-from typing import Final, Protocol
+from typing import Any, Final
 
 __all__ = [
     "LONGEST_WAIT_S",
@@ -25,14 +25,7 @@ LONGEST_WAIT_S: Final = 0.1
 """The longest wait that still lets `stop` be prompt: a thread is interrupted in none but `pause`."""
 
 
-class Closes(Protocol):
-    """What has connections to close."""
-
-    def close(self) -> None:
-        """Close them."""
-
-
-def close_fully(thing: Closes) -> None:
+def close_fully(thing: Any) -> None:
     """Close something."""
     thing.close()
 

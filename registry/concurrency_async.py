@@ -73,14 +73,7 @@ async def closing_fully(thing: T) -> AsyncIterator[T]:
         await close_fully(thing)
 
 
-class Initializes(Protocol):
-    """A client of a Redis Cluster, which learns its nodes with its first command."""
-
-    async def initialize(self) -> object:
-        """Learn the nodes, unless that was done."""
-
-
-async def learn_nodes(client: Initializes) -> None:
+async def learn_nodes(client: Any) -> None:
     """Make the client of a Cluster learn its nodes before it is asked for one of them."""
     await client.initialize()
 

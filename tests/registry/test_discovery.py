@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from sharedroutes.registry.connection.discovery import Whereabouts
+from sharedroutes.registry.connection.discovery import (
+    CONFIRM_S,
+    Opinion,
+    Switchover,
+    Whereabouts,
+    believed,
+    epoch_in,
+)
 from sharedroutes.registry.connection.url import Address, parse_url
 
 A = Address("a", 1)
@@ -144,3 +151,66 @@ def test_a_replica_is_in_step_when_it_hears_its_primary(role: list[Any], *, expe
 def test_a_primary_of_a_service_is_one_by_its_own_word(role: list[Any], expected: str) -> None:
     assert whereabouts(cluster=False).odd_role(role).startswith(expected)
     assert bool(whereabouts(cluster=False).odd_role(role)) == bool(expected)
+
+
+# --- whom to believe when Sentinels name different primaries, and how often to ask them --------------------
+
+S1, S2, S3 = (Address("sentinel", port) for port in (1, 2, 3))
+OLD, NEW = Address("old", 6379), Address("new", 6379)
+
+
+def test_a_sentinel_is_asked_again_when_its_word_is_a_second_old() -> None:
+    switchover = Switchover([S1, S2, S3])
+    assert [switchover.due(now) for now in (10.0, 10.0, 10.0 + CONFIRM_S / 2, 10.0 + CONFIRM_S)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_a_sentinel_that_does_not_answer_is_left_alone_for_a_while() -> None:
+    switchover = Switchover([S1, S2])
+    switchover.silent(S1, 0.0)
+    assert [switchover.to_ask(now) for now in (0.0, 9.9)] == [[S2], [S2]]
+    assert {*switchover.to_ask(10.0)} == {S1, S2}
+
+
+@pytest.mark.parametrize(
+    ("opinions", "expected"),
+    [
+        ([], None),
+        ([Opinion(S1, OLD, 1)], None),
+        ([Opinion(S1, NEW, 2)], S1),
+        ([Opinion(S1, NEW, 2), Opinion(S2, OLD, 1), Opinion(S3, OLD, 1)], S1),
+        ([Opinion(S1, OLD, 1), Opinion(S2, NEW, 2), Opinion(S3, NEW, 2)], S2),
+        ([Opinion(S1, NEW, 1), Opinion(S2, OLD, 2)], None),
+        ([Opinion(S1, NEW), Opinion(S2, OLD)], None),
+        ([Opinion(S1, NEW), Opinion(S2, OLD), Opinion(S3, NEW)], S1),
+        ([Opinion(S1, NEW), Opinion(S2, OLD), Opinion(S3, OLD)], None),
+    ],
+    ids=[
+        "nobody answers",
+        "it is still the one",
+        "one answers",
+        "the first that knows",
+        "one that is cut off",
+        "one that has missed the last switch",
+        "two who differ, of unknown age",
+        "the most, of unknown age",
+        "few, of unknown age",
+    ],
+)
+def test_the_latest_configuration_is_believed_and_else_the_most(
+    opinions: list[Opinion], expected: Address | None
+) -> None:
+    followed = believed(opinions, OLD)
+    assert (followed.sentinel if followed else None) == expected
+
+
+@pytest.mark.parametrize("form", ["list", "map"])
+def test_the_epoch_is_read_in_both_protocols(form: str) -> None:
+    pairs = {b"name": b"routes", b"config-epoch": b"7"}
+    assert epoch_in(pairs if form == "map" else [item for pair in pairs.items() for item in pair]) == 7
+    assert epoch_in(RuntimeError("NOPERM")) is None
+    assert epoch_in([b"name", b"routes"]) is None

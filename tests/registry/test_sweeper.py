@@ -126,33 +126,34 @@ async def until_listening(admin: redis.Redis) -> None:
 # --- how long it sleeps, what it says ----------------------------------------------------------------------
 
 
-def pause(sweep: Sweep) -> float:
-    return SweepPolicy(CONFIG, random.Random(1)).answered(sweep, 0.0, 0.001)
+@pytest.fixture
+def core() -> SweepPolicy:
+    return SweepPolicy(CONFIG, random.Random(1))
 
 
 @pytest.mark.parametrize(
     ("wait_s", "expected"), [(None, 0.6), (14.0, 0.6), (0.3, 0.3), (0.001, 0.005), (0.0, 0.005)]
 )
 def test_the_sweeper_sleeps_until_a_lease_can_end_and_keeps_its_own(
-    wait_s: float | None, expected: float
+    core: SweepPolicy, wait_s: float | None, expected: float
 ) -> None:
-    assert pause(Sweep(held=False, wait_s=wait_s)) == pytest.approx(expected)
+    assert core.answered(Sweep(held=False, wait_s=wait_s), 0.0, 0.001) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("wait_s", [0.5, 0.0])
-def test_the_others_look_about_three_times_in_the_ttl_of_a_lease(wait_s: float) -> None:
-    assert 3 <= pause(Sweep(held=True, wait_s=wait_s)) <= 6
+def test_the_others_look_about_three_times_in_the_ttl_of_a_lease(core: SweepPolicy, wait_s: float) -> None:
+    assert 3 <= core.answered(Sweep(held=True, wait_s=wait_s), 0.0, 0.001) <= 6
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("x"), StoreRefused("x"), CorruptData("k", "x")])
-def test_who_cannot_sweep_tries_again_as_seldom_as_the_others(error: Exception) -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_who_cannot_sweep_tries_again_as_seldom_as_the_others(core: SweepPolicy, error: Exception) -> None:
     assert 3 <= core.failed(error) <= 6
     assert not core.listens
 
 
-def test_trouble_is_said_once_until_it_changes_or_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_trouble_is_said_once_until_it_changes_or_is_over(
+    core: SweepPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, LOGGER):
         for error in (*[StoreUnavailable("away")] * 3, *[StoreRefused("no permission")] * 3):
             core.failed(error)
@@ -176,13 +177,14 @@ def test_a_quiet_one_leaves_trouble_with_the_store_to_others(caplog: pytest.LogC
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_a_fault_of_our_own_is_said_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    assert SweepPolicy(CONFIG, random.Random(1)).failed(KeyError("x")) >= 3
+def test_a_fault_of_our_own_is_said_with_its_traceback(
+    core: SweepPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert core.failed(KeyError("x")) >= 3
     assert caplog.records[0].exc_info is not None
 
 
-def test_only_the_elected_sweeper_listens() -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_only_the_elected_sweeper_listens(core: SweepPolicy) -> None:
     listens = [core.listens]
     for held in (False, True, False):
         core.answered(Sweep(held=held, wait_s=1.0), 0.0, 0.001)
@@ -191,8 +193,9 @@ def test_only_the_elected_sweeper_listens() -> None:
     assert [*listens, core.listens] == [False, True, False, True, False]
 
 
-def test_who_may_not_listen_says_so_once_and_never_tries_again(caplog: pytest.LogCaptureFixture) -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_who_may_not_listen_says_so_once_and_never_tries_again(
+    core: SweepPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, LOGGER):
         core.deaf(StoreRefused("no permission for this channel"))
     core.answered(Sweep(held=False, wait_s=None), 0.0, 0.001)
@@ -200,16 +203,16 @@ def test_who_may_not_listen_says_so_once_and_never_tries_again(caplog: pytest.Lo
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
-def test_a_subscription_that_was_cut_off_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_a_subscription_that_was_cut_off_is_tried_again(
+    core: SweepPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
     core.answered(Sweep(held=False, wait_s=None), 0.0, 0.001)
     core.deaf(StoreUnavailable("cut off"))
     assert core.listens
     assert caplog.records == []
 
 
-def test_an_event_of_what_the_sweep_itself_did_is_no_news() -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
+def test_an_event_of_what_the_sweep_itself_did_is_no_news(core: SweepPolicy) -> None:
     core.answered(Sweep(held=False, wait_s=None, expired=(("broker-a", 0),)), 0.0, 0.001)
     assert not core.is_news(("broker-a", 0))
     assert core.is_news(("broker-a", 1))
@@ -218,9 +221,8 @@ def test_an_event_of_what_the_sweep_itself_did_is_no_news() -> None:
 
 
 def test_a_clock_that_stands_still_is_said_once_and_when_it_is_over(
-    caplog: pytest.LogCaptureFixture,
+    core: SweepPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    core = SweepPolicy(CONFIG, random.Random(1))
     with caplog.at_level(logging.INFO, LOGGER):
         for number in range(20):
             core.answered(Sweep(held=True, wait_s=1.0, clock_ms=1_000_000), number, number + 0.001)

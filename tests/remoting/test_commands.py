@@ -1,14 +1,18 @@
-"""What the header of a command says when others wrote it, and how requests and responses are made."""
+"""What headers say that others wrote, and how requests are made and signed, and responses made."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import orjson
 import pytest
 
 from sharedroutes.remoting import (
     CURRENT_VERSION,
+    Credentials,
     FrameError,
     LanguageCode,
     RemotingCommand,
@@ -19,7 +23,13 @@ from sharedroutes.remoting import (
     encode,
     request,
     response_to,
+    signed,
 )
+
+SIGNED: Final = json.loads(
+    (Path(__file__).parents[1] / "data" / "rocketmq-acl" / "signatures.json").read_text(encoding="utf-8")
+)
+"""Requests as RocketMQ's own clients sign them."""
 
 
 def read(header: Mapping[str, object] | bytes) -> RemotingCommand:
@@ -115,3 +125,22 @@ def test_a_response_belongs_to_its_request_and_not_to_its_kind_of_header() -> No
 def test_a_field_that_is_not_there_is_none() -> None:
     assert request(1).ext_field("topic") is None
     assert request(1, {"a": "b"}).ext_field("topic") is None
+
+
+@pytest.mark.parametrize("case", SIGNED, ids=lambda case: f"{case['code']} {len(case['fields'])}")
+def test_a_request_is_signed_as_by_rocketmq(case: dict[str, Any]) -> None:
+    credentials = Credentials(case["access_key"], case["secret_key"], case["security_token"])
+    command = request(case["code"], case["fields"], body=case["body"].encode())
+    found = signed(command, credentials)
+    assert found.ext_fields == case["signed"]
+    assert (found.code, found.body) == (command.code, command.body)
+
+
+def test_a_signature_from_before_is_replaced_and_does_not_count() -> None:
+    credentials = Credentials("agent", "12345678")
+    once = signed(request(26, {"a": "1"}), credentials)
+    assert signed(once, credentials) == once
+
+
+def test_secrets_are_in_no_representation() -> None:
+    assert repr(Credentials("agent", "hidden-key", "hidden-token")) == "Credentials(access_key='agent')"
