@@ -6,11 +6,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from ..registry import AsyncRouteStore, Broker, DataVersion, RegistryError, TopicConfig
+from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
 from ..registry.concurrency_async import end
 from ..registry.sweeper_async import AsyncSweeper
 from .bells import bells_of
@@ -18,25 +19,30 @@ from .config import AgentConfig
 from .observers import Observers
 from .planner.events import (
     Action,
+    Answered,
     CallFailed,
     Done,
     Drain,
     Event,
     HandOver,
-    LookAt,
+    Heartbeat,
     OwnerLeft,
     Pause,
+    ProbeOwner,
+    Register,
     Resume,
     RoleFound,
     Say,
+    SetWritePerm,
     Stop,
     StoreCall,
+    Unregister,
     WakeAt,
+    Withdraw,
     Woken,
 )
 from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
-from .planner.store_calls import carry_out
 from .roles.master import Masters
 
 if TYPE_CHECKING:
@@ -68,6 +74,7 @@ class BrokerAgent:
             name=name,
             heartbeat_s=config.heartbeat_s,
             lease_ttl_s=config.registry.lease_ttl_s,
+            stop_deadline_s=config.stop_deadline_s,
             rng=self._rng,
         )
         self._observers = Observers(config, self._rng, self._take)
@@ -75,9 +82,8 @@ class BrokerAgent:
         self._stepped = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._call: asyncio.Task[None] | None = None
-        self._look: asyncio.Task[None] | None = None
+        self._probe: asyncio.Task[None] | None = None
         self._wake_at_s: float | None = None
-        self._stop_at_s: float | None = None
         self._ended = False
         self._is_told = False
 
@@ -188,29 +194,18 @@ class BrokerAgent:
                 await self._follow_plan(store, group)
             finally:
                 await bells_of(store).leave(self)
-                await end(*helpers, *(task for task in (self._call, self._look) if task))
+                await end(*helpers, *(task for task in (self._call, self._probe) if task))
 
     async def _follow_plan(self, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
         clock = asyncio.get_running_loop().time
         while not self._ended:
-            event, now = await self._next_event(), clock()
+            event = await self._next_event()
             if isinstance(event, RoleFound):
                 self._masters.be(event.broker, store)
-            for action in self._planner.step(event, now):
+            for action in self._planner.step(event, clock()):
                 self._perform(action, store, group)
-            leaving = self._planner.handing_over
-            if self._stop_at_s is None and leaving.is_leaving(now):
-                self._stop_at_s = now + self.config.stop_deadline_s
             self._stepped.set()
             await self._mind_bell(store)
-            if self._stop_at_s is not None and now >= self._stop_at_s and not self._ended:
-                _LOG.warning(
-                    "%s: %s, the store does not answer; the lease ends within %s s by itself",
-                    self.config.broker.broker_name,
-                    "handed over without a last heartbeat" if leaving.leaves_lease else "not unregistered",
-                    self.config.registry.lease_ttl_s,
-                )
-                return
 
     async def _mind_bell(self, store: AsyncRouteStore) -> None:
         """Hear at once that the owner leaves, while this agent waits for that."""
@@ -224,11 +219,8 @@ class BrokerAgent:
             await bells_of(store).leave(self)
 
     async def _next_event(self) -> Event:
-        # The planner is woken for the end of a watch also while a call is under way, which may hang.
-        end_s = self._planner.handing_over.ends_at_s if self._stop_at_s is None else self._stop_at_s
-        times_s = [at_s for at_s in (self._wake_at_s, end_s) if at_s is not None]
         try:
-            async with asyncio.timeout_at(min(times_s, default=None)):
+            async with asyncio.timeout_at(self._wake_at_s):
                 return await self._events.get()
         except TimeoutError:
             self._wake_at_s = None
@@ -242,21 +234,21 @@ class BrokerAgent:
                 self._wake_at_s = at_s
             case Done():
                 self._ended = True
-            case LookAt():
-                self._look = group.create_task(self._look_at(action))
+            case ProbeOwner():
+                self._probe = group.create_task(self._probe_owner(action))
             case _:
                 self._call = group.create_task(self._answer(store, action))
 
     async def _answer(self, store: AsyncRouteStore, call: StoreCall) -> None:
         try:
-            self._events.put_nowait(await carry_out(store, call))
+            self._events.put_nowait(await _carry_out(store, call))
         except RegistryError as error:
             self._events.put_nowait(CallFailed(error))
 
-    async def _look_at(self, look: LookAt) -> None:
+    async def _probe_owner(self, probe: ProbeOwner) -> None:
         from .liveness.other_address import look_at  # noqa: PLC0415 - few agents ever find their broker elsewhere
 
-        self._events.put_nowait(await look_at(look))
+        self._events.put_nowait(await look_at(probe))
 
     def _take(self, found: Event | Say) -> None:
         """Hand on what an observer found."""
@@ -284,3 +276,48 @@ def _master_notice(config: AgentConfig) -> MasterNotice | None:
 
 def _say(say: Say) -> None:
     _LOG.log(say.level, say.text, extra=dict(say.fields))
+
+
+async def _carry_out(store: AsyncRouteStore, call: StoreCall) -> Answered:
+    """Make the call; raises what the store raises."""
+    match call:
+        case Register(broker, table, held, take_over, admit, instead_of):
+            registration = await store.register(
+                broker,
+                table.topics,
+                held=held,
+                take_over=take_over,
+                admit=admit,
+                instead_of=instead_of,
+                version=table.version,
+            )
+            wiped = False
+            if held is None:  # else this was asked before
+                with suppress(RegistryError):  # the registration has succeeded all the same
+                    wiped = await _is_wiped(store, broker.broker_name)
+            return Answered(registration, wiped=wiped)
+        case Heartbeat(held, listings):
+            return Answered(await store.heartbeat(held, listings=listings))
+        case Unregister(held, reason):
+            await store.unregister(held, reason=reason)
+        case Withdraw(broker, reason):
+            await store.admin.withdraw(broker, reason=reason)
+        case SetWritePerm(broker_name, allowed):
+            return Answered(await _set_write_perm(store, broker_name, allowed=allowed))
+    return Answered()
+
+
+async def _set_write_perm(store: AsyncRouteStore, broker_name: str, *, allowed: bool) -> bool:
+    """Return whether this changed anything: what an operator has wiped is not this agent's to give back."""
+    if not allowed and await _is_wiped(store, broker_name):
+        return False
+    try:
+        await (store.admin.add_write_perm if allowed else store.admin.wipe_write_perm)(broker_name)
+    except NotFound:  # the store lost its data: nothing is wiped there
+        return False
+    return True
+
+
+async def _is_wiped(store: AsyncRouteStore, broker_name: str) -> bool:
+    group = await store.member_group(broker_name)
+    return group is not None and group.wiped

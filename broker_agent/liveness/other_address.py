@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from ...registry.checks import split_address
-from ..planner.events import FormerAnswer, FormerFound, LookAt
+from ..planner.events import OwnerAnswer, OwnerProbed, ProbeOwner
 from ..rocketmq.broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
 from .broker_link import QUESTION
 
@@ -22,29 +22,29 @@ _STALL_S: Final = 0.25
 class _Result(NamedTuple):
     """What came of one connection."""
 
-    answer: FormerAnswer
+    answer: OwnerAnswer
     why: str
     is_there: bool = False
     """Whether it was accepted."""
 
 
-async def look_at(look: LookAt) -> FormerFound:
+async def look_at(look: ProbeOwner) -> OwnerProbed:
     """Return whether a broker answers at the former address, within 0.75 s."""
     clock = asyncio.get_running_loop().time
     began_s, address = clock(), look.lease.address
     asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
     own, results = await asyncio.gather(_ask(look.own_address), asking)
     if clock() - began_s > _LOOK_S + _STALL_S:
-        return FormerFound(look.lease, FormerAnswer.UNKNOWN, "this process stood still while it looked")
+        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, "this process stood still while it looked")
     if not own.is_there:  # the addresses that clients are told may not be reached from here at all
         why = f"{look.own_address}, this broker's own address, is not reached from here either"
-        return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
-    best = max(results, key=lambda one: one.answer.weight)
-    is_silent = best.answer is FormerAnswer.NONE and any(one.is_there for one in results)
-    if is_silent and own.answer is not FormerAnswer.SOME:
+        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, why)
+    best = max(results, key=lambda one: one.answer)
+    is_silent = best.answer is OwnerAnswer.NONE and any(one.is_there for one in results)
+    if is_silent and own.answer is not OwnerAnswer.SOME:
         why = f"{address} accepts connections, and may or may not answer: this broker does not"
-        return FormerFound(look.lease, FormerAnswer.UNKNOWN, why)
-    return FormerFound(look.lease, best.answer, best.why)
+        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, why)
+    return OwnerProbed(look.lease, best.answer, best.why)
 
 
 async def _ask(address: str, after_s: float = 0.0) -> _Result:
@@ -56,12 +56,12 @@ async def _ask(address: str, after_s: float = 0.0) -> _Result:
             try:
                 await client.invoke(QUESTION, deadline_s=deadline_s)
             except BrokerTimeout as error:  # the system accepts connections for a process that does not run
-                return _Result(FormerAnswer.NONE, str(error), is_there=True)
+                return _Result(OwnerAnswer.NONE, str(error), is_there=True)
             except BrokerCallError as error:
-                return _Result(FormerAnswer.SOME, f"something is there: {error}", is_there=True)
+                return _Result(OwnerAnswer.SOME, f"something is there: {error}", is_there=True)
             why = f"{address} answers: two brokers have one name and id"
-            return _Result(FormerAnswer.SOME, why, is_there=True)
+            return _Result(OwnerAnswer.SOME, why, is_there=True)
     except BrokerTimeout as error:
-        return _Result(FormerAnswer.NONE, str(error))
+        return _Result(OwnerAnswer.NONE, str(error))
     except BrokerUnreachable as error:
-        return _Result(FormerAnswer.NONE if error.refused else FormerAnswer.NO_WAY, str(error))
+        return _Result(OwnerAnswer.NONE if error.refused else OwnerAnswer.NO_WAY, str(error))

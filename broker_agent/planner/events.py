@@ -1,66 +1,71 @@
-"""What happens to an agent, and what it does about it: the two alphabets of the planner."""
+"""The planner's two alphabets: events, which it is told, and actions, which it asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import IntEnum
 from typing import TypeAlias
 
 from ...registry import Broker, LeaseStatus, Registration, RegistryError, SeenLease
 from ..rocketmq.topics import TopicTable
 
+# What observers find.
+
 
 @dataclass(frozen=True, slots=True)
 class TopicsLoaded:
-    """The broker has another table than before."""
+    """The broker's table of topics has changed, or was read for the first time."""
 
-    file: TopicTable
+    table: TopicTable
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerUp:
-    """The broker lives: it accepts connections, and answers if it is asked."""
+    """The broker accepts connections, and answers if it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerGone:
-    """The broker is gone: it accepts no connections, or does not answer."""
+    """The broker accepts no connections, or does not answer."""
 
     why: str
     hangs: bool = field(default=False, compare=False)
-    """Whether its process is there all the same: it has not ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerLeft:
-    """Whoever has registered the broker besides this agent has perhaps just left: worth a look."""
+    """Whether its process still exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleFound:
-    """The broker is who it is said to be here; another id or address than before = its role has changed."""
+    """The broker has this id and address; if they differ from the last ones, its role has changed."""
 
     broker: Broker
 
 
 @dataclass(frozen=True, slots=True)
 class RoleUnknown:
-    """Nobody can say what the broker is at the moment, for example while a master is elected."""
+    """The broker has no role at the moment, for example while a master is elected."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerLeft:
+    """The lease of another owner of the broker may just have ended."""
+
+
+# What an operator asks for.
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
-    """Take the write permission away, wait, and take the broker out of the registry until a Resume."""
+    """Take the write permission away, wait, and keep the broker out of the registry until a Resume."""
 
     wait_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Take the broker out of the registry at once, until a Resume."""
+    """Keep the broker out of the registry until a Resume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,74 +74,61 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """The Register that was under way has written `file`."""
+class Stop:
+    """Take the broker out of the registry, and end."""
 
-    file: TopicTable
-    registration: Registration
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """End, but leave a broker that goes on to the next agent: watch it for `watch_s` seconds first."""
+
+    watch_s: float
+
+
+# What comes of the planner's own actions.
+
+Answer: TypeAlias = Registration | LeaseStatus | bool | None
+"""Of a Register, a Heartbeat, a SetWritePerm (whether it changed anything); None of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The store call that was under way has succeeded."""
+
+    answer: Answer = None
     wiped: bool = False
-    """Whether the group's write permission is taken away."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
-    """The Heartbeat that was under way has been answered."""
-
-    status: LeaseStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Unregistered:
-    """The Unregister that was under way has succeeded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """The Withdraw that was under way has succeeded."""
-
-
-@dataclass(frozen=True, slots=True)
-class WritePermSet:
-    """The SetWritePerm that was under way has succeeded."""
-
-    changed: bool
-    """Whether it was not so before."""
+    """After the first Register of a role: whether the group's write permission is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailed:
-    """The store call that was under way, whichever it was, has failed."""
+    """The store call that was under way has failed."""
 
     error: RegistryError
 
 
-class FormerAnswer(Enum):
-    """What a look at the address of a former owner has found; `weight`: of several the heaviest counts."""
+class OwnerAnswer(IntEnum):
+    """What was found at the address of another owner; of several answers the greatest counts."""
 
     NONE = 0
-    """Nobody listens, or nobody answers for all the time."""
+    """Nobody listens there, or nobody answers."""
 
     NO_WAY = 1
-    """There is no way to that host, or no such host: the fault may be this host's."""
+    """No route leads to that host, or it has no such name: the fault may be this host's."""
 
     UNKNOWN = 2
-    """The look was worth nothing."""
+    """The probe proves nothing."""
 
     SOME = 3
     """Something answers, whatever it says."""
 
-    @property
-    def weight(self) -> int:
-        """Return how much it counts among several."""
-        return self.value
-
 
 @dataclass(frozen=True, slots=True)
-class FormerFound:
-    """The LookAt that was under way has ended."""
+class OwnerProbed:
+    """The ProbeOwner that was under way has ended."""
 
     lease: SeenLease
-    answer: FormerAnswer
+    answer: OwnerAnswer
     why: str
 
 
@@ -145,31 +137,44 @@ class Woken:
     """The time of the last WakeAt has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The agent is asked to end."""
+Event: TypeAlias = (
+    TopicsLoaded
+    | BrokerUp
+    | BrokerGone
+    | RoleFound
+    | RoleUnknown
+    | OwnerLeft
+    | Drain
+    | Pause
+    | Resume
+    | Stop
+    | HandOver
+    | Answered
+    | CallFailed
+    | OwnerProbed
+    | Woken
+)
 
-
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """The agent is asked to end, and its broker perhaps goes on: watch that, and leave the lease behind."""
-
-    watch_s: float
+# Store calls: each is answered by Answered or CallFailed before the planner asks for the next one.
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Make the table the broker's and give it a lease."""
+    """Write the broker's table and give it a lease."""
 
     broker: Broker
-    file: TopicTable
+    table: TopicTable
     held: Registration | None
+    """The registration that the table is a difference to; None = write all of it."""
+
     take_over: bool
+    """Whether to take a live lease of the same address over."""
+
     admit: bool = False
-    """Whether it ends what an operator wanted: that the broker stays out."""
+    """Whether to bring back a broker that an operator has taken out."""
 
     instead_of: SeenLease | None = None
-    """The lease of an owner that was found gone, at another address."""
+    """The lease of an owner that was found gone, which may be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +183,12 @@ class Heartbeat:
 
     held: Registration
     listings: bool = field(default=False, compare=False)
-    """Whether to look at the listings besides, which name what was foreign and was moved away no more."""
+    """Whether to check the lists of brokers and topics, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """End the lease at once."""
+    """End the lease."""
 
     held: Registration
     reason: str
@@ -191,7 +196,7 @@ class Unregister:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """End the broker's lease, whoever has it, and let no other agent register the broker."""
+    """End the broker's lease, whoever holds it, and let no agent register the broker by itself."""
 
     broker: Broker
     reason: str
@@ -199,15 +204,20 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class SetWritePerm:
-    """Take the broker's write permission away, or give it back (RocketMQ: WIPE_WRITE_PERM_OF_BROKER)."""
+    """Take the group's write permission away, or give it back (RocketMQ: WIPE_WRITE_PERM_OF_BROKER)."""
 
     broker_name: str
     allowed: bool
 
 
+StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
+
+# Other actions.
+
+
 @dataclass(frozen=True, slots=True)
-class LookAt:
-    """Look whether anybody answers where the owner of a lease is, and at the broker's own address."""
+class ProbeOwner:
+    """Find out whether anything answers at the address of a lease, and at the broker's own."""
 
     lease: SeenLease
     own_address: str
@@ -215,14 +225,14 @@ class LookAt:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send Woken at this time, in seconds of the clock that `now` is read from; a later one replaces it."""
+    """Send Woken at this time of the planner's clock; a later WakeAt replaces it."""
 
     at_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Tell the operator."""
+    """Write to the log."""
 
     level: int
     text: str
@@ -231,29 +241,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing is left to do after a Stop."""
+    """End: nothing is left to do."""
 
 
-Event: TypeAlias = (
-    TopicsLoaded
-    | BrokerUp
-    | BrokerGone
-    | OwnerLeft
-    | RoleFound
-    | RoleUnknown
-    | Drain
-    | Pause
-    | Resume
-    | Registered
-    | HeartbeatAnswered
-    | Unregistered
-    | Withdrawn
-    | WritePermSet
-    | CallFailed
-    | FormerFound
-    | Woken
-    | Stop
-    | HandOver
-)
-StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
-Action: TypeAlias = StoreCall | LookAt | WakeAt | Say | Done
+Action: TypeAlias = StoreCall | ProbeOwner | WakeAt | Say | Done

@@ -1,48 +1,67 @@
-"""Whether a broker belongs into the registry: what the broker is, and what its operator wants."""
+"""Whether the broker should be in the registry: by what it is, and by what its operator wants."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...registry import Broker
+
+LEAST_WATCH_S: Final = 0.5
+"""systemd ends a broker some microseconds before its agent, which has to notice that first."""
 
 
 class Intent:
-    """What broker and operator said last; pure, the time is passed in."""
+    """The broker's role and liveness, and the operator's wishes, as they were last reported."""
 
     def __init__(self, broker: Broker | None) -> None:
         self.broker = broker
-        """Who the broker is; None while nobody can say."""
+        """The broker in its role; None = the role is not known."""
 
         self.broker_up: bool | None = None
         self.why_gone = "" if broker is not None else "its role is not known yet"
         self.stopping = False
 
         self.out_because = ""
-        """An operator wants the broker to be out: paused or drained; empty = in."""
+        """Why the operator wants the broker out: paused or drained; empty = the broker may be in."""
 
         self.drain_wait_s: float | None = None
-        """A drain is wanted, with this wait; None = no drain."""
+        """The wait of the drain that is under way; None = there is no drain."""
 
         self.drained_at_s: float | None = None
-        """The wait of the drain ends then; None = the write permission has not been taken away yet."""
+        """When that wait is over; None = the write permission has not been taken away yet."""
+
+        self.wiped = ""
+        """The group whose write permission this agent took away, and has to give back."""
 
         self.withdrawn: Broker | None = None
-        """Who was taken out of the registry for the operator, whoever had registered it; None = nobody."""
+        """The broker that was withdrawn for the operator, whoever had registered it."""
 
         self.admit = True
-        """Whether this agent may bring back what an operator took out: it was started, or told to resume."""
+        """Whether a registration may bring back what an operator took out: the first, and after a resume."""
+
+        self.hands_over_at_s: float | None = None
+        """Until then the agent watches its broker before it ends; None = it was not told to hand over."""
 
     @property
     def draining(self) -> bool:
-        """Whether the broker is still served, and about to leave."""
+        """Whether a drain is under way: the broker is still served."""
         return self.drain_wait_s is not None
 
-    def drain(self, wait_s: float) -> None:
-        """Let the broker leave `wait_s` seconds after its write permission was taken away."""
-        if not self.out_because and self.drain_wait_s is None:
-            self.drain_wait_s = wait_s
+    def drain(self, wait_s: float) -> bool:
+        """Begin a drain; return False if the broker leaves, or is out, already."""
+        if self.out_because or self.draining:
+            return False
+        self.drain_wait_s = wait_s
+        return True
+
+    def write_perm_taken(self, broker_name: str, now: float) -> None:
+        """Begin the wait of the drain; `broker_name` is empty where this agent has taken nothing away."""
+        self.wiped = broker_name or self.wiped
+        if self.drain_wait_s is not None:
+            self.drained_at_s = now + self.drain_wait_s
 
     def leave(self, because: str) -> None:
-        """Let the broker leave at once; this is also how a drain ends."""
+        """Take the broker out at once; this also ends a drain."""
         self.out_because = self.out_because or because
         self.drain_wait_s = self.drained_at_s = None
 
@@ -51,39 +70,44 @@ class Intent:
         self.out_because, self.drain_wait_s, self.drained_at_s = "", None, None
         self.withdrawn, self.admit = None, True
 
-    def to_withdraw(self) -> Broker | None:
-        """Return who has still to be taken out of the registry for the operator; None = nobody."""
-        if not self.out_because or self.broker is None:
-            return None
-        return None if is_same_replica(self.broker, self.withdrawn) else self.broker
-
     def stop(self) -> None:
-        """Let the agent end; a drain ends with it, and not with the agent of a standby that takes over."""
+        """End the agent, and a drain with it: else a standby would bring the broker back."""
         self.stopping = True
         if self.draining:
             self.leave("drained")
 
-    def write_perm_taken(self, now: float) -> None:
-        """Begin the wait of a drain."""
-        if self.drain_wait_s is not None:
-            self.drained_at_s = now + self.drain_wait_s
+    def hand_over(self, now: float, watch_s: float) -> None:
+        """End the agent `watch_s` seconds from `now`, or as it was told before if that is sooner."""
+        if self.draining:  # then its operator has decided that the broker leaves
+            self.stop()
+        ends_at_s = now + max(watch_s, LEAST_WATCH_S)
+        self.hands_over_at_s = min(ends_at_s, self.hands_over_at_s or ends_at_s)
 
-    def pass_time(self, now: float) -> None:
-        """End a drain whose wait is over."""
-        if self.drained_at_s is not None and now >= self.drained_at_s:
-            self.leave("drained")
+    def watch_is_over(self, now: float) -> bool:
+        """Whether the agent was told to hand over, and has watched its broker for long enough."""
+        return self.hands_over_at_s is not None and now >= self.hands_over_at_s
 
-    def why_out(self) -> str:
-        """Return why the broker does not belong into the registry; empty = it does."""
+    def why_out(self, *, moved: bool = False) -> str:
+        """Return why the broker should not be in the registry; empty = it should.
+
+        `moved`: whether the registry has, or may have, an address that the broker has left.
+        """
         if self.stopping:
             return "agent stopped"
         if self.out_because:
             return self.out_because
         if self.broker is None:
             return "no role"
+        if moved and self.broker_up is not False:
+            return "moved to another address"
         return "" if self.broker_up else "broker gone"
+
+    def to_withdraw(self) -> Broker | None:
+        """Return the broker that still has to be withdrawn for the operator; None = there is none."""
+        broker = self.broker if self.out_because else None
+        return None if broker is None or is_same_replica(broker, self.withdrawn) else broker
 
 
 def is_same_replica(broker: Broker, other: Broker | None) -> bool:
-    """Whether both have the same id at the same address, whatever else is said of them."""
+    """Whether both have the same id at the same address, whatever else is known of them."""
     return other is not None and (broker.broker_id, broker.address) == (other.broker_id, other.address)

@@ -1,70 +1,100 @@
-"""When an agent calls the store again: pure, the time is passed in; chance keeps agents out of step."""
+"""When the planner calls the store: the due times of one agent; chance keeps agents out of step."""
 
 from __future__ import annotations
 
 import random
 from typing import Final
 
+NEVER: Final = float("inf")
+
 _FIRST_RETRY_S: Final = 0.1
 _MOST_DOUBLINGS: Final = 20  # more would only overflow: the heartbeat interval is the cap
 
-_REJOIN_S: Final = 0.2
-"""When the store loses its data, all agents come back at once; this spreads them out."""
+_REJOIN_WITHIN_S: Final = 0.2
+"""When the store loses its data, all agents register again; this spreads them out."""
 
 _LOOK_S: Final = 1.0
-"""A standby looks so often whether the owner has gone before its time; when the lease ends it knows."""
+"""A standby asks for the broker so often, in case that the owner leaves before its lease ends."""
 
-_MARGIN_S: Final = (0.01, 0.1)
-"""So much later than the owner's lease ends a standby tries: two of them are not to meet."""
+_AFTER_LEASE_S: Final = (0.01, 0.1)
+"""A standby asks so long after the end of the owner's lease: two of them should not meet."""
 
-_SOON_S: Final = 0.02
-"""Within so much it looks when the owner has perhaps left: not all of them at the same moment."""
+_OWNER_LEFT_WITHIN_S: Final = 0.02
+"""Standbys that hear of the owner's end ask within so long: not all at the same moment."""
+
+_FOREIGN_RETRY_S: Final = 30.0
+"""Foreign data is tried to be overcome so often: nothing tells when it has been moved away."""
 
 _JITTER: Final = 0.1
-"""By this part of it intervals are shortened or lengthened."""
+"""Intervals are shortened or lengthened by up to this part."""
 
 
-class Pacing:
-    """The pauses of one agent: between heartbeats, after failures, and between the looks of a standby."""
+class Pace:
+    """When the next heartbeat and the next write of the table are due, by the planner's clock."""
 
     def __init__(self, heartbeat_s: float, rng: random.Random) -> None:
-        self.heartbeat_s = heartbeat_s
+        self.heartbeat_at_s = 0.0
+        self.write_at_s = 0.0
+        """Of every call but a heartbeat."""
+
+        self.mend_at_s = NEVER
+        """Of a registration that does nothing but try foreign data again."""
+
+        self.wake_at_s = NEVER
+        self.call_began_s = 0.0
+        self._heartbeat_s = heartbeat_s
         self._look_s = min(_LOOK_S, heartbeat_s)
         self._rng = rng
         self._failures = 0
-        self._left = False
-        """The owner has perhaps left, while a call was under way that may not have seen it."""
+        self._owner_left = False
+        """Whether the owner may have left during a call that did not see it."""
 
-    def call_begins(self) -> None:
-        """A call is made: it sees all that happened so far."""
-        self._left = False
+    def call_begins(self, now: float) -> None:
+        """Note that a call is made: it sees whatever has happened so far."""
+        self.call_began_s, self._owner_left = now, False
 
-    def next_heartbeat_s(self, began_s: float) -> float:
-        """Return when to renew a lease that a call renewed which began then."""
-        return began_s + self.heartbeat_s * self._rng.uniform(1 - _JITTER, 1)
+    def renewed(self) -> None:
+        """Note that the last call has renewed the lease: count from when it began."""
+        self.heartbeat_at_s = self.call_began_s + self._heartbeat_s * self._rng.uniform(1 - _JITTER, 1)
 
-    def next_try_s(self, now: float) -> float:
-        """Take that a call has failed; return when to try again."""
+    def failed(self, now: float, *, delays_heartbeats: bool) -> None:
+        """Try again after 0.1 s, then twice as long each time, at most after a heartbeat interval."""
         doubled = 1 << min(self._failures, _MOST_DOUBLINGS)
         self._failures += 1
-        return now + min(self.heartbeat_s, _FIRST_RETRY_S * doubled) * self._rng.uniform(0.5, 1)
+        pause_s = min(self._heartbeat_s, _FIRST_RETRY_S * doubled) * self._rng.uniform(0.5, 1)
+        self.write_at_s = now + pause_s
+        if delays_heartbeats:
+            self.heartbeat_at_s = max(self.heartbeat_at_s, self.write_at_s)
 
     def recovered(self) -> None:
-        """Take that calls succeed again."""
+        """Note that calls succeed again."""
         self._failures = 0
 
-    def rejoin_s(self, now: float) -> float:
-        """Return when to register again after the store has lost the lease or the table."""
-        return now + self._rng.uniform(0, _REJOIN_S)
+    def rejoin(self, now: float) -> None:
+        """Register again soon, as the store has lost the lease or the table."""
+        self.write_at_s = max(self.write_at_s, now + self._rng.uniform(0, _REJOIN_WITHIN_S))
 
-    def owner_left(self, now: float) -> float:
-        """Take that the owner has perhaps left; return when to look."""
-        self._left = True
-        return now + self._rng.uniform(0, _SOON_S)
+    def mend(self, now: float, *, found: bool) -> None:
+        """Try again after a while where foreign data was found."""
+        self.mend_at_s = now + _FOREIGN_RETRY_S if found else NEVER
 
-    def next_look_s(self, now: float, ends_in_s: float) -> float:
-        """Return when to look again after a refusal; the owner's lease lasts for `ends_in_s` seconds."""
-        if self._left:
-            return now + self._rng.uniform(0, _SOON_S)
-        soon_s = self._look_s * self._rng.uniform(1, 1 + _JITTER)
-        return now + min(soon_s, ends_in_s + self._rng.uniform(*_MARGIN_S))
+    def owner_left(self, now: float, *, waiting: bool) -> None:
+        """Ask for the broker soon if a standby is `waiting`, and again if a call is under way."""
+        self._owner_left = True
+        at_s = now + self._rng.uniform(0, _OWNER_LEFT_WITHIN_S)
+        if waiting:
+            self.write_at_s = min(self.write_at_s, at_s)
+
+    def refused(self, now: float, free_in_s: float = NEVER) -> None:
+        """Ask for the broker again as a standby: soon, or when it is free if that is sooner."""
+        if self._owner_left:
+            self.write_at_s = now + self._rng.uniform(0, _OWNER_LEFT_WITHIN_S)
+            return
+        look_s = self._look_s * self._rng.uniform(1, 1 + _JITTER)
+        self.write_at_s = now + min(look_s, free_in_s + self._rng.uniform(*_AFTER_LEASE_S))
+
+    def stood_still_s(self, now: float, *, in_heartbeat: bool) -> float:
+        """Return how long this process did not run, if it was for a heartbeat interval or more; else 0."""
+        # A heartbeat is answered, or has failed, within the deadline of a call: a heartbeat interval at most.
+        late_s = now - (self.call_began_s + self._heartbeat_s if in_heartbeat else self.wake_at_s)
+        return late_s if late_s >= self._heartbeat_s else 0.0

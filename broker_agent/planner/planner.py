@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,23 +19,21 @@ from ...registry import (
     StaleEpoch,
 )
 from ..rocketmq.topics import TopicTable
-from .counters import Tally
 from .events import (
     Action,
+    Answered,
     BrokerGone,
     BrokerUp,
     CallFailed,
     Done,
     Drain,
     Event,
-    FormerFound,
     HandOver,
     Heartbeat,
-    HeartbeatAnswered,
     OwnerLeft,
+    OwnerProbed,
     Pause,
     Register,
-    Registered,
     Resume,
     RoleFound,
     RoleUnknown,
@@ -43,35 +42,27 @@ from .events import (
     StoreCall,
     TopicsLoaded,
     Unregister,
-    Unregistered,
     WakeAt,
     Withdraw,
-    Withdrawn,
     Woken,
-    WritePermSet,
 )
-from .former_owner import Former
-from .hand_over import HandingOver
-from .intent import Intent, is_same_replica
-from .journal import Journal, trouble_of
-from .lease import Holding
-from .pace import Pacing
+from .intent import LEAST_WATCH_S, Intent, is_same_replica
+from .journal import Journal, Trouble
+from .ownership import Lease, OtherOwner
+from .pace import NEVER, Pace
 from .status import AgentStatus, Phase
 
-_FOREIGN_RETRY_S: Final = 30.0
-"""What foreign data stands in the way of is tried so often: nothing tells when it has been moved away."""
+_LISTINGS_EVERY: Final = 10
+"""Heartbeats to one that checks the listings: that costs the store half as much as all the rest."""
 
-_NEVER: Final = float("inf")
 _NO_TOPICS: Final = TopicTable({})
 
 
 class Planner:
     """One broker's life in the registry: register, heartbeat, register again, unregister.
 
-    `step` takes one event and returns what to do, with one store call at a time: the edge answers it with
-    Registered, HeartbeatAnswered, Unregistered, Withdrawn, WritePermSet or CallFailed. What fails is tried
-    again, after 0.1 s at first and a heartbeat interval at last. A live lease is renewed even while a new
-    table cannot be written.
+    `step` takes one event and returns what to do, with one store call at a time, which Answered or CallFailed
+    ends. What fails is tried again. A live lease is renewed even while a new table cannot be written.
     """
 
     def __init__(
@@ -81,198 +72,246 @@ class Planner:
         name: str,
         heartbeat_s: float,
         lease_ttl_s: float,
+        stop_deadline_s: float,
         rng: random.Random,
     ) -> None:
         self._lease_ttl_s = lease_ttl_s
-        self._journal = Journal(name)
-        self._tally = Tally()
-        self._pacing = Pacing(heartbeat_s, rng)
-        self._former = Former(self._journal, heartbeat_s, lease_ttl_s)
+        self._stop_deadline_s = stop_deadline_s
+        self._actions: list[Action] = []
+        self._journal = Journal(name, self._actions)
+        self._pace = Pace(heartbeat_s, rng)
         self._intent = Intent(broker)
+        self._lease = Lease()
+        self._other = OtherOwner(
+            self._journal, self._actions, heartbeat_s=heartbeat_s, lease_ttl_s=lease_ttl_s
+        )
         self._file: TopicTable | None = None
-
-        self._holding = Holding()
-        self.handing_over = HandingOver(self._intent, self._holding, self._journal)
-        self._wiped = ""
-        """The broker whose write permission this agent took away, and has to give back."""
-
         self._call: StoreCall | None = None
-        self._call_began_s = 0.0
-        self._write_at_s = 0.0
-        self._heartbeat_at_s = 0.0
-        self._mend_at_s = _NEVER
-        self._wake_at_s = _NEVER
+        self._gives_up_at_s = NEVER
+        self._counts = Counter[str]()
+        self._phase: Phase | None = None
+        self._phase_since_s = 0.0
 
     @property
     def is_standby(self) -> bool:
-        """Whether another agent has registered the broker, and this one waits for its end."""
+        """Whether another agent owns the broker, and this one waits for its end."""
         return self._journal.is_elsewhere and not self._intent.why_out()
 
     def step(self, event: Event, now: float) -> list[Action]:
-        """Take note of an event at `now`, in seconds of a steady clock; return what to do."""
-        self._notice_standstill(now)
+        """Note an event at `now`, in seconds of a steady clock; return what to do."""
+        in_heartbeat = isinstance(self._call, Heartbeat)
+        self._journal.stood_still(self._pace.stood_still_s(now, in_heartbeat=in_heartbeat))
         match event:
-            case TopicsLoaded(file):
-                self._file = file
-            case Registered(file, registration, wiped):
-                self._registered(file, registration, now)
-                self._journal.wiped(by_others=wiped and not self._wiped)
-            case HeartbeatAnswered(status):
-                self._heartbeat_answered(status, now)
-            case Unregistered():
-                self._unregistered(now)
-            case Withdrawn():
-                self._withdrawn(now)
-            case WritePermSet(changed):
-                self._write_perm_set(now, changed=changed)
+            case Answered():
+                self._answered(event, now)
             case CallFailed(error):
                 self._call_failed(error, now)
-            case OwnerLeft() | FormerFound():
-                self._perhaps_free(event, now)
+            case TopicsLoaded(table):
+                self._file = table
+            case OwnerLeft():
+                self._pace.owner_left(now, waiting=self._call is None and self._journal.is_elsewhere)
+            case OwnerProbed():
+                if self._other.probed(event, (self._file or _NO_TOPICS).version):
+                    self._pace.write_at_s = now
+            case BrokerUp() | BrokerGone() | RoleFound() | RoleUnknown():
+                self._broker_changed(event)
+            case Drain() | Pause() | Resume() | Stop() | HandOver():
+                self._operator_wants(event, now)
             case Woken():
                 pass
-            case _:
-                self._world_changed(event, now)
         self._go_on_draining(now)
         self._go_on_handing_over(now)
-        decided = self._decide(now)
-        self._tally.phase_is(self._phase(now), now)
-        return [*self._journal.take(), *self._former.take(), *decided]
+        self._decide(now)
+        self._note_phase(now)
+        actions = self._actions.copy()
+        self._actions.clear()
+        return actions
 
     def status(self, now: float) -> AgentStatus:
-        """Return what can be said of the agent at `now`."""
-        tally, intent = self._tally, self._intent
-        held = self._holding.held if self._holding.is_leased else None
-        tally.phase_is(self._phase(now), now)
+        """Return the state of the agent at `now`."""
+        phase = self._note_phase(now)
+        intent, lease, journal, counts = self._intent, self._lease, self._journal, self._counts
+        held = lease.registration if lease.is_held else None
+        confirmed_s = lease.confirmed_s
         return AgentStatus(
-            name=self._journal.name,
+            name=journal.name,
             broker=intent.broker,
-            phase=tally.phase,
-            phase_s=tally.ago_s(tally.since_s, now) or 0.0,
+            phase=phase,
+            phase_s=max(0.0, now - self._phase_since_s),
             epoch=held.epoch if held is not None else None,
-            may_be_served=self._holding.to_end is not None or intent.to_withdraw() is not None,
+            may_be_served=lease.to_end is not None or intent.to_withdraw() is not None,
             topics=len(self._file.topics) if self._file else 0,
             version=self._file.version.counter if self._file else 0,
             in_step=not self._must_write(),
             broker_up=intent.broker_up,
             why_gone=intent.why_gone,
-            trouble=self._journal.text,
-            trouble_s=now - self._journal.since_s if self._journal.trouble else 0.0,
+            trouble=journal.text,
+            trouble_s=now - journal.since_s if journal.trouble else 0.0,
             corrupt_keys=held.corrupt_keys if held is not None else (),
-            last_heartbeat_s=tally.ago_s(tally.confirmed_s, now),
-            registrations=tally.registrations,
-            heartbeats=tally.heartbeats,
-            failures=tally.failures,
-            fenced=tally.fenced,
+            last_heartbeat_s=None if confirmed_s is None else max(0.0, now - confirmed_s),
+            registrations=counts["registrations"],
+            heartbeats=counts["heartbeats"],
+            failures=counts["failures"],
+            fenced=counts["fenced"],
         )
 
-    def _phase(self, now: float) -> Phase:
+    def _note_phase(self, now: float) -> Phase:
+        phase = self._phase_at(now)
+        if phase is not self._phase:
+            self._phase, self._phase_since_s = phase, now
+        return phase
+
+    def _phase_at(self, now: float) -> Phase:
+        """Return the phase of the first line that is true."""
+        intent, confirmed_s = self._intent, self._lease.confirmed_s
+        is_fresh = confirmed_s is not None and now - confirmed_s < self._lease_ttl_s
+        is_served = self._serves() and is_fresh
+        lines = (
+            (intent.stopping, Phase.STOPPING),
+            (intent.out_because or self._journal.is_kept_out, Phase.PAUSED),
+            (intent.broker is None or intent.broker_up is False, Phase.BROKER_GONE),
+            (intent.broker_up is None or self._table() is None, Phase.STARTING),
+            (intent.draining, Phase.DRAINING),  # also a broker that another agent serves
+            (is_served and intent.hands_over_at_s is not None, Phase.HANDING_OVER),
+            (is_served, Phase.SERVING),
+            (self._journal.is_elsewhere, Phase.STANDBY),
+        )
+        return next((phase for is_true, phase in lines if is_true), Phase.REGISTERING)
+
+    # What to do next.
+
+    def _decide(self, now: float) -> None:
+        self._pace.wake_at_s = NEVER
+        if self._gives_up(now):
+            self._actions.append(Done())
+            return
+        due_s = NEVER
+        if self._call is None:
+            at_s, call = self._next_call()
+            if call is None and self._intent.stopping:
+                self._actions.append(Done())
+                return
+            if call is not None and at_s <= now:
+                self._call = call
+                self._pace.call_begins(now)
+                self._actions.append(call)
+            elif call is not None:
+                due_s = at_s
         intent = self._intent
-        if intent.stopping:
-            return Phase.STOPPING
-        if intent.out_because or self._journal.is_kept_out:
-            return Phase.PAUSED
-        if intent.broker is None or intent.broker_up is False:
-            return Phase.BROKER_GONE
-        if intent.broker_up is None or self._table() is None:
-            return Phase.STARTING
-        if intent.draining:  # also what another agent serves
-            return Phase.DRAINING
-        return self._phase_of_wanted(now)
+        waits_s = (due_s, intent.drained_at_s, intent.hands_over_at_s, self._gives_up_at_s)
+        self._pace.wake_at_s = min(
+            (at_s for at_s in waits_s if at_s is not None and at_s > now), default=NEVER
+        )
+        if self._pace.wake_at_s < NEVER:
+            self._actions.append(WakeAt(self._pace.wake_at_s))
 
-    def _phase_of_wanted(self, now: float) -> Phase:
-        """Return the phase while nothing keeps the broker out."""
-        confirmed_s = self._tally.ago_s(self._tally.confirmed_s, now)
-        if self._serves() and confirmed_s is not None and confirmed_s < self._lease_ttl_s:
-            return Phase.SERVING if self.handing_over.ends_at_s is None else Phase.HANDING_OVER
-        return Phase.STANDBY if self._journal.is_elsewhere else Phase.REGISTERING
-
-    def _decide(self, now: float) -> list[Action]:
-        self._wake_at_s = _NEVER
-        if self._call is not None:
-            return []
-        at_s, call = self._next_call()
-        if call is not None and at_s <= now:
-            self._call, self._call_began_s = call, now
-            self._pacing.call_begins()
-            return [call]
-        if call is None and self._intent.stopping:
-            return [Done()]
-        waits_s = [_NEVER if call is None else at_s, self._intent.drained_at_s, self.handing_over.ends_at_s]
-        self._wake_at_s = min(wait_s for wait_s in waits_s if wait_s is not None and wait_s > now)
-        return [WakeAt(self._wake_at_s)] if self._wake_at_s < _NEVER else []
+    def _gives_up(self, now: float) -> bool:
+        """Whether the agent has to end now, although the store did not answer its last calls."""
+        is_leaving = self._intent.stopping or self._intent.watch_is_over(now)
+        if is_leaving and self._gives_up_at_s == NEVER:
+            self._gives_up_at_s = now + self._stop_deadline_s
+        if now < self._gives_up_at_s:
+            return False
+        what = "not unregistered" if self._intent.stopping else "handed over without a last heartbeat"
+        text = f"{what}, the store does not answer; the lease ends within {self._lease_ttl_s} s by itself"
+        self._journal.say(logging.WARNING, text)
+        return True
 
     def _next_call(self) -> tuple[float, StoreCall | None]:
-        """Return when the next store call is due, and which it is."""
-        why_out = self._intent.why_out()
-        if self._has_moved and self._intent.broker_up is not False and not self._intent.stopping:
-            why_out = why_out if self._intent.out_because else "moved to another address"
+        """Return when the next store call is due, and which it is; None = there is nothing to call for."""
+        broker = self._intent.broker
+        why_out = self._intent.why_out(moved=broker is not None and self._lease.misleads(broker))
         if why_out:
-            return self._write_at_s, self._leave(why_out)
-        never: tuple[float, StoreCall | None] = (_NEVER, None)
-        return min([*self._due(), never], key=lambda due: due[0])  # at a tie the first: the lease goes before
+            return self._pace.write_at_s, self._call_to_leave(why_out)
+        nothing: tuple[float, StoreCall | None] = (NEVER, None)
+        return min([*self._calls_to_stay(), nothing], key=lambda due: due[0])  # of equal ones the first
 
-    @property
-    def _has_moved(self) -> bool:
-        return self._intent.broker is not None and self._holding.misleads(self._intent.broker)
-
-    def _leave(self, why: str) -> StoreCall | None:
+    def _call_to_leave(self, why: str) -> StoreCall | None:
         withdrawn = self._intent.to_withdraw()
         if withdrawn is not None:
             return Withdraw(withdrawn, self._intent.out_because)
-        if self._holding.to_end is not None:
-            return Unregister(self._holding.to_end, why)
-        return SetWritePerm(self._wiped, allowed=True) if self._wiped else None
+        if self._lease.to_end is not None:
+            return Unregister(self._lease.to_end, why)
+        return SetWritePerm(self._intent.wiped, allowed=True) if self._intent.wiped else None
 
-    def _due(self) -> Iterator[tuple[float, StoreCall]]:
-        """Yield what a broker that belongs into the registry needs, what must not wait first."""
-        broker, table, draining = self._intent.broker, self._table(), self._intent.draining
-        held = self._holding.of_role(broker)
-        if held is not None and self._holding.is_leased:
-            yield self._heartbeat_at_s, Heartbeat(held, listings=self._tally.wants_listings)
+    def _calls_to_stay(self) -> Iterator[tuple[float, StoreCall]]:
+        """Yield each call that keeps the broker in the registry, and when it is due; the lease goes first."""
+        broker, table, draining, pace = self._intent.broker, self._table(), self._intent.draining, self._pace
+        held = self._lease.of(broker)
+        if held is not None and self._lease.is_held:
+            listings = self._counts["heartbeats"] % _LISTINGS_EVERY == 1
+            yield pace.heartbeat_at_s, Heartbeat(held, listings=listings)
         if draining and self._intent.drained_at_s is None and broker is not None:
-            yield self._write_at_s, SetWritePerm(broker.broker_name, allowed=False)
-        gives_back = bool(self._wiped) and not draining
+            yield pace.write_at_s, SetWritePerm(broker.broker_name, allowed=False)
+        gives_back = bool(self._intent.wiped) and not draining
         if gives_back and self._journal.is_elsewhere:  # else it would wait for the end of the owner
-            yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
-        if broker is not None and table is not None and (self._holding.is_leased or not draining):
-            at_s = self._write_at_s if self._must_write() else self._mend_at_s
-            take_over, admit = not self._holding.standby, self._intent.admit
-            gone = self._former.gone
+            yield pace.write_at_s, SetWritePerm(self._intent.wiped, allowed=True)
+        if broker is not None and table is not None and (self._lease.is_held or not draining):
+            at_s = pace.write_at_s if self._must_write() else pace.mend_at_s
+            take_over, admit = not self._lease.yields, self._intent.admit
+            gone = self._other.gone
             yield at_s, Register(broker, table, held, take_over=take_over, admit=admit, instead_of=gone)
         if gives_back:
-            yield self._write_at_s, SetWritePerm(self._wiped, allowed=True)
+            yield pace.write_at_s, SetWritePerm(self._intent.wiped, allowed=True)
 
     def _table(self) -> TopicTable | None:
-        """Return the topics to register: a slave from before acting masters (RocketMQ 5) brings none."""
+        """Return the table to register: a slave from before acting masters (RocketMQ 5) brings no topics."""
         broker = self._intent.broker
         if broker is not None and broker.broker_id != MASTER_ID and broker.enable_acting_master is None:
             return _NO_TOPICS
         return self._file
 
     def _serves(self) -> bool:
-        return self._holding.serves(self._intent.broker)
+        return self._lease.serves(self._intent.broker)
 
     def _must_write(self) -> bool:
-        return not self._serves() or not self._holding.has_written(self._table())
+        return not self._serves() or not self._lease.has_written(self._table())
 
-    def _world_changed(self, event: Event, now: float) -> None:
-        self._write_at_s = 0.0
-        intent, say = self._intent, self._journal.say
+    # What the broker does, and what its operator wants.
+
+    def _broker_changed(self, event: BrokerUp | BrokerGone | RoleFound | RoleUnknown) -> None:
+        self._pace.write_at_s = 0.0
+        intent = self._intent
         match event:
             case BrokerUp():
                 intent.broker_up, intent.why_gone = True, ""
-                say(logging.INFO, "the broker is up")
+                self._journal.say(logging.INFO, "the broker is up")
             case BrokerGone(why):
                 intent.broker_up, intent.why_gone = False, why
-                self._broker_left(f"the broker is gone, {{}}: {why}")
-            case RoleFound(broker):
-                self._role_found(broker)
+                self._report_gone("the broker is gone", why)
             case RoleUnknown(why):
                 intent.broker, intent.why_gone = None, why
-                self._broker_left(f"the broker's role is not known, {{}}: {why}")
+                self._report_gone("the broker's role is not known", why)
+            case RoleFound(broker):
+                if broker != intent.broker:
+                    self._role_changed(broker)
+
+    def _report_gone(self, what: str, why: str) -> None:
+        consequence = "waiting for it" if self._lease.to_end is None else "clients are told so"
+        self._journal.say(logging.WARNING, f"{what}, {consequence}: {why}")
+
+    def _role_changed(self, broker: Broker) -> None:
+        before, self._intent.broker = self._intent.broker, broker
+        if before is not None and before.address != broker.address:
+            self._intent.broker_up = None  # nobody has looked for it there yet
+        self._journal.name = f"{broker.broker_name}:{broker.broker_id}"
+        if is_same_replica(broker, before):
+            self._journal.say(logging.INFO, f"the broker's settings have changed: {broker}")
+            return
+        self._lease.yields = False  # another agent took over what the broker was before
+        was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
+        self._journal.say(logging.INFO, f"the broker is {broker.broker_id} at {broker.address}{was}")
+
+    def _operator_wants(self, event: Drain | Pause | Resume | Stop | HandOver, now: float) -> None:
+        self._pace.write_at_s = 0.0
+        intent, say = self._intent, self._journal.say
+        match event:
             case Drain(wait_s):
-                self._drain(wait_s)
+                if intent.drain(wait_s):
+                    text = (
+                        f"draining: no write permission from now on, out of the registry {wait_s:g} s later"
+                    )
+                    say(logging.WARNING, text)
             case Pause():
                 intent.leave("paused")
                 say(logging.WARNING, "paused: the broker is taken out of the registry until a resume")
@@ -282,213 +321,179 @@ class Planner:
             case Stop():
                 intent.stop()
             case HandOver(watch_s):
-                self.handing_over.begin(now, watch_s)
-
-    def _broker_left(self, text: str) -> None:
-        told = "waiting for it" if self._holding.to_end is None else "clients are told so"
-        self._journal.say(logging.WARNING, text.format(told))
-
-    def _role_found(self, broker: Broker) -> None:
-        if broker == self._intent.broker:
-            return
-        before, self._intent.broker = self._intent.broker, broker
-        if before is not None and before.address != broker.address:
-            self._intent.broker_up = None  # nobody has looked for it there yet
-        self._journal.name = f"{broker.broker_name}:{broker.broker_id}"
-        if is_same_replica(broker, before):
-            self._journal.say(logging.INFO, f"the broker says something else of itself: {broker}")
-            return
-        self._holding.standby = False  # it was another role of which this agent lost the ownership
-        was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
-        self._journal.say(logging.INFO, f"the broker is {broker.broker_id} at {broker.address}{was}")
-
-    def _drain(self, wait_s: float) -> None:
-        if self._intent.draining or self._intent.out_because:
-            return
-        self._intent.drain(wait_s)
-        text = f"draining: no write permission from now on, out of the registry {wait_s:g} s later"
-        self._journal.say(logging.WARNING, text)
+                intent.hand_over(now, watch_s)
+                if watch_s >= LEAST_WATCH_S and not (intent.why_out() or self._journal.is_decided_elsewhere):
+                    text = f"watching it for {watch_s:g} s, a second signal ends that"
+                    say(logging.INFO, f"told to end while the broker is up: {text}")
 
     def _go_on_draining(self, now: float) -> None:
-        """Let a drain go its way: it ends with its wait, or with the lease, which is not made anew for it."""
+        """End a drain with its wait, or with the lease, which is not made anew for it."""
         intent, broker = self._intent, self._intent.broker
         if not intent.draining:
             return
         if intent.drained_at_s is None and broker is not None and broker.broker_id != MASTER_ID:
-            intent.write_perm_taken(now)  # a slave has none, and its master's is not its own to take
-        intent.pass_time(now)
-        if not self._holding.is_leased and not self._is_served_by_another():
+            intent.write_perm_taken("", now)  # a slave has none, and its master's is not its own to take
+        is_over = intent.drained_at_s is not None and now >= intent.drained_at_s
+        is_up_elsewhere = (
+            broker is not None and intent.broker_up is True and self._journal.is_served_at(broker.address)
+        )
+        if is_over or not (self._lease.is_held or is_up_elsewhere):
             intent.leave("drained")
-        if intent.out_because:
-            self._write_at_s = now
-
-    def _is_served_by_another(self) -> bool:
-        """Whether another agent serves this very broker: who drains it here waits, too."""
-        broker, is_up = self._intent.broker, self._intent.broker_up is True
-        return broker is not None and is_up and self._journal.is_served_at(broker.address)
+            self._pace.write_at_s = now
 
     def _go_on_handing_over(self, now: float) -> None:
-        if self.handing_over.wants_renewal(now, self._tally.confirmed_s, busy=self._call is not None):
-            self._heartbeat_at_s = min(self._heartbeat_at_s, now)
+        """Take a broker out that ends; else renew its lease at the end of the watch, and leave it behind."""
+        intent, lease = self._intent, self._lease
+        if intent.hands_over_at_s is None or intent.stopping:
+            return
+        is_over, is_busy = intent.watch_is_over(now), self._call is not None
+        is_out = intent.why_out() or (intent.draining and is_over)
+        # A registration that is under way may still be granted.
+        if is_out or (self._journal.is_decided_elsewhere and not is_busy):
+            intent.stop()
+        elif not is_over or is_busy:
+            return
+        elif lease.is_held and (lease.confirmed_s is None or lease.confirmed_s < intent.hands_over_at_s):
+            if self._pace.call_began_s < intent.hands_over_at_s:  # else this has been tried already
+                self._pace.heartbeat_at_s = min(self._pace.heartbeat_at_s, now)
+        else:
+            if lease.is_held:
+                text = "handed over: the broker stays registered for the next agent, until its lease ends"
+                self._journal.say(logging.INFO, text)
+            lease.lost()
+            intent.stop()
 
-    def _registered(self, file: TopicTable, registration: Registration, now: float) -> None:
-        self._recovered(now)
+    # What the store answers.
+
+    def _answered(self, event: Answered, now: float) -> None:
+        call, self._call = self._call, None
+        match call, event.answer:
+            case Register(), Registration() as registration:
+                self._registered(call, registration, now)
+                if event.wiped and not self._intent.wiped:
+                    self._journal.wiped()
+            case Heartbeat(), LeaseStatus.FENCED:
+                self._fenced(now)
+            case Heartbeat(), LeaseStatus() as status:
+                self._recovered(call, now)
+                self._heartbeat_answered(status, now)
+            case Unregister(), _:
+                self._recovered(call, now)
+                self._lease.ended()
+                self._journal.say(logging.INFO, "unregistered")
+            case Withdraw(), _:
+                self._withdrawn(call, now)
+            case SetWritePerm(), bool() as changed:
+                self._write_perm_set(call, now, changed=changed)
+
+    def _registered(self, call: Register, registration: Registration, now: float) -> None:
+        self._recovered(call, now)
         self._intent.admit = False
-        self._tally.registrations += 1
-        if not self._serves() or not self._holding.has_written(file):
+        self._counts["registrations"] += 1
+        lease, table = self._lease, call.table
+        if not self._serves() or not lease.has_written(table):
             what = "wrote its changed table" if self._serves() else "registered"
-            table = f"{len(file.topics)} topics, version {file.version.counter}"
             self._journal.say(
                 logging.INFO,
-                f"{what}: {registration.broker.address}, {table}",
-                topics=len(file.topics),
+                f"{what}: {registration.broker.address}, {len(table.topics)} topics, "
+                f"version {table.version.counter}",
+                topics=len(table.topics),
                 epoch=registration.epoch,
             )
-        before = self._holding.held
-        self._journal.foreign(before.corrupt_keys if before else (), registration.corrupt_keys)
-        self._mend_at_s = now + _FOREIGN_RETRY_S if registration.corrupt_keys else _NEVER
-        self._holding.took(registration, file)
-        self._former.forget()
-        self._renewed()
+        known = lease.registration.corrupt_keys if lease.registration else ()
+        self._journal.foreign(known, registration.corrupt_keys)
+        self._pace.mend(now, found=bool(registration.corrupt_keys))
+        lease.granted(registration, table, self._pace.call_began_s)
+        self._pace.renewed()
+        self._other.forget()
 
     def _heartbeat_answered(self, status: LeaseStatus, now: float) -> None:
-        if status is LeaseStatus.FENCED:
-            self._fenced(now)
-            return
-        self._recovered(now)
-        self._tally.heartbeats += 1
-        self._renewed()
-        if status is LeaseStatus.OK:
-            return
+        self._counts["heartbeats"] += 1
+        lease = self._lease
+        lease.confirmed_s = self._pace.call_began_s
+        self._pace.renewed()
         if status is LeaseStatus.UNLISTED:
-            held = self._holding.held
-            if held is not None and not held.corrupt_keys:  # else it is known, and tried again
-                self._mend_at_s = now
-            return
-        if self._holding.lost_table():
-            lost = "lease" if status is LeaseStatus.LEASE_LOST else "table"
-            self._journal.say(
-                logging.WARNING, f"the store has lost the {lost} of the broker: registering again"
-            )
-        if status is LeaseStatus.LEASE_LOST:
-            self._holding.ended()
-            self._tally.confirmed_s = None
-        self._write_at_s = max(self._write_at_s, self._pacing.rejoin_s(now))
+            if lease.registration is not None and not lease.registration.corrupt_keys:  # else it is known
+                self._pace.mend_at_s = now
+        elif status is not LeaseStatus.OK:
+            if lease.lost_table():
+                lost = "lease" if status is LeaseStatus.LEASE_LOST else "table"
+                text = f"the store has lost the {lost} of the broker: registering again"
+                self._journal.say(logging.WARNING, text)
+            if status is LeaseStatus.LEASE_LOST:
+                lease.ended()
+            self._pace.rejoin(now)
 
-    def _unregistered(self, now: float) -> None:
-        self._recovered(now)
-        self._holding.ended()
-        self._call, self._tally.confirmed_s = None, None
-        self._journal.say(logging.INFO, "unregistered")
-
-    def _withdrawn(self, now: float) -> None:
-        call = self._call
+    def _withdrawn(self, call: Withdraw, now: float) -> None:
         self._journal.settled()
-        self._recovered(now)
-        self._call = None
-        if not isinstance(call, Withdraw):
-            return
+        self._recovered(call, now)
         self._intent.withdrawn = call.broker
-        self._holding.withdrawn(call.broker)
-        self._tally.confirmed_s = None
+        self._lease.withdrawn(call.broker)
         self._journal.say(logging.INFO, f"is out of the registry: {call.reason}; no agent brings it back")
 
-    def _perhaps_free(self, event: OwnerLeft | FormerFound, now: float) -> None:
-        if isinstance(event, FormerFound):
-            if self._former.found(event, (self._file or _NO_TOPICS).version):
-                self._write_at_s = now
-            return
-        look_at_s = self._pacing.owner_left(now)
-        if self._call is None and self._journal.is_elsewhere:
-            self._write_at_s = min(self._write_at_s, look_at_s)
-
-    def _write_perm_set(self, now: float, *, changed: bool) -> None:
+    def _write_perm_set(self, call: SetWritePerm, now: float, *, changed: bool) -> None:
         if not self._journal.is_elsewhere:  # which this does not end
-            self._recovered(now)
-        call, self._call = self._call, None
-        if isinstance(call, SetWritePerm) and call.allowed:
-            self._wiped = ""
-        elif isinstance(call, SetWritePerm):
-            self._wiped = call.broker_name if changed else self._wiped
-            self._intent.write_perm_taken(now)
+            self._recovered(call, now)
+        if call.allowed:
+            self._intent.wiped = ""
+        else:
+            self._intent.write_perm_taken(call.broker_name if changed else "", now)
 
     def _call_failed(self, error: RegistryError, now: float) -> None:
-        self._tally.failures += 1
+        call, self._call = self._call, None
+        self._counts["failures"] += 1
         match error:
-            case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store lost data
+            case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store has lost data
                 self._lost_ownership()
-                self._write_at_s = self._pacing.rejoin_s(now)
+                self._pace.rejoin(now)
             case StaleEpoch():
                 self._fenced(now)
             case BrokerWithdrawn():
                 self._lost_ownership()
-                self._holding.standby = True  # whoever brings it back has it
+                self._lease.yields = True  # to whoever brings it back
                 self._journal.kept_out(now)
-                self._look_again(now, _NEVER)
+                self._pace.refused(now)
             case BrokerOwned():
-                if isinstance(self._call, Withdraw) and self._intent.stopping:
-                    self._intent.withdrawn = self._call.broker  # the other is not this agent's to wait for
-                call = self._call
-                self._lost_ownership()
-                address = self._intent.broker.address if self._intent.broker else ""
-                self._journal.owned(error, address, now)
-                self._look_again(now, self._former.free_in_s(error, address))
-                if isinstance(call, Register) and self._former.refused(call, error, now):
-                    self._write_at_s = now
+                self._owned(call, error, now)
             case _:
-                self._try_again(error, now)
+                self._try_again(call, error, now)
 
-    def _try_again(self, error: RegistryError, now: float) -> None:
-        call, self._call = self._call, None
-        trouble = trouble_of(error, call)
+    def _fenced(self, now: float) -> None:
+        self._lost_ownership()
+        self._counts["fenced"] += 1
+        self._lease.yields = True
+        self._journal.fenced(now)
+        self._pace.refused(now)
+
+    def _owned(self, call: StoreCall | None, error: BrokerOwned, now: float) -> None:
+        if isinstance(call, Withdraw) and self._intent.stopping:
+            self._intent.withdrawn = call.broker  # another agent's: this one does not wait for it
+        self._lost_ownership()
+        address = self._intent.broker.address if self._intent.broker else ""
+        self._journal.owned(error, address, now)
+        self._pace.refused(now, self._other.free_in_s(error, address))
+        if isinstance(call, Register) and self._other.refused(call, error, now):
+            self._pace.write_at_s = now
+
+    def _try_again(self, call: StoreCall | None, error: RegistryError, now: float) -> None:
+        trouble = Trouble.of(error, call)
         if isinstance(call, Register):
-            self._holding.lost_table()
+            self._lease.lost_table()
         if trouble.is_silence:
-            self._holding.in_doubt(call)
-            self._wiped = self._perhaps_wiped(call)
+            self._lease.in_doubt(call)
+            if isinstance(call, SetWritePerm) and not call.allowed:  # it may have been taken
+                self._intent.wiped = call.broker_name
         elif isinstance(call, SetWritePerm) and not call.allowed and self._intent.draining:
             self._journal.say(logging.WARNING, f"leaving without a wait, its write permission stays: {error}")
             self._intent.leave("drained")
             return
-        self._write_at_s = self._pacing.next_try_s(now)
-        if trouble.stops_heartbeats:
-            self._heartbeat_at_s = max(self._heartbeat_at_s, self._write_at_s)
+        self._pace.failed(now, delays_heartbeats=trouble.stops_heartbeats)
         self._journal.complain(trouble, f"{error}; trying again until it works", now)
-
-    def _perhaps_wiped(self, call: StoreCall | None) -> str:
-        if isinstance(call, SetWritePerm) and not call.allowed:
-            return call.broker_name
-        return self._wiped
-
-    def _fenced(self, now: float) -> None:
-        self._lost_ownership()
-        self._tally.fenced += 1
-        self._holding.standby = True
-        self._journal.fenced(now)
-        self._look_again(now, _NEVER)
-
-    def _look_again(self, now: float, ends_in_s: float) -> None:
-        """Try to own the broker when the other has lost it; look before in case that it leaves."""
-        self._write_at_s = self._pacing.next_look_s(now, ends_in_s)
 
     def _lost_ownership(self) -> None:
         self._intent.admit = False
-        self._holding.lost()
-        self._call, self._tally.confirmed_s = None, None
+        self._lease.lost()
 
-    def _renewed(self) -> None:
-        self._heartbeat_at_s = self._pacing.next_heartbeat_s(self._call_began_s)
-        self._tally.confirmed_s, self._call = self._call_began_s, None
-
-    def _recovered(self, now: float) -> None:
-        if self._journal.recovered(self._call, now):
-            self._pacing.recovered()
-
-    def _notice_standstill(self, now: float) -> None:
-        """Say that this process was not allowed to run: it explains a lease that has ended."""
-        # A heartbeat is answered, or has failed, within the deadline of a call: a heartbeat interval at most.
-        in_flight = isinstance(self._call, Heartbeat)
-        late_s = now - (self._call_began_s + self._pacing.heartbeat_s if in_flight else self._wake_at_s)
-        if late_s >= self._pacing.heartbeat_s:
-            text = f"this process stood still for at least {late_s:.1f} s: stopped, or the machine slept"
-            self._journal.say(logging.WARNING, text)
+    def _recovered(self, call: StoreCall, now: float) -> None:
+        if self._journal.recovered(call, now):
+            self._pace.recovered()

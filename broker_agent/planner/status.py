@@ -1,4 +1,4 @@
-"""What one agent says of itself to whoever asks: a value, made by the planner."""
+"""The state of an agent as a value, for whoever asks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...registry import Broker
 
 
 class Phase(StrEnum):
-    """What an agent is doing."""
+    """What an agent is doing; the planner finds the first that applies."""
 
     STARTING = "starting"
     """It does not know the broker's topics yet, or has not looked for the broker yet."""
@@ -45,23 +45,23 @@ _READY: Final = frozenset((Phase.SERVING, Phase.HANDING_OVER, Phase.STANDBY))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """One broker's agent at one moment; times are seconds ago, by a steady clock."""
+    """One broker's agent at one moment; durations are in seconds, by a steady clock."""
 
     name: str
     """`broker name:broker id`, as in the log; without the id while the role is not known."""
 
     broker: Broker | None
-    """Who the broker is; None while nobody can say."""
+    """The broker in its role; None = the role is not known."""
 
     phase: Phase
     phase_s: float
-    """It has been in this phase for so long."""
+    """How long it has been in this phase."""
 
     epoch: int | None = None
     """Of the lease that is held; None = none is."""
 
     may_be_served: bool = False
-    """Whether clients may be told the broker: it has a lease, or nobody knows whether it has."""
+    """Whether clients may be sent to the broker: it has a lease, or may have one."""
 
     topics: int = 0
     """In the table that was read last."""
@@ -70,28 +70,28 @@ class AgentStatus:
     """The counter of that table's DataVersion."""
 
     in_step: bool = False
-    """Whether the store holds that table as ours."""
+    """Whether the store holds that table."""
 
     broker_up: bool | None = None
     """Whether the broker is alive; None = not known yet."""
 
     why_gone: str = ""
-    """What makes it count as gone."""
+    """Why it counts as gone."""
 
     waiting: str = ""
-    """What broker.conf says and what counts only when the broker restarts; empty = nothing."""
+    """What broker.conf says that counts only when the broker restarts; empty = nothing."""
 
     trouble: str = ""
     """What keeps the agent from its work, and what it does about it; empty = nothing."""
 
     trouble_s: float = 0.0
-    """For so long already."""
+    """How long already."""
 
     corrupt_keys: tuple[str, ...] = ()
-    """Keys of the registry that hold foreign data, which the last registration left out."""
+    """Keys of the registry with foreign data, which the last registration left out."""
 
     last_heartbeat_s: float | None = None
-    """So long ago the store confirmed the lease; None = there is none."""
+    """How long ago the store confirmed the lease; None = there is none."""
 
     source: str = ""
     """Where the topics come from, and why."""

@@ -18,7 +18,7 @@ from ...registry.concurrency_async import end
 from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..daemon_threads import in_thread
-from ..planner.hand_over import LEAST_WATCH_S
+from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
 from ..settings import Awaiting, Changes, HttpAddress, SidecarConfig, changes, masked
 from .http_server import AddressTaken, HttpServer

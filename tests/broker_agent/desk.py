@@ -1,84 +1,166 @@
-"""A planner on the desk of a test: a clock, what it did last, and what it said."""
+"""A planner on the desk of a test: a clock, what it did last, and what it logged."""
 
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Self
 
 from sharedroutes.broker_agent.planner.events import (
     Action,
+    Answered,
     BrokerGone,
+    BrokerUp,
+    CallFailed,
     Event,
+    Heartbeat,
+    ProbeOwner,
     Register,
-    Registered,
     Say,
+    TopicsLoaded,
     WakeAt,
     Woken,
 )
 from sharedroutes.broker_agent.planner.planner import Planner
+from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
-from sharedroutes.registry import Broker, Registration, TopicConfig
+from sharedroutes.registry import (
+    Broker,
+    BrokerOwned,
+    LeaseStatus,
+    Registration,
+    SeenLease,
+    StaleEpoch,
+    StoreUnavailable,
+    TopicConfig,
+)
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
+SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)
+MOVED: Final = replace(BROKER, address="10.0.0.9:10911")
 HEARTBEAT_S: Final = 5.0
 TTL_S: Final = 15.0
-NAME: Final = "broker-a:0"
-SLOW_S: Final = 3.0
+STOP_DEADLINE_S: Final = 1.0
+
 GONE: Final = BrokerGone("10.0.0.1:10911: refused")
+DOWN: Final = CallFailed(StoreUnavailable("down"))
+STALE: Final = CallFailed(StaleEpoch("broker-a", 0, 1, 2))
+DONE: Final = Answered()
+OK, FENCED, LEASE_LOST, TABLE_LOST, UNLISTED = (
+    Answered(status)
+    for status in (
+        LeaseStatus.OK,
+        LeaseStatus.FENCED,
+        LeaseStatus.LEASE_LOST,
+        LeaseStatus.TABLE_LOST,
+        LeaseStatus.UNLISTED,
+    )
+)
 
 
-def file_of(*names: str) -> TopicTable:
+def table_of(*names: str) -> TopicTable:
     return TopicTable({name: TopicConfig(name) for name in names})
 
 
-FILE: Final = file_of("a")
+TABLE: Final = table_of("a")
+OTHER_TABLE: Final = table_of("a", "b")
+
+
+def held_of(
+    table: TopicTable = TABLE, epoch: int = 1, broker: Broker = BROKER, **fields: Any
+) -> Registration:
+    return Registration(broker, epoch, f"{epoch}.1", table.topics, **fields)
+
+
+def granted(table: TopicTable = TABLE, epoch: int = 1, **fields: Any) -> Answered:
+    return Answered(held_of(table, epoch, **fields))
+
+
+def refused(
+    by: str = BROKER.address, remaining_ms: int = 12_000, lease: SeenLease | None = None
+) -> CallFailed:
+    return CallFailed(BrokerOwned("broker-a", 0, by, remaining_ms, lease=lease))
+
+
+HELD: Final = held_of()
+REGISTER: Final = Register(BROKER, TABLE, None, take_over=True)
 
 
 class Desk:
     """A planner with a clock, and what it did last."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: TopicTable | None = None) -> None:
         self.planner = Planner(
-            BROKER, name=NAME, heartbeat_s=HEARTBEAT_S, lease_ttl_s=TTL_S, rng=random.Random(1)
+            BROKER,
+            name="broker-a:0",
+            heartbeat_s=HEARTBEAT_S,
+            lease_ttl_s=TTL_S,
+            stop_deadline_s=STOP_DEADLINE_S,
+            rng=random.Random(1),
         )
         self.broker = BROKER
         self.now = 100.0
         self.said: list[str] = []
         self.actions: list[Action] = []
         self.all_actions: list[Action] = []
+        self.probes: list[ProbeOwner] = []
+        if table is not None:
+            self.send(BrokerUp(), TopicsLoaded(table))
+
+    @classmethod
+    def registered(cls) -> Self:
+        """Return a planner whose broker has just been registered."""
+        desk = cls(TABLE)
+        desk.send(granted())
+        desk.said.clear()
+        return desk
+
+    def status(self) -> AgentStatus:
+        return self.planner.status(self.now)
+
+    def phase(self) -> Phase:
+        return self.status().phase
 
     def send(self, *events: Event) -> Action | None:
-        """Send the events; return what the last one led to besides words."""
+        """Send the events; return the call or the wait that the last one led to."""
         for event in events:
-            self.note(self.planner.step(event, self.now))
+            actions = self.planner.step(event, self.now)
+            self.said += [action.text for action in actions if isinstance(action, Say)]
+            self.probes += [action for action in actions if isinstance(action, ProbeOwner)]
+            self.actions = [action for action in actions if not isinstance(action, Say | ProbeOwner)]
+            assert all(isinstance(action, WakeAt) for action in self.actions[1:]), "two calls at a time"
+            self.all_actions += self.actions
         return self.actions[0] if self.actions else None
-
-    def note(self, actions: list[Action]) -> None:
-        """Keep what the planner does and says."""
-        self.said += [action.text for action in actions if isinstance(action, Say)]
-        self.actions = [action for action in actions if not isinstance(action, Say)]
-        assert len(self.actions) <= 1
-        self.all_actions += self.actions
 
     def wait(self) -> Action | None:
         """Let the time pass until the planner wants to be woken; return what it does then."""
-        (wake,) = self.actions
-        assert isinstance(wake, WakeAt)
-        assert wake.at_s > self.now
-        self.now = wake.at_s
+        self.now += self.waited_s()
         return self.send(Woken())
 
     def waited_s(self) -> float:
         """Return how long the planner wants to wait."""
         (wake,) = self.actions
         assert isinstance(wake, WakeAt)
+        assert wake.at_s > self.now
         return wake.at_s - self.now
+
+    def until(self, kind: type[Action]) -> Action:
+        """Answer heartbeats until another call is made; return it."""
+        for _ in range(100):
+            action = self.actions[0]
+            if isinstance(action, kind):
+                return action
+            if isinstance(action, Heartbeat):
+                self.send(OK)
+            else:
+                self.wait()
+        raise AssertionError(f"no {kind}")
 
     def answer(self, register: Action | None, epoch: int = 1) -> Action | None:
         """Let a registration succeed."""
         assert isinstance(register, Register)
-        return self.send(Registered(register.file, held_of(register.file, epoch, broker=self.broker)))
+        return self.send(granted(register.table, epoch, broker=self.broker))
 
-
-def held_of(file: TopicTable, epoch: int = 1, broker: Broker = BROKER, **fields: Any) -> Registration:
-    return Registration(broker, epoch, f"{epoch}.1", file.topics, **fields)
+    def heard(self, text: str) -> int:
+        """Return how many messages hold a text."""
+        return sum(text in said for said in self.said)

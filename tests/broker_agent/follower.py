@@ -70,4 +70,4 @@ async def followed_by(found: AsyncGenerator[T, None], told: Told[T]) -> AsyncIte
 
 def tables(told: list[TopicsLoaded | Say]) -> list[Mapping[str, TopicConfig]]:
     """Return the topics of all the tables that were told."""
-    return [one.file.topics for one in told if isinstance(one, TopicsLoaded)]
+    return [one.table.topics for one in told if isinstance(one, TopicsLoaded)]

@@ -12,27 +12,24 @@ from sharedroutes.broker_agent.planner.events import (
     Action,
     BrokerUp,
     CallFailed,
-    Event,
-    FormerAnswer,
-    FormerFound,
-    LookAt,
+    OwnerAnswer,
+    OwnerProbed,
+    ProbeOwner,
     Register,
-    Registered,
     RoleFound,
-    TopicsLoaded,
     WakeAt,
 )
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease, StaleEpoch
-from tests.broker_agent.desk import BROKER, FILE, HEARTBEAT_S, Desk, held_of
+from tests.broker_agent.desk import BROKER, HEARTBEAT_S, REGISTER, TABLE, Desk, granted
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.ports import free_port
 
 FORMER: Final = SeenLease(7, "10.0.0.2:10911", 1_000_000)
 OWNED: Final = BrokerOwned("broker-a", 0, FORMER.address, 12_000, lease=FORMER)
-LOOK: Final = LookAt(FORMER, BROKER.address)
+LOOK: Final = ProbeOwner(FORMER, BROKER.address)
 
 
 def owned(lease: SeenLease) -> CallFailed:
@@ -40,136 +37,124 @@ def owned(lease: SeenLease) -> CallFailed:
 
 
 class Newcomer(Desk):
-    """A planner whose broker is held by another address, and the looks that it wants."""
+    """A planner whose broker is up, and another address has its lease."""
 
-    def __init__(self, file: TopicTable = FILE) -> None:
-        super().__init__()
-        self.looks: list[LookAt] = []
-        self.send(BrokerUp(), TopicsLoaded(file))
-
-    def send(self, *events: Event) -> Action | None:
-        for event in events:
-            actions = self.planner.step(event, self.now)
-            self.looks += [action for action in actions if isinstance(action, LookAt)]
-            self.note([action for action in actions if not isinstance(action, LookAt)])
-        return self.actions[0] if self.actions else None
-
-    def find(self, answer: FormerAnswer, lease: SeenLease = FORMER) -> Action | None:
-        return self.send(FormerFound(lease, answer, f"{lease.address}: why"))
+    def find(self, answer: OwnerAnswer, lease: SeenLease = FORMER) -> Action | None:
+        return self.send(OwnerProbed(lease, answer, f"{lease.address}: why"))
 
 
 @pytest.fixture
 def newcomer() -> Newcomer:
-    newcomer = Newcomer()
+    newcomer = Newcomer(TABLE)
     newcomer.send(owned(FORMER))
     return newcomer
 
 
 def test_a_newcomer_takes_over_the_lease_of_an_owner_that_does_not_answer(newcomer: Newcomer) -> None:
-    assert newcomer.looks == [LOOK]
-    register = newcomer.find(FormerAnswer.NONE)
-    assert register == Register(BROKER, FILE, None, take_over=True, instead_of=FORMER)
-    newcomer.send(Registered(FILE, held_of(FILE, 8)))
-    assert newcomer.planner.status(newcomer.now).phase is Phase.SERVING
-    assert any("10.0.0.2:10911 has the lease of this broker and is gone" in text for text in newcomer.said)
+    assert newcomer.probes == [LOOK]
+    register = newcomer.find(OwnerAnswer.NONE)
+    assert register == Register(BROKER, TABLE, None, take_over=True, instead_of=FORMER)
+    newcomer.send(granted(epoch=8))
+    assert newcomer.phase() is Phase.SERVING
+    assert newcomer.heard("10.0.0.2:10911 has the lease of this broker and is gone")
 
 
 def test_a_newcomer_waits_for_an_owner_that_answers_and_says_so_once(newcomer: Newcomer) -> None:
     for looks in (2, 3, 4):
-        newcomer.find(FormerAnswer.SOME)
+        newcomer.find(OwnerAnswer.SOME)
         assert newcomer.waited_s() > 0.5
-        assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+        assert newcomer.wait() == REGISTER
         newcomer.send(owned(FORMER))
-        assert len(newcomer.looks) == looks
-    assert newcomer.planner.status(newcomer.now).phase is Phase.STANDBY
-    assert sum("and keeps it: 10.0.0.2:10911: why" in text for text in newcomer.said) == 1
+        assert len(newcomer.probes) == looks
+    assert newcomer.phase() is Phase.STANDBY
+    assert newcomer.heard("and keeps it: 10.0.0.2:10911: why") == 1
 
 
-@pytest.mark.parametrize("answer", [FormerAnswer.NO_WAY, FormerAnswer.UNKNOWN, FormerAnswer.SOME])
+@pytest.mark.parametrize("answer", [OwnerAnswer.NO_WAY, OwnerAnswer.UNKNOWN, OwnerAnswer.SOME])
 def test_what_does_not_show_that_the_owner_is_gone_takes_nothing_over(
-    newcomer: Newcomer, answer: FormerAnswer
+    newcomer: Newcomer, answer: OwnerAnswer
 ) -> None:
     older = replace(FORMER, version=(0, 9, 0))
     newcomer.wait()
     newcomer.send(owned(older))
     newcomer.find(answer, older)
-    assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+    assert newcomer.wait() == REGISTER
 
 
 @pytest.mark.parametrize(
     ("version", "takes"), [((1, 0, 0), True), ((0, 0, 5), True), ((0, 1, 5), True), ((0, 0, 4), False)]
 )
-@pytest.mark.parametrize("answer", [FormerAnswer.NO_WAY, FormerAnswer.SOME])
+@pytest.mark.parametrize("answer", [OwnerAnswer.NO_WAY, OwnerAnswer.SOME])
 def test_an_owner_to_whom_no_way_leads_is_gone_for_who_has_its_table_or_a_newer_one(
-    version: tuple[int, int, int], answer: FormerAnswer, *, takes: bool
+    version: tuple[int, int, int], answer: OwnerAnswer, *, takes: bool
 ) -> None:
     newcomer = Newcomer(TopicTable({}, DataVersion(*version)))
     lease = replace(FORMER, version=(0, 5, 0))
     newcomer.send(owned(lease))
     action = newcomer.find(answer, lease)
-    assert isinstance(action, Register) is (takes and answer is FormerAnswer.NO_WAY)
+    assert isinstance(action, Register) is (takes and answer is OwnerAnswer.NO_WAY)
 
 
 def test_an_owner_that_renews_its_lease_while_it_is_looked_at_is_not_gone(newcomer: Newcomer) -> None:
     renewed = replace(FORMER, ends_ms=FORMER.ends_ms + 5_000)
     newcomer.wait()
     newcomer.send(owned(renewed))
-    newcomer.find(FormerAnswer.NONE)
+    newcomer.find(OwnerAnswer.NONE)
     began_s = newcomer.now
-    while newcomer.looks == [LOOK]:  # nor for as long as its agent has a while to renew it again
-        assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+    while newcomer.probes == [LOOK]:  # nor for as long as its agent has a while to renew it again
+        assert newcomer.wait() == REGISTER
         newcomer.send(owned(renewed))
     assert newcomer.now - began_s >= HEARTBEAT_S
-    assert newcomer.find(FormerAnswer.NONE, renewed) == Register(
-        BROKER, FILE, None, take_over=True, instead_of=renewed
+    assert newcomer.find(OwnerAnswer.NONE, renewed) == Register(
+        BROKER, TABLE, None, take_over=True, instead_of=renewed
     )
 
 
 def test_a_take_over_that_comes_too_late_is_not_tried_again_with_the_same_lease(newcomer: Newcomer) -> None:
-    newcomer.find(FormerAnswer.NONE)
+    newcomer.find(OwnerAnswer.NONE)
     newcomer.send(owned(replace(FORMER, epoch=9)))
     assert newcomer.waited_s() > 0.5
-    assert newcomer.wait() == Register(BROKER, FILE, None, take_over=True)
+    assert newcomer.wait() == REGISTER
 
 
 def test_a_refusal_that_crosses_the_look_is_followed_by_the_take_over(newcomer: Newcomer) -> None:
     newcomer.wait()
-    assert newcomer.find(FormerAnswer.NONE) is None  # a call is under way
-    assert newcomer.send(owned(FORMER)) == Register(BROKER, FILE, None, take_over=True, instead_of=FORMER)
+    assert newcomer.find(OwnerAnswer.NONE) is None  # a call is under way
+    assert newcomer.send(owned(FORMER)) == Register(BROKER, TABLE, None, take_over=True, instead_of=FORMER)
 
 
 def test_who_was_fenced_looks_at_nobody() -> None:
-    desk = Newcomer()
-    desk.send(Registered(FILE, held_of(FILE)))
+    desk = Newcomer(TABLE)
+    desk.send(granted())
     desk.wait()
     desk.send(CallFailed(BrokerOwned("broker-a", 0, FORMER.address, 12_000)))
     other = replace(BROKER, address="10.0.0.5:1")
     desk.send(RoleFound(other), BrokerUp())
-    assert desk.looks == []
+    assert desk.probes == []
 
 
 def test_another_agent_beside_the_same_broker_is_not_looked_at() -> None:
-    desk = Newcomer()
+    desk = Newcomer(TABLE)
     desk.send(owned(replace(FORMER, address=BROKER.address)))
-    assert desk.looks == []
+    assert desk.probes == []
 
 
-async def looked(address: str, own: str) -> FormerAnswer:
-    found = await look_at(LookAt(replace(FORMER, address=address), own))
+async def looked(address: str, own: str) -> OwnerAnswer:
+    found = await look_at(ProbeOwner(replace(FORMER, address=address), own))
     return found.answer
 
 
 async def test_a_look_tells_who_answers_from_who_does_not() -> None:
     nobody = f"127.0.0.1:{free_port()}"
     async with SpeakingBroker() as own, SpeakingBroker() as broker:
-        assert await looked(broker.address, own.address) is FormerAnswer.SOME
+        assert await looked(broker.address, own.address) is OwnerAnswer.SOME
         broker.late_s = 0.3  # busy
-        assert await looked(broker.address, own.address) is FormerAnswer.SOME
+        assert await looked(broker.address, own.address) is OwnerAnswer.SOME
         broker.late_s = 0.0
         broker.hang()
-        assert await looked(broker.address, own.address) is FormerAnswer.NONE
-        assert await looked(broker.address, nobody) is FormerAnswer.UNKNOWN
-        assert await looked("no-such-host.invalid:1", own.address) is FormerAnswer.NO_WAY
+        assert await looked(broker.address, own.address) is OwnerAnswer.NONE
+        assert await looked(broker.address, nobody) is OwnerAnswer.UNKNOWN
+        assert await looked("no-such-host.invalid:1", own.address) is OwnerAnswer.NO_WAY
 
 
 async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol() -> None:
@@ -177,9 +162,9 @@ async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol(
     await own.start()
     await former.start()
     here, there = f"127.0.0.1:{own.port}", f"127.0.0.1:{former.port}"
-    assert await looked(there, here) is FormerAnswer.UNKNOWN
+    assert await looked(there, here) is OwnerAnswer.UNKNOWN
     await former.die()
-    assert await looked(there, here) is FormerAnswer.NONE
+    assert await looked(there, here) is OwnerAnswer.NONE
     await own.die()
 
 
@@ -192,29 +177,29 @@ def served(remaining_ms: int, lease: SeenLease = OWN) -> CallFailed:
 
 @pytest.fixture
 def standby() -> Newcomer:
-    standby = Newcomer()
-    standby.send(Registered(FILE, held_of(FILE, 6)))
+    standby = Newcomer(TABLE)
+    standby.send(granted(epoch=6))
     standby.now += HEARTBEAT_S
     standby.send(BrokerUp(), CallFailed(StaleEpoch("broker-a", 0, 6, 7)))
-    assert standby.wait() == Register(BROKER, FILE, None, take_over=False, admit=False)
+    assert standby.wait() == Register(BROKER, TABLE, None, take_over=False, admit=False)
     return standby
 
 
 def test_a_standby_takes_over_a_lease_that_its_agent_left_behind_before_it_ends(standby: Newcomer) -> None:
-    register = Register(BROKER, FILE, None, take_over=False, admit=False)
+    register = Register(BROKER, TABLE, None, take_over=False, admit=False)
     for remaining_ms in (14_000, 9_000, 4_000):
         assert isinstance(standby.send(served(remaining_ms)), WakeAt)
         assert standby.wait() == register
     assert standby.send(served(3_700)) == replace(register, instead_of=OWN)
-    standby.send(Registered(FILE, held_of(FILE, 8)))
-    assert standby.planner.status(standby.now).phase is Phase.SERVING
-    assert standby.looks == []
+    standby.send(granted(epoch=8))
+    assert standby.phase() is Phase.SERVING
+    assert standby.probes == []
 
 
 def test_a_standby_leaves_a_lease_alone_that_was_renewed_meanwhile(standby: Newcomer) -> None:
     standby.send(served(3_700))
     standby.send(served(15_000, replace(OWN, ends_ms=OWN.ends_ms + 11_300)))
-    assert standby.wait() == Register(BROKER, FILE, None, take_over=False, admit=False)
+    assert standby.wait() == Register(BROKER, TABLE, None, take_over=False, admit=False)
 
 
 def test_a_standby_looks_in_time_where_leases_are_short(standby: Newcomer) -> None:

@@ -11,22 +11,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sharedroutes.broker_agent.planner.events import (
+    Answered,
     BrokerGone,
     BrokerUp,
     CallFailed,
     Done,
     Drain,
     Event,
-    FormerAnswer,
-    FormerFound,
     HandOver,
     Heartbeat,
-    HeartbeatAnswered,
-    LookAt,
+    OwnerAnswer,
     OwnerLeft,
+    OwnerProbed,
     Pause,
+    ProbeOwner,
     Register,
-    Registered,
     Resume,
     RoleFound,
     RoleUnknown,
@@ -36,14 +35,11 @@ from sharedroutes.broker_agent.planner.events import (
     StoreCall,
     TopicsLoaded,
     Unregister,
-    Unregistered,
     WakeAt,
     Withdraw,
-    Withdrawn,
     Woken,
-    WritePermSet,
 )
-from sharedroutes.broker_agent.planner.hand_over import LEAST_WATCH_S
+from sharedroutes.broker_agent.planner.intent import LEAST_WATCH_S
 from sharedroutes.broker_agent.planner.planner import Planner
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
@@ -171,9 +167,9 @@ class ModelStore:
         self.check_owner(broker, epoch)
         self.end_formers(broker)
         replica = self.replicas[broker.broker_id]
-        self.table, replica.lease, replica.lease_ends_s = call.file, (epoch, broker.address), now + TTL_S
+        self.table, replica.lease, replica.lease_ends_s = call.table, (epoch, broker.address), now + TTL_S
         replica.kept_out = "" if replica.kept_out == broker.address else replica.kept_out
-        return Registration(broker, epoch, str(epoch), call.file.topics)
+        return Registration(broker, epoch, str(epoch), call.table.topics)
 
     def heartbeat(self, held: Registration, now: float) -> LeaseStatus:
         replica = self.replicas[held.broker.broker_id]
@@ -222,13 +218,18 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.call: StoreCall | None = None
         self.wake_at_s: float | None = None
         self.told: Registration | None = None  # the lease that the planner may believe in
-        self.look: LookAt | None = None
+        self.look: ProbeOwner | None = None
         self.found_gone: set[SeenLease] = set()
 
     @initialize(seed=st.integers(0, 1000), started=st.booleans(), stops=st.sampled_from([False, False, True]))
     def start(self, seed: int, started: bool, stops: bool) -> None:  # noqa: FBT001 - hypothesis names them
         self.planner = Planner(
-            BROKER, name="broker-a:0", heartbeat_s=HEARTBEAT_S, lease_ttl_s=TTL_S, rng=random.Random(seed)
+            BROKER,
+            name="broker-a:0",
+            heartbeat_s=HEARTBEAT_S,
+            lease_ttl_s=TTL_S,
+            stop_deadline_s=float("inf"),
+            rng=random.Random(seed),
         )
         self.stops = stops
         if started:
@@ -244,7 +245,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 case WakeAt(at_s):
                     assert at_s > self.now
                     self.wake_at_s = at_s
-                case LookAt(lease, own_address):
+                case ProbeOwner(lease, own_address):
                     assert self.look is None, "two looks at the same time"
                     assert lease.address != own_address
                     self.look = action
@@ -319,13 +320,13 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.finish(CallFailed(StoreUnavailable("down")) if how == "answer lost" else event)
 
     @precondition(lambda self: self.look is not None and not self.done)
-    @rule(answer=st.sampled_from([FormerAnswer.NONE, FormerAnswer.SOME, FormerAnswer.UNKNOWN]))
-    def the_look_ends(self, answer: FormerAnswer) -> None:
+    @rule(answer=st.sampled_from([OwnerAnswer.NONE, OwnerAnswer.SOME, OwnerAnswer.UNKNOWN]))
+    def the_look_ends(self, answer: OwnerAnswer) -> None:
         assert self.look is not None
         lease, self.look = self.look.lease, None
-        if answer is FormerAnswer.NONE:
+        if answer is OwnerAnswer.NONE:
             self.found_gone.add(lease)
-        self.send(FormerFound(lease, answer, "found"))
+        self.send(OwnerProbed(lease, answer, "found"))
 
     @rule(broker_id=st.sampled_from([0, 1]))
     def another_owner_renews_its_lease(self, broker_id: int) -> None:
@@ -400,36 +401,36 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.store.expire(self.now)
         try:
             match self.call:
-                case Register(_, file) as call:
-                    return Registered(file, self.store.register(call, self.now))
+                case Register() as call:
+                    return Answered(self.store.register(call, self.now))
                 case Heartbeat(held):
-                    return HeartbeatAnswered(self.store.heartbeat(held, self.now))
+                    return Answered(self.store.heartbeat(held, self.now))
                 case SetWritePerm(_, allowed):
-                    return WritePermSet(self.store.set_write_perm(allowed=allowed))
+                    return Answered(self.store.set_write_perm(allowed=allowed))
                 case Withdraw(broker):
                     self.store.withdraw(broker, self.now)
-                    return Withdrawn()
                 case Unregister(held):
                     self.store.unregister(held)
         except (StaleEpoch, BrokerOwned, BrokerWithdrawn) as error:
             return CallFailed(error)
-        return Unregistered()
+        return Answered()
 
     def finish(self, event: Event) -> None:
         call, self.call = self.call, None
-        match event:
-            case Registered(_, registration):
+        match call, event:
+            case Register(), Answered(Registration() as registration):
                 self.told = registration
-            case Withdrawn():
-                assert isinstance(call, Withdraw)
-                if self.told is not None and self.told.broker.broker_id == call.broker.broker_id:
+            case Withdraw(broker), Answered():
+                if self.told is not None and self.told.broker.broker_id == broker.broker_id:
                     self.told = None
-            case Unregistered() | HeartbeatAnswered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED):
+            case Unregister(), Answered():
                 self.told = None
-            case CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
+            case Heartbeat(), Answered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED):
+                self.told = None
+            case _, CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
                 self.told = None
         self.send(event)
-        if self.done and not self.stopped and event == HeartbeatAnswered(LeaseStatus.OK):
+        if self.done and not self.stopped and event == Answered(LeaseStatus.OK):
             self.the_next_agent_finds_a_fresh_lease()
 
     def the_next_agent_finds_a_fresh_lease(self) -> None:

@@ -183,7 +183,7 @@ async def test_another_permission_of_a_hundred_thousand_topics_is_taken_while_th
         loaded = await source.permit(4)
         assert told.ticks - before >= 5
     assert loaded is not None
-    assert {topic.perm for topic in loaded.file.topics.values()} == {4}
+    assert {topic.perm for topic in loaded.table.topics.values()} == {4}
 
 
 async def test_a_permission_whose_table_nobody_waited_for_counts_from_the_next_look_on(path: Path) -> None:

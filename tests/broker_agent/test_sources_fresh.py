@@ -139,13 +139,13 @@ async def test_another_permission_counts_wherever_the_topics_come_from(path: Pat
     async with fresh(path) as (_, topics, told):
         loaded = await topics.permit(4)
         assert loaded is not None
-        assert loaded.file.topics["TBW102"].perm == 4
+        assert loaded.table.topics["TBW102"].perm == 4
         put(path, topics_json("orders"))
         await told.until(last_is("orders"), "what the file says")
         assert tables(told.all)[-1]["orders"].perm == 4
         loaded = await topics.permit(6)
         assert loaded is not None
-        assert loaded.file.topics["orders"].perm == 6
+        assert loaded.table.topics["orders"].perm == 6
 
 
 async def test_what_ends_one_of_the_two_ends_both(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

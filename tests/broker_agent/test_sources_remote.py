@@ -85,8 +85,8 @@ async def test_topics_are_read_with_their_version_and_their_queue_mappings() -> 
     async with broker, followed(broker) as told:
         await told.until(tables, "a table")
     (loaded,) = [one for one in told.all if isinstance(one, TopicsLoaded)]
-    assert loaded.file.version == DataVersion(0, 1_700_000_000_000, 3)
-    assert {name: (topic.perm, topic.queue_mapping) for name, topic in loaded.file.topics.items()} == {
+    assert loaded.table.version == DataVersion(0, 1_700_000_000_000, 3)
+    assert {name: (topic.perm, topic.queue_mapping) for name, topic in loaded.table.topics.items()} == {
         "a": (4, None),
         "static": (6, QueueMapping(2, 7, {0: 0, 1: 1})),
     }
@@ -325,4 +325,4 @@ async def test_another_permission_makes_another_table_at_once() -> None:
         assert tables(told.all)[-1]["a"].perm == 2
         loaded = await topics.permit(4)
         assert loaded is not None
-        assert loaded.file.topics["a"].perm == 4
+        assert loaded.table.topics["a"].perm == 4
