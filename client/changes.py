@@ -96,7 +96,26 @@ class Watches:
         self._lock = threading.Lock()
 
 
-class Changes(Iterator[RouteChange]):
+class _Changing:
+    def __init__(
+        self, watches: Watches, route: RouteOf, topics: Collection[str] | None, wake: Callable[[], None]
+    ) -> None:
+        self._watches = watches
+        self._route = route
+        self._watch = Watch(topics, wake)
+        watches.add(self._watch)
+
+    def close(self) -> None:
+        """End the iteration, wherever it is."""
+        self._watch.close()
+        self._watches.remove(self._watch)
+
+    def _take(self) -> RouteChange | None:
+        topic = self._watch.take()
+        return None if topic is None else RouteChange(topic, self._route(topic))
+
+
+class Changes(_Changing, Iterator[RouteChange]):
     """What topics have now, and then each change of them, until it or the client is closed.
 
     `begin` makes the topics known, at once; None = changes alone are wanted.
@@ -111,11 +130,8 @@ class Changes(Iterator[RouteChange]):
     ) -> None:
         if begin is not None:
             begin()
-        self._watches = watches
-        self._route = route
         self._wake = threading.Event()
-        self._watch = Watch(topics, self._wake.set)
-        watches.add(self._watch)
+        super().__init__(watches, route, topics, self._wake.set)
         if begin is not None:
             self._watch.tell(topics or ())
 
@@ -124,9 +140,9 @@ class Changes(Iterator[RouteChange]):
             self._wake.clear()  # before looking: what comes after that wakes us again
             if self._watch.over:
                 raise StopIteration
-            topic = self._watch.take()
-            if topic is not None:
-                return RouteChange(topic, self._route(topic))
+            change = self._take()
+            if change is not None:
+                return change
             self._wake.wait()
 
     def __enter__(self) -> Self:
@@ -136,11 +152,6 @@ class Changes(Iterator[RouteChange]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def close(self) -> None:
-        """End the iteration, wherever it is."""
-        self._watch.close()
-        self._watches.remove(self._watch)
 
 
 def listen(
@@ -160,8 +171,8 @@ def listen(
     return changes.close
 
 
-class AsyncChanges(AsyncIterator[RouteChange]):
-    """What Changes is, for asyncio; `begin` makes the topics known, when the first one is asked for."""
+class AsyncChanges(_Changing, AsyncIterator[RouteChange]):
+    """What Changes is, for asyncio; `begin` is awaited when the first change is asked for."""
 
     def __init__(
         self,
@@ -170,12 +181,9 @@ class AsyncChanges(AsyncIterator[RouteChange]):
         topics: Collection[str] | None,
         begin: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._watches = watches
-        self._route = route
         self._begin = begin
         self._wake = asyncio.Event()
-        self._watch = Watch(topics, self._wake.set)
-        watches.add(self._watch)
+        super().__init__(watches, route, topics, self._wake.set)
         if begin is not None:
             self._watch.tell(topics or ())
 
@@ -187,9 +195,9 @@ class AsyncChanges(AsyncIterator[RouteChange]):
             self._wake.clear()
             if self._watch.over:
                 raise StopAsyncIteration
-            topic = self._watch.take()
-            if topic is not None:
-                return RouteChange(topic, self._route(topic))
+            change = self._take()
+            if change is not None:
+                return change
             await self._wake.wait()
 
     async def __aenter__(self) -> Self:
@@ -199,11 +207,6 @@ class AsyncChanges(AsyncIterator[RouteChange]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def close(self) -> None:
-        """End the iteration, wherever it is."""
-        self._watch.close()
-        self._watches.remove(self._watch)
 
 
 def listen_async(

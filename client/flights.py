@@ -73,26 +73,20 @@ def ask(
     def run() -> None:
         try:
             look()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             failed(error)
-            raise
-
-    def run_aside() -> None:
-        try:
-            run()
-        except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
             flight.set_exception(error)
         else:
             flight.set_result(True)
 
     if until == inf:
         run()
-        return ()
-    try:
-        threading.Thread(target=run_aside, name="sharedroutes-lookup", daemon=True).start()
-    except BaseException as error:
-        failed(error)
-        raise
+    else:
+        try:
+            threading.Thread(target=run, name="sharedroutes-lookup", daemon=True).start()
+        except BaseException as error:
+            failed(error)
+            raise
     return (flight,)
 
 

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from ..registry.change_stream.stream import StreamPosition
@@ -28,54 +29,39 @@ _log: Final = logging.getLogger("sharedroutes.client")
 
 
 class EventQueue:
-    """What is to be told when a lock is free: an observer may ask for anything that takes it.
+    """Calls to make when a lock is free again: an observer may ask for anything that takes it."""
 
-    `add` and `restarted` are called with the lock, `tell` without it. `restart` is called for a broker that
-    was started anew, before the events are told.
-    """
-
-    def __init__(self, lock: threading.Lock, tell: Tell, restart: Callable[[str], None]) -> None:
+    def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
-        self._tell = tell
-        self._restart = restart
-        self._restarted: list[str] = []
-        self._events: list[Event] = []
-        self._is_telling = False
+        self._calls: list[Callable[[], None]] = []
+        self._is_calling = False
 
-    def add(self, event: Event) -> None:
-        """Tell of an event later."""
-        self._events.append(event)
+    def add(self, call: Callable[[], None]) -> None:
+        """Make a call later; the lock is held."""
+        self._calls.append(call)
 
-    def restarted(self, broker_names: Iterable[str]) -> None:
-        """Take in that these brokers were started anew."""
-        self._restarted.extend(broker_names)
-
-    def tell(self) -> None:
-        """Tell all: what an observer causes comes after what it is told just now."""
-        while self._restarted or self._events:
+    def call(self) -> None:
+        """Make all calls, in order: what one of them causes comes after those that were waiting with it."""
+        while self._calls:
             with self._lock:
-                if self._is_telling or not (self._restarted or self._events):
+                if self._is_calling or not self._calls:
                     return
-                self._is_telling = True
-                restarted, events = [*self._restarted], [*self._events]
-                self._restarted.clear()
-                self._events.clear()
+                self._is_calling = True
+                calls, self._calls = self._calls, []
             try:
-                for broker_name in restarted:
-                    self._restart(broker_name)
-                for event in events:
-                    self._tell(event)
+                for call in calls:
+                    call()
             finally:
-                self._is_telling = False
+                self._is_calling = False
 
     def begin_copy(self) -> None:
         """Forget what happened in the process that this one is a copy of: it is told there."""
-        self._events.clear()
-        self._is_telling = False
+        self._calls = []
+        self._is_calling = False
 
 
 class LockedCache:
-    """What a client knows, and who is told when it changes.
+    """What a client knows; `tell` is given every change of it, `restart` the brokers that were restarted.
 
     Its parts are read with `lock`, and changed in `changing`. Every `now` is monotonic seconds.
     """
@@ -85,11 +71,13 @@ class LockedCache:
     ) -> None:
         keys = Keys(config.registry.namespace)
         self.lock = threading.Lock()
-        self.events = EventQueue(self.lock, tell, restart)
+        self._tell = tell
+        self._restart = restart
+        self._events = EventQueue(self.lock)
         self.cache = RouteCache(config, rng)
         self.table = self.cache.table
         self.routes = ReadyRoutes(config, self.table, rng)
-        self.freshness = Freshness(self.events.add)
+        self.freshness = Freshness(self._add)
         self.stream = StreamPosition(keys.changes, config.tail_s, _log.info, rng)
         self.flights = Flights()
         self.file = SnapshotFile(config, keys.namespace, tell)
@@ -104,7 +92,7 @@ class LockedCache:
             before, confirmed_at = losses.held_back(), freshness.confirmed_at
             yield
             freshness.judge(losses, before, confirmed_at)
-        self.events.tell()
+        self._events.call()
 
     def route(self, topic: str) -> Route | None:
         """Return the route of a topic by what is known; the lock is held."""
@@ -126,12 +114,14 @@ class LockedCache:
             self.routes.confirm()
             self.flights.land(request.number, request.topics)
             if request.topics:
-                self.events.add(LookupDone(len(request.topics), len(answer.missing), took_s))
+                self._add(LookupDone(len(request.topics), len(answer.missing), took_s))
 
     def take(self, changes: Iterable[Change]) -> None:
         """Take in changes of the stream; the lock is held."""
         changes = tuple(changes)
-        self.events.restarted(change.broker_name for change in changes if change.kind is ChangeKind.UP)
+        for change in changes:
+            if change.kind is ChangeKind.UP:
+                self._events.add(partial(self._restart, change.broker_name))
         self._changed(self.cache.take(changes))
 
     def doubt(self, now: float) -> None:
@@ -149,7 +139,7 @@ class LockedCache:
     def begin_copy(self) -> None:
         """Begin anew in a copy of the process: what is known stays, what others do does not."""
         self.flights = Flights()
-        self.events.begin_copy()
+        self._events.begin_copy()
         self.watches.begin_copy()
         self.routes.start_anew()
         self.freshness.begin_copy()
@@ -160,4 +150,7 @@ class LockedCache:
             self.routes.change(topics)
             self.file.something_new()
             self.watches.tell(topics)
-            self.events.add(RoutesChanged(tuple(topics)))
+            self._add(RoutesChanged(tuple(topics)))
+
+    def _add(self, event: Event) -> None:
+        self._events.add(partial(self._tell, event))

@@ -24,27 +24,19 @@ T = TypeVar("T")
 _log = logging.getLogger("sharedroutes.registry")
 
 
-class Bell(Protocol):
-    """A subscription to the doorbell of the changes."""
+class _Bell(Protocol):
+    def wait(self, timeout_s: float) -> bytes | None: ...
 
-    def wait(self, timeout_s: float) -> bytes | None:
-        """Return the next message; None when the time is over."""
-
-    def close(self) -> None:
-        """Hang up."""
+    def close(self) -> None: ...
 
 
-class Store(Protocol):
-    """The part of a store that is read."""
-
+class _Store(Protocol):
     config: RegistryConfig
     keys: Keys
 
-    def doorbell(self) -> Bell:
-        """Return a new subscription."""
+    def doorbell(self) -> _Bell: ...
 
-    def run(self, plan: Plan[T]) -> T:
-        """Return what a plan reads."""
+    def run(self, plan: Plan[T]) -> T: ...
 
 
 class _Stopped(Exception):
@@ -54,10 +46,10 @@ class _Stopped(Exception):
 class StreamReader:
     """Does in the background what a core decides, from start() to stop(), whatever the store answers."""
 
-    def __init__(self, store: Store, core: Core, name: str) -> None:
+    def __init__(self, store: _Store, core: Core, name: str) -> None:
         self._store = store
         self._core = core
-        self._bell: Bell | None = None
+        self._bell: _Bell | None = None
         self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""
@@ -203,7 +195,7 @@ class Follower:
     """
 
     def __init__(
-        self, store: Store, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
+        self, store: _Store, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
     ) -> None:
         if idle_s is not None:
             check_seconds("idle_s", idle_s, 0)

@@ -23,27 +23,19 @@ T = TypeVar("T")
 _log = logging.getLogger("sharedroutes.registry")
 
 
-class AsyncBell(Protocol):
-    """A subscription to the doorbell of the changes."""
+class _AsyncBell(Protocol):
+    async def wait(self, timeout_s: float) -> bytes | None: ...
 
-    async def wait(self, timeout_s: float) -> bytes | None:
-        """Return the next message; None when the time is over."""
-
-    async def aclose(self) -> None:
-        """Hang up."""
+    async def aclose(self) -> None: ...
 
 
-class AsyncStore(Protocol):
-    """The part of a store that is read."""
-
+class _AsyncStore(Protocol):
     config: RegistryConfig
     keys: Keys
 
-    def doorbell(self) -> AsyncBell:
-        """Return a new subscription."""
+    def doorbell(self) -> _AsyncBell: ...
 
-    async def run(self, plan: Plan[T]) -> T:
-        """Return what a plan reads."""
+    async def run(self, plan: Plan[T]) -> T: ...
 
 
 class _Stopped(Exception):
@@ -53,10 +45,10 @@ class _Stopped(Exception):
 class AsyncStreamReader:
     """Does in the background what a core decides, from start() to stop(), whatever the store answers."""
 
-    def __init__(self, store: AsyncStore, core: Core, name: str) -> None:
+    def __init__(self, store: _AsyncStore, core: Core, name: str) -> None:
         self._store = store
         self._core = core
-        self._bell: AsyncBell | None = None
+        self._bell: _AsyncBell | None = None
         self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""
@@ -202,7 +194,7 @@ class AsyncFollower:
     """
 
     def __init__(
-        self, store: AsyncStore, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
+        self, store: _AsyncStore, position: str | None, *, table: bool, idle_s: float | None, tail_s: float
     ) -> None:
         if idle_s is not None:
             check_seconds("idle_s", idle_s, 0)

@@ -157,7 +157,7 @@ def test_each_event_is_told_once_whichever_thread_it_happens_on(
 
 def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: ClientCore, heard: Heard) -> None:
     core.known.lock.acquire()
-    core.known.events.add(FeedLost("of the original"))
+    core.known.freshness.lost("of the original")
     core.begin_copy()
     core.follower.failed(DOWN, 0.0)
     assert heard.take() == [SourceChanged("memory", "memory", "down")]
