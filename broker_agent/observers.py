@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -131,12 +131,12 @@ class Observers:
         return files if kind is TopicsFrom.FILES else FreshTopics(config.topics_path, files, self._remote)
 
     def _watches(self) -> list[Coroutine[None, None, None]]:
-        config = self._config
+        config, access = self._config, self._access
         findings = advertised.findings(self._advertised, config.probe_address, store_url=config.redis_url)
         return [
-            self._follow_link(),
-            self._follow_roles(),
-            self._follow_settings(),
+            _each(self._link(), self._take_verdict),
+            _each(role.roles(config, self._configured, access), self._take_followed_role),
+            _each(role.running_settings(config, self._ask_again, access), self._take_settings),
             _each(role.addresses(config), self._move_when_ended),
             _each(self._topics.found(), self._take),
             _each(findings, self._advise),
@@ -154,11 +154,6 @@ class Observers:
             host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng, access=access
         )
 
-    async def _follow_link(self) -> None:
-        async with aclosing(self._link()) as found:
-            async for verdict in found:
-                await self._take_verdict(verdict)
-
     async def _take_verdict(self, verdict: Verdict) -> None:
         if self._again.is_set():  # it is about where the broker was
             return
@@ -175,21 +170,13 @@ class Observers:
                 if self._moves_to:
                     self._move(self._moves_to)
 
-    async def _follow_roles(self) -> None:
-        async with aclosing(role.roles(self._config, self._configured, self._access)) as found:
-            async for event in found:
-                await self._take_role(event)
-                if self._configured.identity.waiting:
-                    self._ask_again.set()
+    async def _take_followed_role(self, event: RoleEvent) -> None:
+        await self._take_role(event)
+        if self._configured.identity.waiting:  # the broker may run with it already
+            self._ask_again.set()
 
-    async def _follow_settings(self) -> None:
-        """Ask a broker whose role is configured what it runs with: it may not be able to write its file."""
-        config = self._config
-        if config.elected or config.broker_conf_path is None:
-            return
-        async with aclosing(role.running_settings(config, self._ask_again, self._access)) as found:
-            async for text in found:
-                await self._take_roles(self._configured.answered(text, config.probe_address))
+    async def _take_settings(self, text: bytes | None) -> None:
+        await self._take_roles(self._configured.answered(text, self._config.probe_address))
 
     async def _take_roles(self, events: Iterable[RoleEvent]) -> None:
         for event in events:
@@ -240,7 +227,9 @@ def _rules(config: AgentConfig) -> Rules:
     )
 
 
-async def _each(found: AsyncGenerator[T, None], take: Callable[[T], None]) -> None:
+async def _each(found: AsyncGenerator[T, None], take: Callable[[T], Awaitable[None] | None]) -> None:
     async with aclosing(found):
         async for item in found:
-            take(item)
+            taking = take(item)
+            if taking is not None:
+                await taking

@@ -34,7 +34,7 @@ _CONFIGURED_S: Final = 10.0
 """Between two questions to a broker whose role is configured."""
 
 _MOST_S: Final = 320.0
-"""One that does not answer, or refuses, is asked ever less often, and so seldom at last."""
+"""The longest such time, after ever longer ones, where a broker does not answer, or refuses."""
 
 
 async def roles(
@@ -82,10 +82,12 @@ async def running_settings(
 ) -> AsyncGenerator[bytes | None, None]:
     """Yield the settings that a broker with a configured role runs with, when they have changed.
 
-    None = it does not answer any more. It is asked at first, every 10 s, when `again` is set, and when the
-    connection was closed. One that does not answer, refuses or does not speak the protocol is asked ever less
-    often, and that is not reported.
+    The file alone does not tell: the broker may not be able to write it. None = it does not answer any more.
+    It is asked at first, every 10 s, when `again` is set, and when the connection was closed. One that does
+    not answer, refuses or does not speak the protocol is asked less and less often, and that is not reported.
     """
+    if config.elected or config.broker_conf_path is None:
+        return
     known: bytes | None = None
     wait_s = _CONFIGURED_S
 

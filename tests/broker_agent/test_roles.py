@@ -403,7 +403,8 @@ async def test_who_cannot_be_connected_is_tried_once_each_time_it_is_wanted(
 
     monkeypatch.setattr(BrokerClient, "connect", connect)
     again = asyncio.Event()
-    asking = asyncio.ensure_future(anext(running_settings(AgentConfig(broker=MASTER), again)))
+    config = AgentConfig(broker=MASTER, broker_conf_path=Path("/etc/broker.conf"))
+    asking = asyncio.ensure_future(anext(running_settings(config, again)))
     for expected in (1, 2, 3):
         again.set()
         await asyncio.sleep(0.05)
