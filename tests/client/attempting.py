@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from sharedroutes.client import RetryPolicy
-from sharedroutes.client.attempts.attempt import AsyncAttempts, Attempts
+from sharedroutes.client.attempts.attempt import AsyncAttempts, AsyncSending, Attempts, Sending
 from sharedroutes.client.attempts.log import AttemptLog
 from sharedroutes.client.observers import Event
 from sharedroutes.registry import MessageQueue
@@ -79,6 +79,12 @@ class Bench:
     def async_attempts(self, policy: RetryPolicy | None = None) -> AsyncAttempts:
         return AsyncAttempts(self.log(policy), self.select_later)
 
+    async def first(self, policy: RetryPolicy | None = None) -> Sending | AsyncSending:
+        """Return the first attempt for callbacks."""
+        if self.in_tasks:
+            return await AsyncSending.begin(self.log(policy), self.select_later)
+        return Sending.begin(self.log(policy), self.select)
+
     async def run(
         self, operation: Callable[[MessageQueue], T], policy: RetryPolicy | None = None, **settings: Any
     ) -> T:
@@ -95,6 +101,16 @@ class Bench:
                 with blocking_attempt as queue:
                     return operation(queue)
         raise AssertionError("the loop ended without a result")
+
+
+async def failed(sending: Sending | AsyncSending, error: BaseException) -> Any:
+    """Report a failure, and return the next attempt."""
+    return sending.failed(error) if isinstance(sending, Sending) else await sending.failed(error)
+
+
+async def not_stored(sending: Sending | AsyncSending, answer: object) -> Any:
+    """Report an answer that was not stored, and return the next attempt."""
+    return sending.not_stored(answer) if isinstance(sending, Sending) else await sending.not_stored(answer)
 
 
 def script(*outcomes: object) -> Callable[[MessageQueue], object]:

@@ -16,11 +16,10 @@ from sharedroutes.client import (
     NotStored,
     RetryPolicy,
 )
-from sharedroutes.client.attempts.attempt import AsyncSending, Sending
 from sharedroutes.client.attempts.log import Answer, AttemptLog
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers.events import AttemptEnded
-from tests.client.attempting import QUEUES, RESET, Bench
+from tests.client.attempting import QUEUES, RESET, Bench, failed, not_stored
 
 GOOD: Final = "SEND_OK"
 NOT: Final = ("FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
@@ -154,22 +153,8 @@ def test_the_codes_are_those_that_rocketmqs_client_does_not_raise() -> None:
 # ---- by callbacks
 
 
-async def not_stored(sending: Sending | AsyncSending, answer: object) -> Any:
-    return sending.not_stored(answer) if isinstance(sending, Sending) else await sending.not_stored(answer)
-
-
-async def failed(sending: Sending | AsyncSending, error: Exception) -> Any:
-    return sending.failed(error) if isinstance(sending, Sending) else await sending.failed(error)
-
-
-async def first(bench: Bench, policy: RetryPolicy | None = None) -> Sending | AsyncSending:
-    if bench.in_tasks:
-        return await AsyncSending.begin(bench.log(policy), bench.select_later)
-    return Sending.begin(bench.log(policy), bench.select)
-
-
 async def test_a_callback_is_led_to_another_broker(bench: Bench) -> None:
-    one = await first(bench)
+    one = await bench.first()
     two = await not_stored(one, NOT[0])
     assert (two.queue.broker_name, two.number) == ("b", 2)
     assert await not_stored(one, NOT[0]) is None  # it was told before
@@ -179,7 +164,7 @@ async def test_a_callback_is_led_to_another_broker(bench: Bench) -> None:
 
 
 async def test_the_last_callback_gets_the_last_answer(bench: Bench) -> None:
-    two = await not_stored(await first(bench, RetryPolicy(retries=1)), NOT[0])
+    two = await not_stored(await bench.first(RetryPolicy(retries=1)), NOT[0])
     with pytest.raises(NotStored, match="FLUSH_SLAVE_TIMEOUT") as end:
         await not_stored(two, NOT[1])
     assert (end.value.topic, end.value.answer) == ("t", NOT[1])
@@ -190,7 +175,7 @@ async def test_the_last_callback_gets_the_last_answer(bench: Bench) -> None:
 async def test_a_callback_that_failed_last_gets_the_answer_of_an_earlier_one(
     bench: Bench, error: Exception
 ) -> None:
-    two = await not_stored(await first(bench, RetryPolicy(retries=1)), NOT[0])
+    two = await not_stored(await bench.first(RetryPolicy(retries=1)), NOT[0])
     with pytest.raises(NotStored) as end:
         await failed(two, error)
     assert end.value.answer == NOT[0]
@@ -198,6 +183,6 @@ async def test_a_callback_that_failed_last_gets_the_answer_of_an_earlier_one(
 
 async def test_by_rocketmqs_policy_a_callback_gets_its_answer_back(bench: Bench) -> None:
     with pytest.raises(NotStored) as end:
-        await not_stored(await first(bench, ROCKETMQ_POLICY), NOT[0])
+        await not_stored(await bench.first(ROCKETMQ_POLICY), NOT[0])
     assert end.value.answer == NOT[0]
     assert bench.recorded == [("a", False)]
