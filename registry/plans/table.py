@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
@@ -63,11 +63,11 @@ class TableDifference(Generic[C]):
         """Yield where the parts end, counted over what is added, changed and removed."""
         written = [*self.added.values(), *self.changed.values()]
         start, total = 0, len(self)
-        if any(map(_is_long, written)):
+        if _any_long(written):
             weight = 0
             for end, config in enumerate(written, 1):
-                if _is_long(config):
-                    weight += len(_encoded(config))
+                if _any_long([config]):
+                    weight += len(_encoded([config])[0])
                 if end - start == size or weight >= _MAX_PART_BYTES:
                     yield end
                     start, weight = end, 0
@@ -76,14 +76,17 @@ class TableDifference(Generic[C]):
             yield total
 
 
-def _is_long(config: TopicConfig | bytes) -> bool:
-    if isinstance(config, bytes):
-        return len(config) > _LONG_CONFIG
-    return bool(config.attributes or config.queue_mapping)
+# Both take many at once: a call for each of 10,000 topics would take longer than all the rest of a chunk.
+def _any_long(configs: Sequence[TopicConfig | bytes]) -> bool:
+    weights = [
+        len(config) > _LONG_CONFIG if isinstance(config, bytes) else config.attributes or config.queue_mapping
+        for config in configs
+    ]
+    return any(weights)
 
 
-def _encoded(config: TopicConfig | bytes) -> bytes:
-    return config if isinstance(config, bytes) else codec.encode_config(config)
+def _encoded(configs: Iterable[TopicConfig | bytes]) -> list[bytes]:
+    return [config if isinstance(config, bytes) else codec.encode_config(config) for config in configs]
 
 
 def check_entry(name: str, config: TopicConfig) -> None:
@@ -289,8 +292,9 @@ def _put_call(
     )
     # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
     shapes: dict[bytes, list[str]] = {}
-    for topic, config in chain(chunk.added.items(), chunk.changed.items()):
-        shapes.setdefault(_encoded(config), []).append(topic)
+    configs = _encoded(chain(chunk.added.values(), chunk.changed.values()))
+    for topic, config in zip(chain(chunk.added, chunk.changed), configs, strict=True):
+        shapes.setdefault(config, []).append(topic)
     if chunk.removed:
         shapes[b""] = [*chunk.removed]
     prefix = keys.topic("")
