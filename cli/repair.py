@@ -23,7 +23,7 @@ from .store_options import with_store
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[OnProgress | None]:
-    """Give what shows the progress on standard error; None when that is no terminal."""
+    """Show progress on standard error: yield what to call with it, None when that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -44,8 +44,8 @@ def progress_bar(what: str) -> Iterator[OnProgress | None]:
 def verify(store: RouteStore, output: str) -> None:
     """Find every difference between the brokers' tables, the routes, the indexes and the design of the keys.
 
-    Runs while brokers register: what they write meanwhile is no difference. With --output json a line of JSON
-    a difference. Exit status 1 when there are differences.
+    Runs while brokers register: what they write meanwhile is no difference. With --output json, prints one
+    line of JSON for each difference. Exit status 1 when there are differences.
     """
     count = 0
     with progress_bar("verify") as progress:
@@ -66,8 +66,8 @@ def verify(store: RouteStore, output: str) -> None:
 def rebuild(store: RouteStore, output: str) -> None:
     """Mend what `verify` finds, from the brokers' own tables, while brokers and clients go on.
 
-    Keys and values that the registry did not write are left, and shown. With --output json a line of JSON a
-    difference. Exit status 1 when something is left.
+    Keys and values that the registry did not write are left, and shown. With --output json, prints one line
+    of JSON for each difference. Exit status 1 when something is left.
     """
     mended, left = 0, 0
     with progress_bar("rebuild") as progress:

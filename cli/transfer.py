@@ -26,9 +26,9 @@ _STANDARD: Final = "-"
 @click.argument("file", default=_STANDARD, metavar="[FILE]")
 @with_store(Role.READER)
 def export(store: RouteStore, output: str, file: str) -> None:  # noqa: ARG001 - all commands have it
-    """Write the whole registry to FILE, or to standard output: a line of JSON a broker, topic and key.
+    """Write the whole registry to FILE, or to standard output, as lines of JSON.
 
-    FILE appears when it is complete. Leases are not exported: who is alive says so by itself.
+    FILE appears when it is complete. Leases are not exported: live brokers renew their own.
     """
     with progress_bar("export") as progress:
         lines = store.admin.export(progress)
@@ -61,10 +61,10 @@ def _write(path: Path, lines: Iterator[bytes]) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be written.")
 @with_store(Role.FRONT)
 def import_(store: RouteStore, output: str, file: str, *, replace_live: bool, dry_run: bool) -> None:
-    """Make the tables of the brokers in FILE, or on standard input, what they are there.
+    """Import the brokers' tables and the key-value pairs of FILE, or of standard input.
 
-    The whole of it is checked before anything is written. A broker is seen when its agent registers it, which
-    writes only the difference. Exit status 1 when something was not imported.
+    The whole file is checked before anything is written. A broker becomes visible when its agent registers
+    it, which writes only the difference. Exit status 1 when something was not imported.
     """
     with _lines(file) as lines, progress_bar("import") as progress:
         try:
@@ -79,7 +79,7 @@ def import_(store: RouteStore, output: str, file: str, *, replace_live: bool, dr
 
 
 class _File:
-    """The lines of a file, as often as they are asked for."""
+    """The lines of a file, which can be iterated again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +91,7 @@ class _File:
 
 @contextmanager
 def _lines(file: str) -> Iterator[_File]:
-    """Give the lines of a file; what comes on standard input is put into one for so long."""
+    """Yield the lines of a file; standard input is copied into a temporary one."""
     if file != _STANDARD:
         path = Path(file)
         if not path.is_file():

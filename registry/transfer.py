@@ -1,4 +1,4 @@
-"""The file of an exported registry: a line of JSON a record, between a header and an end with the counts."""
+"""The file of an exported registry: lines of JSON, a header first and the number of records last."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAPPING_FIELDS: Final = {
 
 
 class Writer:
-    """Makes lines of records, each with its line feed."""
+    """Turns records into lines, each with its line feed."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace

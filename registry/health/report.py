@@ -14,7 +14,7 @@ class Severity(StrEnum):
     OK = "ok"
     INFO = "info"
     WARNING = "warning"
-    """Works, and will not under a load or a fault that is to be expected."""
+    """Works now, but not under a load or a fault that must be expected."""
 
     ERROR = "error"
     """Does not work, or loses data."""
@@ -30,7 +30,7 @@ _WORSE: Final = (Severity.OK, Severity.INFO, Severity.WARNING, Severity.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The judgement of one thing."""
 
     severity: Severity
     what: str

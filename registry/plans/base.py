@@ -5,7 +5,7 @@ plain reads *or* exactly one script: then a script that the server does not know
 without running anything twice. A plan is single-use; its executor closes it in `finally`.
 
 Every plan raises StoreUnavailable and StoreRefused, and CorruptData when a key that it needs holds something
-foreign. The docstrings of plans name what they raise besides.
+foreign. The docstrings of plans name what else they raise.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Page(Generic[T]):
 
 
 Stream: TypeAlias = Generator[Batch | Page[T], list[Reply], None]
-"""A plan that yields its result in pages between its batches, so that one of any size fits in memory."""
+"""A plan that yields its result in pages, so that a result of any size fits in memory."""
 
 _WRONG_TYPE: Final = "WRONGTYPE"
 
@@ -121,7 +121,7 @@ def unless_foreign(key: str, reply: Reply) -> Reply:
 
 
 def without(reply: Reply) -> tuple[Reply, tuple[str, ...]]:
-    """Return a script's own reply, and the foreign keys that it did without (see `told` in _common.lua)."""
+    """Return a script's own reply, and the foreign keys that it skipped (see `told` in _common.lua)."""
     if isinstance(reply, list) and reply and reply[0] in (b"without", "without"):
         _, keys, inner = reply
         return inner, tuple(key.decode(errors="replace") for key in keys)
@@ -131,7 +131,7 @@ def without(reply: Reply) -> tuple[Reply, tuple[str, ...]]:
 def script_reply(call: Call, left_out: set[str] | None = None) -> Plan[list[Any]]:
     """Run one script and return its reply as [status, ...]; raise CorruptData, NewerSchema, StoreRefused.
 
-    Foreign keys that it did without are added to `left_out`; the store that runs the plan logs them.
+    Foreign keys that it skipped are added to `left_out`; the store that runs the plan logs them.
     """
     (told,) = yield call
     if isinstance(told, ErrorReply):

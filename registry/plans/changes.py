@@ -1,4 +1,4 @@
-"""The change stream: read as changes, or in bulk as it stands, for those who decode it by the thousand."""
+"""The change stream: pages of changes, and pages of undecoded records for readers in bulk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ChangePage:
     """A part of the change stream."""
 
     changes: tuple[Change, ...]
-    """In order, without the one at the position that was asked for."""
+    """In order, after the position."""
 
     position: str
     """The id to ask for next."""
@@ -54,7 +54,7 @@ class ChangePage:
 def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
     """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
 
-    The entry at the position is read too: if it is gone, so may be others. Raises InvalidInput.
+    The entry at the position is read too: if it is gone, others may be as well. Raises InvalidInput.
     """
     check_int("limit", limit, 1, _MOST)
     _check_id("position", position)
@@ -80,7 +80,7 @@ def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """What to read: the changes after one id of the stream, up to another one or NEWEST, which counts."""
+    """The changes after one id of the stream, up to and including another one or NEWEST."""
 
     after: str = ORIGIN
     until: str = NEWEST
@@ -92,13 +92,13 @@ class HistoryPage:
     """Entries of the change stream, undecoded; `codec.decode_change` says what a record means."""
 
     ids: list[bytes]
-    """In order, without the one that was asked for."""
+    """In order, after the id where the range begins."""
 
     records: list[bytes | None]
     """As long as `ids`; None = the entry has no record: it is foreign."""
 
     lost: bool
-    """The entry to begin after is gone (trimmed, flushed, rolled back): changes may be missing."""
+    """The entry at the beginning is gone (trimmed, flushed, rolled back): changes may be missing."""
 
     complete: bool
     """Nothing was left in the range when the page was read."""
@@ -115,17 +115,17 @@ class HistoryBounds:
     """Of the newest entry; "0-0" = there is no entry."""
 
     last_generated_id: str = ORIGIN
-    """Of the newest entry that there ever was."""
+    """Of the newest entry that was ever written."""
 
     entries: int = 0
     written: int | None = 0
-    """How many entries there ever were; None = the server does not know (before Redis 7)."""
+    """The number of entries ever written; None = the server does not know (before Redis 7)."""
 
 
 def history(keys: Keys, *ranges: HistoryRange) -> Plan[list[HistoryPage]]:
     """Return a page of each range, read in one round trip.
 
-    The entry to begin after is read too: if it is gone, so may be others. Raises InvalidInput.
+    The entry at the beginning is read too: if it is gone, others may be as well. Raises InvalidInput.
     """
     commands: list[Command] = []
     for wanted in ranges:
@@ -180,7 +180,7 @@ def _page(wanted: HistoryRange, entries: list[Any]) -> HistoryPage:
 
 
 def _record(fields: Iterable[bytes] | None) -> bytes | None:
-    """Return the record of an entry that is a dict, or has more fields than it should, or others."""
+    """Return the record of an entry that came as a dict or has unexpected fields."""
     return _pairs(fields or {}).get(_RECORD)
 
 

@@ -1,4 +1,4 @@
-"""Hints: clients tell each other for a short time which brokers they cannot reach (RocketMQ has no such)."""
+"""Hints: clients tell each other for a short time which brokers they cannot reach (not in RocketMQ)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from .base import Call, Plan, Reads, checked, clock_us, script_reply
 MAX_HINT_TTL_S: Final = 60.0
 MAX_HINTS_OF_A_CLIENT: Final = 16
 MAX_HINTS_OF_A_BROKER: Final = 8
-"""More voices than these would tell nobody anything new."""
+"""More hints would add nothing."""
 
 _MAX_HINTS: Final = 512
-"""Of a registry: so much every reader reads, and every writer looks through."""
+"""Of a registry: the number that each reader reads and each writer looks through."""
 
 _MIN_TTL_S: Final = 0.05
 _MAX_TTL_MS: Final = round(MAX_HINT_TTL_S * 1000)
 
 
 def hint(keys: Keys, client_id: str, broker_names: Iterable[str], ttl_s: float) -> Plan[dict[str, str]]:
-    """Say for `ttl_s` (0.05..60 s) which brokers (up to 16) a client cannot reach.
+    """Publish for `ttl_s` (0.05..60 s) which brokers (up to 16) a client cannot reach.
 
-    It replaces all that the client said before: no names withdraw it. Returns the names that were not taken,
-    and why: 8 others name the broker, or there are 512 hints. What it replaces is gone all the same.
-    Raises InvalidInput.
+    This replaces the client's earlier hints; without names it withdraws them. Returns the names that were not
+    taken, and why: 8 other clients name the broker, or there are 512 hints. Raises InvalidInput.
     """
     check_name("clientId", client_id)
     names = tuple(dict.fromkeys(several(broker_names, "brokerNames")))
@@ -46,9 +45,9 @@ def hint(keys: Keys, client_id: str, broker_names: Iterable[str], ttl_s: float) 
 
 
 def hints(keys: Keys) -> Plan[tuple[dict[str, frozenset[str]], tuple[CorruptData, ...]]]:
-    """Return of each broker that is named the ids of the clients that cannot reach it, and what is corrupt.
+    """Return for each named broker the ids of the clients that cannot reach it, and what is corrupt.
 
-    What has ended by the server's clock, or would end later than a hint can, is not there. Two round trips.
+    Hints that have ended by the server's clock, or would end later than one can, are left out.
     """
     (clock,) = yield Reads((("TIME",),))
     now_ms = clock_us(checked(keys.hints, clock)) // 1_000

@@ -1,4 +1,4 @@
-"""The sweep: makes the end of a lease known at once."""
+"""The sweep: announces the end of leases at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .routes import groups
 _AT_ONCE: Final = 100
 _SLACK_MS: Final = 1_000
 _NO_TIME_MS: Final = 2**53
-"""From here on a score is no whole number any more."""
+"""A score from here on is not exact to the millisecond."""
 
 _LEASE: Final = re.compile("([^:\ufffd]+):(0|[1-9][0-9]{0,18})")  # U+FFFD: it was no UTF-8
 
@@ -37,10 +37,10 @@ _LEASE: Final = re.compile("([^:\ufffd]+):(0|[1-9][0-9]{0,18})")  # U+FFFD: it w
 def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     """Announce the brokers whose lease has ended (RocketMQ: RouteInfoManager.scanNotActiveBroker).
 
-    Redis itself ends leases to the millisecond, but deletes what has ended, and tells of it, much later. One
-    process does this at a time: whoever called first keeps the sweep as long as it calls again within
-    `sweeper_lease_s`. Nothing becomes due before `wait_s`, except by a lease that is made, or made shorter,
-    after this look: the sweeper looks again before its own lease ends, and so is late by less than that.
+    Redis ends leases to the millisecond, but deletes expired keys, and says so, much later. One process at a
+    time sweeps: the first to call keeps the sweep as long as it calls again within `sweeper_lease_s`. Nothing
+    becomes due before `wait_s`, except a lease that is made, or made shorter, after this look: the sweeper
+    looks again before its own lease ends, and so is late by less than that.
     """
     keys = Keys(config.namespace)
     expired: list[tuple[str, int]] = []
@@ -79,7 +79,7 @@ def expire(config: RegistryConfig, name: str, broker_id: int) -> Plan[bool]:
 
 
 def _who(keys: Keys, name: str, broker_id: int) -> tuple[Command, Command]:
-    """Return what reads whose lease has ended, and when."""
+    """Return the reads of the owner whose lease has ended, and of its deadline."""
     return (
         ("HMGET", keys.broker(name), f"epoch:{broker_id}", "cluster"),
         ("ZSCORE", keys.deadlines, keys.lease_member(name, broker_id)),
@@ -119,7 +119,7 @@ def _end(config: RegistryConfig, lease: tuple[str, int], owner: Reply, deadline:
 def _announce_unlisted(
     config: RegistryConfig, expired: list[tuple[str, int]], corrupt: list[CorruptData]
 ) -> Plan[None]:
-    """Announce the end of leases without the deadlines, which are foreign: look at all that may have one."""
+    """Announce the end of leases while the deadlines are foreign: look at all replicas."""
     keys = Keys(config.namespace)
     what = "holds another type than the registry writes: all brokers are looked at instead; move it away"
     corrupt.append(CorruptData(keys.deadlines, what))
@@ -152,7 +152,7 @@ def server_time() -> Plan[int | ErrorReply]:
 
 
 def lease_of(member: str) -> tuple[str, int] | None:
-    """Return broker name and id of the lease that `Keys.lease_member` so names; None = it names none."""
+    """Return broker name and id of a member of the deadlines; None = it names no lease."""
     found = _LEASE.fullmatch(member)
     return (found[1], int(found[2])) if found else None
 
@@ -173,7 +173,7 @@ def _announce(
     expired: list[tuple[str, int]],
     corrupt: list[CorruptData],
 ) -> Plan[None]:
-    """Announce the end of leases, or add to `corrupt` why that cannot be done."""
+    """Announce the end of leases, or add the reason why not to `corrupt`."""
     keys = Keys(config.namespace)
     leases: list[tuple[str, int]] = []
     for member in due:

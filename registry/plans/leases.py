@@ -1,4 +1,4 @@
-"""A replica's lease: claimed by an epoch, given last, renewed by heartbeats, ended by its owner."""
+"""A replica's lease: an epoch is claimed, the lease given last, renewed by heartbeats, ended by its owner."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .base import Call, Plan, script_reply
 from .table import NO_VERSION, Write, fenced
 
 SUCCESSOR: Final = "0"
-"""Of a live lease: only a higher state version, from another address, may take it over."""
+"""Only a higher state version, from another address, takes a live lease over."""
 
 RESTARTED: Final = "1"
-"""Of a live lease: a process of the same address may take it over too."""
+"""A process of the same address takes a live lease over, too."""
 
 ANYBODY: Final = "2"
-"""Of a live lease: an operator insists."""
+"""Anybody takes a live lease over: an operator insists."""
 
 _TO_A_BROKER: Final = (
     "give this broker another name or id, wait until the lease ends, or register with a higher state version"
@@ -38,9 +38,8 @@ def claim(
 ) -> Plan[int]:
     """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
 
-    The lease `instead_of` which this one comes is no obstacle, unless it was renewed since it was seen.
-    With `admit` it is no obstacle that an operator keeps the broker out, which ends with the lease that comes
-    of it; else it raises BrokerWithdrawn.
+    The lease `instead_of` is taken over, unless it was renewed since it was seen. With `admit`, a broker that
+    an operator keeps out is admitted as soon as it gets its lease; otherwise BrokerWithdrawn is raised.
     """
     broker, keys = write.broker, write.keys
     call = Call(
@@ -95,10 +94,10 @@ def _seen_lease(
 def activate(
     write: Write, registration: Registration, former_ids: Sequence[int], *, is_new: bool
 ) -> Plan[Registration | None]:
-    """Give the replica its lease; None when the group is not as it was when the registration looked at it.
+    """Give the replica its lease; return None when the group has changed since the registration looked.
 
-    What the same address was under `former_ids` ends in the same step. Raises StaleEpoch, also for a replica
-    that is not new, had lost its lease, and whose address has been registered under another id meanwhile.
+    The leases of the same address under `former_ids` end in the same step. Raises StaleEpoch, also for a
+    replica that had lost its lease and whose address has been registered under another id meanwhile.
     """
     broker = write.broker
     former = [write.lease_key(broker_id) for broker_id in former_ids]
@@ -174,7 +173,7 @@ def _activate_arguments(
 
 
 def _with_master(write: Write, registration: Registration, lease: str, member: str) -> Registration:
-    """Add what a slave is told of its master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
+    """Add the addresses of a slave's master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
     found = codec.decode_lease(lease.encode())
     if found is None:
         return registration
@@ -190,8 +189,8 @@ def _with_master(write: Write, registration: Registration, lease: str, member: s
 def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = False) -> Plan[LeaseStatus]:
     """Renew a lease, at the same cost for any number of topics (RocketMQ: BROKER_HEARTBEAT).
 
-    With `listings` it also looks whether the listings name the broker and its topics, and lists them again:
-    for one in ten, since it costs half as much again.
+    With `listings` it also checks that the listings name the broker and its topics, and adds them if not.
+    That costs half as much again, so agents do it with one heartbeat in ten.
     """
     keys, broker = Keys(config.namespace), held.broker
     name, broker_id = broker.broker_name, broker.broker_id
@@ -220,7 +219,7 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
 
 
 def _served_topic(keys: Keys, held: Registration) -> str:
-    """Return a topic that the index of topics must name as long as the table is the owner's; empty = none."""
+    """Return a topic that the set of topics must have as long as the table is the owner's; empty = none."""
     if not held.complete:
         return ""
     return next((name for name in held.topics if keys.topic(name) not in held.corrupt_keys), "")

@@ -40,7 +40,7 @@ _IS: Final[Mapping[TopicKind, Callable[[list[QueueData]], bool]]] = {
 
 
 def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> Plan[Listing[str]]:
-    """Return the topics that a live broker holds, sorted: of one cluster only, of one kind only.
+    """Return the topics that a live broker holds, sorted; of one cluster, of one kind.
 
     RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_TOPICS_BY_CLUSTER, GET_UNIT_TOPIC_LIST,
     GET_HAS_UNIT_SUB_TOPIC_LIST, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, which look at one broker's flags only.
@@ -180,7 +180,7 @@ def query_data_version(
 ) -> Plan[tuple[bool, DataVersion | None]]:
     """Return whether a version is not the registered one, and that one (RocketMQ: QUERY_DATA_VERSION).
 
-    A broker that is not registered, or is not alive, has changed: it is to register. RocketMQ takes this for
+    A broker that is not registered, or not alive, has changed: it must register. RocketMQ takes this for
     a heartbeat too; here `heartbeat` is one. The name server front will need it.
     """
     key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)

@@ -1,4 +1,4 @@
-"""Writing a broker's table in nobody's name: for a bulk load, for an import, and to forget the broker."""
+"""Bulk load: a broker's table is written by somebody else, from Spark or an export, or is forgotten."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .routes import mget
 from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunk, read_table, routed
 
 NOBODY: Final = "nobody.invalid:1"
-"""The address of who writes a table without being its broker (RFC 2606: no host is called so)."""
+"""The address of a writer that is not the broker (RFC 2606: no host has this name)."""
 
 _TRIES: Final = 10
 _AT_ONCE: Final = 500
@@ -41,7 +41,7 @@ class Unsettled(StoreUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a broker's table is to be."""
+    """The wanted table of a broker."""
 
     broker_name: str
     topics: Mapping[str, bytes] = field(repr=False)
@@ -109,7 +109,7 @@ class Look:
 
     wanted_cluster: str
     fields: Mapping[str, tuple[bytes, bytes]]
-    """The fields of the group that are to be another: what they are, and are to be."""
+    """The fields of the group to be written: old and new values."""
 
     @property
     def changes(self) -> bool:
@@ -128,7 +128,7 @@ class Look:
 
 
 def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
-    """Compare a broker's table with what it is to be."""
+    """Compare a broker's table with the wanted one."""
     keys, name = Keys(config.namespace), wanted.broker_name
     ids = (yield from _replica_ids(keys, name)) or ()
     live = yield from _live_replicas(keys, name, ids)
@@ -228,13 +228,13 @@ def load_table(
     fence_live: bool = False,
     advice: str = _ADVICE,
 ) -> Stream[Loaded]:
-    """Make a broker's table what it is to be; a page after each chunk, the last one with what was done.
+    """Make a broker's table the wanted one; yield a page after each chunk, the last one with what was done.
 
-    The broker gets no lease: nobody sees it before its agent registers, which then writes only the
-    difference. A live one is refused with the advice, unless one of these is said:
-    `touch_live`: it is written in its owner's name, who is not fenced and notices with the next heartbeat;
-    what the broker itself has otherwise, its agent brings back.
-    `fence_live`: all owners are fenced; they are seen until their leases end.
+    The broker gets no lease: it stays hidden until its agent registers, which writes only the difference.
+    A live broker is refused with the advice, unless
+    `touch_live`: its table is written in its owner's name. The owner is not fenced and notices with the next
+    heartbeat; where the broker itself differs, its agent restores the broker's own topics.
+    `fence_live`: all owners are fenced; their routes are served until their leases end.
     Raises BrokerOwned, NewerSchema, Unsettled.
     """
     for _ in range(_TRIES):
@@ -258,7 +258,7 @@ def load_table(
 
 
 def _write(config: RegistryConfig, found: Look, *, in_owners_name: bool) -> _Steps[Loaded | None]:
-    """Write what differs, a page after each chunk; None when the broker is not as it was looked at."""
+    """Write what differs, a page after each chunk; None when the broker has changed since the look."""
     prepared = yield from (_as_owner if in_owners_name else _as_nobody)(config, found)
     if prepared is None:
         return None
@@ -279,7 +279,7 @@ def _write(config: RegistryConfig, found: Look, *, in_owners_name: bool) -> _Ste
 
 
 _Prepared: TypeAlias = tuple[Write, int, list[str]]
-"""What a table is written with: its epoch, and the leases of those who have more say."""
+"""What a table is written with: its epoch, and the leases of the replicas that have more say."""
 
 
 def _as_owner(config: RegistryConfig, found: Look) -> Plan[_Prepared | None]:
@@ -294,7 +294,7 @@ def _as_owner(config: RegistryConfig, found: Look) -> Plan[_Prepared | None]:
 
 
 def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
-    """Claim the broker, which fences all owners; whoever else is alive has more say."""
+    """Claim the broker, which fences all owners; replicas that come meanwhile have more say."""
     keys, name, live_ids = Keys(config.namespace), found.wanted.broker_name, [of for of, *_ in found.live]
     cluster = found.wanted_cluster or "unknown"
     take_over = ANYBODY if live_ids else SUCCESSOR
@@ -308,7 +308,7 @@ def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
 
 
 def _write_field(write: Write, name: str, old: bytes, new: bytes, epoch: int) -> Plan[None]:
-    """Write a field of the group; one that has changed meanwhile is its new owner's, and stays."""
+    """Write a field of the group, unless it has changed: then it is a new owner's, and stays."""
     keys = write.keys
     call = Call(
         scripts.MEND_FIELD,
@@ -321,7 +321,7 @@ def _write_field(write: Write, name: str, old: bytes, new: bytes, epoch: int) ->
 def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
     """Remove a broker that will not come back, with its topics; return how many topics it had.
 
-    The routes go first, in chunks, the group last: after a crash between them, forget it again. An owner that
+    Its routes go first, in chunks, its group last: after a crash between them, forget it again. An owner that
     was thought dead is fenced. RocketMQ forgets a broker as soon as it is silent.
     Rows of topics that the broker's own table does not have stay, as only a look at all topics would find
     them: `rebuild` removes them.

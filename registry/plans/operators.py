@@ -26,7 +26,7 @@ MAX_VALUE_BYTES: Final = 1_048_576
 
 
 def check_schema(keys: Keys) -> Plan[None]:
-    """Raise NewerSchema when a newer sharedroutes keeps the registry; a foreign key there is no obstacle."""
+    """Raise NewerSchema when a newer sharedroutes keeps the registry; pass over a foreign key."""
     (reply,) = yield Reads((("GET", keys.schema),))
     if reply is None or isinstance(reply, ErrorReply):
         return

@@ -88,7 +88,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import did."""
+    """The result of an import."""
 
     brokers: Counts = field(default_factory=Counts)
     topics: Counts = field(default_factory=Counts)

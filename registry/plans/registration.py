@@ -118,7 +118,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
 
 
 def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[TableDifference[TopicConfig]]:
-    """Return the difference that one topic makes; who looked the owner up has to ask whether it is new."""
+    """Return the difference that one topic makes; ask the store whether it is new unless that is known."""
     known = topic.topic_name in held.topics
     knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
     if not known and not knows_all:
@@ -136,28 +136,28 @@ def _check_held(broker: Broker, held: Registration) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What the other replicas of the group mean to this one."""
+    """What a registration must know of the other replicas of its group."""
 
     seniors: Sequence[str] | None = ()
-    """The leases of those before whom it brings no topics; None when one of them is alive.
+    """The leases of the replicas that come before it; None = one of them is alive, and it brings no topics.
 
-    A master has none. A slave writes the group's table only in the absence of all with a lower id (RocketMQ:
-    the prime slave), and not at all when it does not know of acting masters. RocketMQ takes topics away on no
-    registration, unless deleteTopicWithBrokerRegistration is on; here only on a master's.
+    A master has none. A slave writes the group's table only while all with a lower id are gone (RocketMQ: the
+    prime slave), and never when it does not say whether it may act as master. RocketMQ removes topics on no
+    registration, unless deleteTopicWithBrokerRegistration is on; here a master's registration does.
     """
 
     former_ids: Sequence[int] = ()
-    """Other ids under which the group has the same address: what this replica was before."""
+    """The other ids of the same address in the group: what this replica was before."""
 
     is_new: bool = True
     """Whether it may end them: it was claimed just now, or has moved to this address."""
 
     filter_servers: tuple[str, ...] = ()
-    """What the group has of them for this replica at this address."""
+    """As the group has them for this replica at this address."""
 
 
 def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
-    """Read what the other replicas of the group mean to this one, if they can mean anything."""
+    """Read what a registration must know of the other replicas, if they matter to it."""
     broker, key, is_slave = write.broker, write.broker_key, not write.is_master
     may_write = not is_slave or broker.enable_acting_master is not None
     is_known = held is not None and held.broker.address == broker.address
@@ -193,7 +193,7 @@ def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:
 
 
 def _base(write: Write, held: Registration) -> Mapping[str, TopicConfig]:
-    """Return the topics that are in the store: those with a foreign index are not, and are tried again."""
+    """Return the topics that are in the store; those with a foreign index are not, and are tried again."""
     if not held.corrupt_keys:
         return held.topics
     return {
@@ -238,8 +238,8 @@ def _done(write: Write, registration: Registration | None) -> Registration:
 def may_register(keys: Keys, broker_name: str, broker_id: int) -> Plan[tuple[ErrorReply, ...]]:
     """Return why the store would not let this user register a broker; nothing = it would.
 
-    Redis looks at permissions before it looks at values: each command has one that cannot be, or names what
-    is never there.
+    Redis checks permissions before arguments: each command has an impossible argument, or names a key that
+    never exists.
     """
     replies = yield Reads(_harmless(keys, broker_name, broker_id), tolerant=True)
     return tuple(reply for reply in replies if isinstance(reply, ErrorReply) and reply.code in _DENIED)

@@ -1,4 +1,4 @@
-"""Tables and replicas as they stand, of brokers that are alive or dead: for listings and for bulk readers."""
+"""Tables and replicas of all brokers, alive or dead, as the store has them: for rosters and bulk readers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ RawTable: TypeAlias = Mapping[bytes, bytes]
 def table_sizes(keys: Keys) -> Plan[Listing[tuple[str, int]]]:
     """Return each listed broker, by name, with the number of topics in its table.
 
-    A table of another type has 0: who reads it finds out. Raises CorruptData when the index of brokers is
-    foreign.
+    A table of another type has 0; reading it raises CorruptData.
     """
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     names: list[str] = []
@@ -65,7 +64,7 @@ def tables(keys: Keys, names: Sequence[str]) -> Plan[list[RawTable | CorruptData
 
 
 def table_page(keys: Keys, name: str, cursor: int, count: int) -> Plan[tuple[int, RawTable]]:
-    """Return the next cursor, 0 at the end, and about `count` topics of a table; raise CorruptData.
+    """Return the next cursor, 0 at the end, and about `count` topics of a table.
 
     A topic may come twice, and one that comes or goes meanwhile may be missing.
     """

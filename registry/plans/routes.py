@@ -24,7 +24,7 @@ _NO_WRITE: Final = ~int(Perm.WRITE)
 _NO_TRAITS: Final = MemberTraits()
 
 _SYNC_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics of RocketMQ in which a broker wants to see who is really the master."""
+"""Topics of RocketMQ in whose routes a broker must see the real master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Lookup:
     """The brokers with a live lease, and only the replicas that have one."""
 
     corrupt: tuple[CorruptData, ...] = ()
-    """Keys that hold something else than they should; the rest is served."""
+    """Keys that hold something foreign; the rest is served."""
 
     def routes(self) -> dict[str, TopicRoute]:
         """Return the routes of the topics with at least one live broker."""

@@ -1,4 +1,4 @@
-"""A broker's own table of topics: what is to be written of it, and how it is read and written."""
+"""A broker's own table of topics: differences of tables, reading and writing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .routes import mget
 C = TypeVar("C", bound=TopicConfig | bytes)
 
 _SCAN_COUNT: Final = 500
-"""Topics that are read at once: the process keeps the memory that many take, as holes."""
+"""Topics that are read at once: more would leave holes in the memory of the process."""
 
 _MAX_PART_BYTES: Final = 262_144
 """Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
@@ -34,7 +34,7 @@ NO_VERSION: Final = DataVersion()
 
 @dataclass(frozen=True, slots=True)
 class TableDifference(Generic[C]):
-    """Topics to write, with their configurations or what these are encoded, and topics to remove."""
+    """Topics to write, with their configurations, encoded or not, and topics to remove."""
 
     added: Mapping[str, C] = field(default_factory=dict)
     changed: Mapping[str, C] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class TableDifference(Generic[C]):
     def chunks(self, size: int) -> Iterator[TableDifference[C]]:
         """Yield parts of at most `size` topics each, and of not much more than 256 KiB besides names.
 
-        Each is made in its turn: the process would keep the memory of all of them, as holes.
+        Each is made when it is needed: all at once would leave holes in the memory of the process.
         """
         added, changed, removed = iter(self.added.items()), iter(self.changed.items()), iter(self.removed)
         start = 0
@@ -163,7 +163,7 @@ def read_table(
 ) -> Plan[tuple[str, dict[str, bytes]]]:
     """Return the name of the stored table, read before any of its pages, and the table.
 
-    Names that are in `known` are the objects there: 10,000 are a megabyte, which would leave holes.
+    Names in `known` are reused: copies of 10,000 are a megabyte, which would leave holes.
     """
     key = write.keys.broker_topics(write.broker.broker_name)
     tokens: list[bytes | None] = []
@@ -187,7 +187,7 @@ def read_table(
 
 
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
-    """Return the stored topics that are listed and whose index has our row; the others are written again."""
+    """Return the stored topics that are listed and have their row; the others must be written again."""
     broker, entries, found = write.broker.broker_name.encode(), iter(stored.items()), dict[str, bytes]()
     while part := [*islice(entries, _SCAN_COUNT)]:
         indexes = yield from mget([write.keys.topic(topic) for topic, _ in part])
@@ -257,7 +257,7 @@ def put_chunk(
     *,
     lost_token: str = "",
 ) -> Plan[Put]:
-    """Write a chunk after what is done, and return what is done then; raise StaleEpoch."""
+    """Write the next chunk, after those that are done; raise StaleEpoch."""
     token, corrupt = _following_token(epoch, done.token, lost_token), {*done.corrupt_keys}
     call = _put_call(write, epoch, (done.token, token), chunk, seniors)
     status, *rest = yield from script_reply(call, corrupt)
@@ -269,9 +269,9 @@ def put_chunk(
 
 
 def _following_token(epoch: int, *used: str) -> str:
-    """Return a name, `<epoch>.<n>`, after those used, also after one that the store has forgotten.
+    """Return a name, `<epoch>.<n>`, that follows those used, also one that the store has forgotten.
 
-    It counts on over all owners: one that comes back after another must not give out a name of before.
+    It counts on over all owners: an owner that comes back must not give out an earlier name.
     """
     counts = [int(token.partition(".")[2]) for token in used if token]
     return f"{epoch}.{max(counts, default=0) + 1}"

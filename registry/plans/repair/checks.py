@@ -1,7 +1,7 @@
-"""What groups, leases, deadlines and listings must be like: each a check that can be made twice.
+"""What groups, leases, deadlines and listings must be like, as checks that can be made twice.
 
-A difference counts when one atomic look finds it, whatever is written meanwhile: a cheap first look finds
-suspects, and a second one, in a script, confirms them.
+A cheap first look finds suspects; a second one, an atomic script, confirms them. So what is written meanwhile
+is no difference.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}")
 
 
 class DifferenceKind(StrEnum):
-    """In what way a registry is not as its design says."""
+    """How a registry differs from its design."""
 
     UNKNOWN_KEY = "unknown-key"  # a key in the registry's namespace that is of no kind
     WRONG_TYPE = "wrong-type"  # something else stands where the registry keeps a value
@@ -68,7 +68,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it should be, and what `rebuild` did about it."""
+    """One thing in a registry that is wrong, and what `rebuild` did about it."""
 
     kind: DifferenceKind
     key: str
@@ -79,7 +79,7 @@ class Difference:
     broker_id: int | None = None
     topic: str = ""
     part: bytes = field(default=b"", repr=False)
-    """The field or member of the key, as it stands there."""
+    """The field or member of the key."""
 
     mendable: bool = True
     """Whether `rebuild` can put it right."""
@@ -98,7 +98,7 @@ class Check:
 
     commands: Sequence[Command]
     judge: Callable[..., Iterable[Difference]]
-    """Takes the replies, and is called once or twice."""
+    """Takes the replies of one look."""
 
 
 def ask(commands: Sequence[Command]) -> Plan[list[Reply]]:
@@ -149,7 +149,7 @@ def _snapshot(checks: Sequence[Check]) -> Plan[list[Difference]]:
 
 
 def field_problem(broker_name: str, name: bytes, value: bytes) -> str | None:
-    """Return what is wrong with a field of a group, "" if nothing is; None for one that is none of ours."""
+    """Return what is wrong with a field of a group, "" if nothing is; None for an unknown field."""
     text, of_replica = name.decode(errors="replace"), codec.replica_field(name)
     if of_replica is None and text not in ("token", "wiped", "cluster"):
         return None
@@ -284,7 +284,7 @@ def _issued(epoch: bytes | None) -> int | None:
 
 
 _AHEAD_MS: Final = 1_000
-"""A lease and its deadline are written at once: one that has ended has no deadline ahead."""
+"""A lease and its deadline are written at once: a lease that has ended has no deadline ahead."""
 
 
 def deadline_check(keys: Keys, broker_name: str, broker_id: int, late_ms: int) -> Check:

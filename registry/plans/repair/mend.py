@@ -24,8 +24,7 @@ def rebuild(config: RegistryConfig) -> Stream[Difference]:
     """Verify, and mend what can be mended; the brokers' own tables are the truth.
 
     Owners keep their leases and epochs, and what they write meanwhile is not overwritten. What changes for
-    readers is announced. Keys and values of others are left, and reported.
-    Raises NewerSchema.
+    readers is announced. Foreign keys and values are left, and reported. Raises NewerSchema.
     """
     walk = verify(config)
     while (page := (yield from advance(walk))) is not None:

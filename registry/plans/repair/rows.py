@@ -1,4 +1,4 @@
-"""The route index against the brokers' own tables: what differs, and how a broker's rows are made anew."""
+"""The route index compared with the brokers' own tables, and a broker's rows made anew."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_TABLE: Final = b""
 
 @lru_cache(maxsize=16_384)
 def _broker_of(row: bytes) -> str:
-    """Return the broker that a row names, or nothing when no broker can be called so."""
+    """Return the broker that a row names; empty = it is no name of a broker."""
     try:
         name = row.partition(b" ")[0].decode()
         check_broker_name(name)
@@ -61,7 +61,7 @@ def _has_row(index: bytes, broker_name: str) -> bool:
 def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
     """Return a route index with the one row that a broker's configuration makes, and no row of nobody.
 
-    With no configuration the broker has no row. The rows of others stay as they are, and where they are.
+    Without a configuration the broker has no row. The rows of others stay as and where they are.
     """
     mine = codec.encode_row(broker_name.encode(), config) if config and broker_name else None
     kept: list[bytes] = []
@@ -201,10 +201,10 @@ class _Write(NamedTuple):
 
 
 def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -> Plan[set[str]]:
-    """Make a broker's rows in some indexes as its table says; return the topics that could not be mended.
+    """Make a broker's rows in some indexes from its table; return the topics that could not be mended.
 
-    What is written meanwhile is looked at again: nothing newer is overwritten. With no broker name, the rows
-    of nobody are removed. Raises CorruptData, NewerSchema.
+    What is written meanwhile is looked at again: nothing newer is overwritten. Without a broker name, rows
+    that name no broker are removed. Raises NewerSchema.
     """
     keys = Keys(config.namespace)
     left = list(dict.fromkeys(topics))

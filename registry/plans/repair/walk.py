@@ -1,4 +1,4 @@
-"""Verify: a walk through all keys of a registry that finds what is not as the design says."""
+"""Verify: a walk through all keys of a registry that finds what differs from its design."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ _Named = tuple[KeyKind, tuple[str, ...], str]
 
 
 def verify(config: RegistryConfig) -> Stream[Difference]:
-    """Find what is not as it should be, online: what is written meanwhile is no difference.
+    """Find what is wrong in a registry, online: what is written meanwhile is no difference.
 
-    All keys in the registry's namespace are walked through, page by page; those of others in the same server
-    are passed over. What looks wrong is looked at again, in one atomic step.
-    Raises NewerSchema.
+    All keys in the registry's namespace are walked through, page by page; other keys of the server are passed
+    over. What looks wrong is looked at again, in one atomic step. Raises NewerSchema.
     """
     keys = Keys(config.namespace)
     yield from check_schema(keys)
@@ -169,7 +168,7 @@ def _member_checks(keys: Keys, names: Sequence[str]) -> Plan[list[Check]]:
 def _scan(
     command: str, key: str, count: _Count, look: Callable[[Any], Plan[list[Difference]]]
 ) -> Stream[Difference]:
-    """Look at what a key holds, page by page; one of another type holds nothing that concerns us."""
+    """Look at what a key holds, page by page; one of another type is reported elsewhere."""
     cursor = 0
     while True:
         (reply,) = yield from ask([(command, key, cursor, "COUNT", _AT_ONCE)])
