@@ -43,13 +43,9 @@ def check_name(what: str, value: object) -> None:
     This is the one rule for all who write names or look them up. RocketMQ's own (TopicValidator) is for who
     creates a topic, and narrower: brokers register topics that it refuses, such as their own names.
     """
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what}: expected a string, got {value!r}")
-    if not _NAME.fullmatch(value):
+    if isinstance(value, str) and not _NAME.fullmatch(value):
         raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
-    size = check_utf8(what, value)
-    if size > MAX_NAME_BYTES:
-        raise InvalidInput(f"{what}: {value[:40]!r}... has {size} bytes, the limit is {MAX_NAME_BYTES}")
+    check_text(what, value, MAX_NAME_BYTES)
 
 
 def check_broker_name(value: object, what: str = "brokerName") -> None:

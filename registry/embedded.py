@@ -237,10 +237,8 @@ class EmbeddedServer:
 
 
 def _free_port() -> int:
-    for port in (
-        *random.SystemRandom().sample(_PORTS, _PORT_ATTEMPTS),
-        0,
-    ):  # 0: whichever the system has left
+    ports = random.SystemRandom().sample(_PORTS, _PORT_ATTEMPTS)
+    for port in (*ports, 0):  # 0: any that the system has left
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             free: int = probe.getsockname()[1]

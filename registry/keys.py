@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from .codec import ID
@@ -53,27 +53,20 @@ KEY_KINDS: Final = (
 _PATTERNS: Final = tuple((kind, kind.pattern) for kind in KEY_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
 class Keys:
     """The keys of the registry called `namespace`; all share its hash tag."""
 
-    namespace: str
-    prefix: str = field(init=False)
-    brokers: str = field(init=False)
-    topics: str = field(init=False)
-    deadlines: str = field(init=False)
-    changes: str = field(init=False)
-    sweeper: str = field(init=False)
-    schema: str = field(init=False)
-    namespaces: str = field(init=False)
-    hints: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        prefix = "{" + self.namespace + "}"
-        object.__setattr__(self, "prefix", prefix)
-        names = ("brokers", "topics", "deadlines", "changes", "sweeper", "schema", "namespaces", "hints")
-        for name in names:
-            object.__setattr__(self, name, f"{prefix}:{name}")
+    def __init__(self, namespace: str) -> None:
+        self.namespace: Final = namespace
+        self.prefix: Final = "{" + namespace + "}"
+        self.brokers: Final = f"{self.prefix}:brokers"
+        self.topics: Final = f"{self.prefix}:topics"
+        self.deadlines: Final = f"{self.prefix}:deadlines"
+        self.changes: Final = f"{self.prefix}:changes"
+        self.sweeper: Final = f"{self.prefix}:sweeper"
+        self.schema: Final = f"{self.prefix}:schema"
+        self.namespaces: Final = f"{self.prefix}:namespaces"
+        self.hints: Final = f"{self.prefix}:hints"
 
     def topic(self, topic: str) -> str:
         """Return the key of the route index of one topic: a string, one row a broker."""

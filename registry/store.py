@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import plans
 from .admin import Admin, KeyValues
@@ -57,19 +57,6 @@ if TYPE_CHECKING:
     from .health.report import HealthReport
 
 T = TypeVar("T")
-
-Doorbell: TypeAlias = Subscription[bytes]
-"""A subscription to the channel on which every change is published; for one thread.
-
-`wait` returns empty bytes when earlier messages may have been missed.
-"""
-
-
-LeaseEvents: TypeAlias = Subscription[tuple[str, int]]
-"""A subscription to the keyspace events of all leases (notify-keyspace-events Kgxe); for one thread.
-
-`wait` returns broker name and id of the next lease that went away.
-"""
 
 
 class RouteStore:
@@ -295,12 +282,18 @@ class RouteStore:
         sleep(CLOCK_PAUSE_S)
         return self._run(health(self.config, first_us), stale=False)
 
-    def doorbell(self) -> Doorbell:
-        """Return a new subscriber of the change doorbell; the caller closes it."""
+    def doorbell(self) -> Subscription[bytes]:
+        """Return a new subscription to the channel on which every change is published; the caller closes it.
+
+        Its `wait` returns empty bytes when earlier messages may have been missed.
+        """
         return Subscription(self._link, doorbell_message, channel=self.keys.changes)
 
-    def lease_events(self) -> LeaseEvents:
-        """Return a new subscriber of the keyspace events of all leases; the caller closes it."""
+    def lease_events(self) -> Subscription[tuple[str, int]]:
+        """Return a new subscription to the keyspace events of all leases; the caller closes it.
+
+        They need notify-keyspace-events Kgxe. Its `wait` returns broker name and id of a lease that is gone.
+        """
         prefix = lease_channels(self._link.client, self.keys)
         return Subscription(self._link, partial(lease_gone, prefix), prefix=prefix)
 

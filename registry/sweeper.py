@@ -14,7 +14,8 @@ from .errors import RegistryError
 from .sweep_policy import SweepPolicy
 
 if TYPE_CHECKING:
-    from .store import LeaseEvents, RouteStore
+    from .connection.links import Subscription
+    from .store import RouteStore
 
 
 class Sweeper:
@@ -29,7 +30,7 @@ class Sweeper:
         self._background = Background(
             self.run, "sharedroutes-sweeper", patience_s=store.config.call_deadline_s + 1
         )
-        self._events: LeaseEvents | None = None
+        self._events: Subscription[tuple[str, int]] | None = None
 
     def __enter__(self) -> Self:
         self.start()

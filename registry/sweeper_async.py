@@ -13,7 +13,8 @@ from .errors import RegistryError
 from .sweep_policy import SweepPolicy
 
 if TYPE_CHECKING:
-    from .store_async import AsyncLeaseEvents, AsyncRouteStore
+    from .connection.links_async import AsyncSubscription
+    from .store_async import AsyncRouteStore
 
 
 class AsyncSweeper:
@@ -30,7 +31,7 @@ class AsyncSweeper:
         self._background = Background(
             self.run, "sharedroutes-sweeper", patience_s=store.config.call_deadline_s + 1
         )
-        self._events: AsyncLeaseEvents | None = None
+        self._events: AsyncSubscription[tuple[str, int]] | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
