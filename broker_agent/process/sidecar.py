@@ -20,7 +20,7 @@ from ..config import AgentConfig
 from ..daemon_threads import in_thread
 from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
-from ..settings import Awaiting, Changes, HttpAddress, SidecarConfig, changes, masked
+from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
 from .http_server import AddressTaken, HttpServer
 from .pages import Pages, ProcessStatus
 from .supervision import Notifier, Progress
@@ -177,11 +177,11 @@ class Sidecar:
         return [agent.status() for agent in self._agents]
 
     async def _serve(self, server: HttpServer) -> None:
-        address = HttpAddress.parse(self._config.value("http"))
-        if address is None:
+        host, _, port = self._config.value("http").rpartition(":")
+        if not host:  # it is off
             return
         try:
-            await server.start(*address)
+            await server.start(host.strip("[]"), int(port))
         except AddressTaken as error:
             if not self._config.values["http"].is_default:
                 raise
@@ -189,7 +189,7 @@ class Sidecar:
                 "%s; going on without HTTP, as nobody asked for it: give another --http, or off", error
             )
         else:
-            _LOG.info("HTTP at %s", address._replace(port=server.port))
+            _LOG.info("HTTP at %s:%s", host, server.port)
 
     async def _work(self, store: AsyncRouteStore) -> None:
         self._store = store

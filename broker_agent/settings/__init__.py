@@ -8,11 +8,8 @@ from .sidecar_config import (
     CONFIG_VARIABLE,
     DEFAULT_HTTP,
     OPTIONS,
-    AwaitedBroker,
     BrokerSettings,
-    HttpAddress,
     SidecarConfig,
-    Value,
 )
 from .text import as_toml, masked
 
@@ -21,13 +18,10 @@ __all__ = [
     "CONFIG_VARIABLE",
     "DEFAULT_HTTP",
     "OPTIONS",
-    "AwaitedBroker",
     "Awaiting",
     "BrokerSettings",
     "Changes",
-    "HttpAddress",
     "SidecarConfig",
-    "Value",
     "agent_config",
     "as_toml",
     "changes",

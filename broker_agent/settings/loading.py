@@ -56,7 +56,13 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarCon
     loader = _Loader(flags, environment)
     values = loader.of_process()
     brokers = loader.of_brokers(values)
-    registry = loader.registry(values, brokers)
+    if (call := values["call_deadline_s"]).is_default:
+        shortest_s = min(broker["heartbeat_s"].value for broker in brokers)
+        if shortest_s < call.value:
+            values["call_deadline_s"] = Value(
+                max(_SHORTEST_CALL_S, shortest_s), f"{DEFAULT}: at most heartbeat_s"
+            )
+    registry = RegistryConfig(**{key: values[key].value for key in options_in(Section.STORE) if key != "url"})
     made = [loader.broker(broker, values, registry) for broker in brokers]
     found = tuple(one for one in made if isinstance(one, BrokerSettings))
     for problem in twins(broker.config for broker in found):
@@ -111,14 +117,6 @@ class _Loader:
                 for place, _ in self._said(one, None) if one.section is Section.BROKER else ():
                     self.problem(f"{place}: names one broker, and agent.toml has {len(tables)}: say it there")
         return [self._of_broker(table, process) for table in tables or (_Table("", {}),)]
-
-    def registry(self, values: Mapping[str, Value], brokers: Iterable[Mapping[str, Value]]) -> RegistryConfig:
-        """Return the settings of the registry, of which each has been looked at alone."""
-        settings = {key: values[key].value for key in options_in(Section.STORE) if key != "url"}
-        if values["call_deadline_s"].is_default:
-            shortest_s = min(broker["heartbeat_s"].value for broker in brokers)
-            settings["call_deadline_s"] = max(_SHORTEST_CALL_S, min(settings["call_deadline_s"], shortest_s))
-        return RegistryConfig(**settings)
 
     def broker(
         self, values: Mapping[str, Value], process: Mapping[str, Value], registry: RegistryConfig

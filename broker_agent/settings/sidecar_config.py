@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from ...registry import InvalidInput, RegistryConfig
 from ...registry.connection.url import parse_url
@@ -29,27 +29,7 @@ class Value(NamedTuple):
     @property
     def is_default(self) -> bool:
         """Whether nobody said anything."""
-        return self.place == DEFAULT
-
-
-class HttpAddress(NamedTuple):
-    """Where the process serves HTTP; port 0 = any free one."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Return what the setting `http` says; None = off. Raises InvalidInput."""
-        if text == "off":
-            return None
-        host, _, port = text.rpartition(":")
-        if not host or not (port.isascii() and port.isdecimal()) or int(port) > _LAST_PORT:
-            raise InvalidInput(f"{text!r} is neither off nor host:port with a port within 0..{_LAST_PORT}")
-        return cls(host.strip("[]"), int(port))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self.place.startswith(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +83,14 @@ class SidecarConfig:
     def agents(self) -> tuple[AgentConfig, ...]:
         """What each broker's agent does."""
         return tuple(broker.config for broker in self.brokers)
+
+
+def _check_http(text: str) -> None:
+    """Raise InvalidInput unless a text is `off` or an address to listen at, where port 0 is any free one."""
+    host, _, port = text.rpartition(":")
+    is_address = host and port.isascii() and port.isdecimal() and int(port) <= _LAST_PORT
+    if text != "off" and not is_address:
+        raise InvalidInput(f"{text!r} is neither off nor host:port with a port within 0..{_LAST_PORT}")
 
 
 def _store(key: str, meaning: str, **rest: Any) -> Option:
@@ -174,7 +162,7 @@ OPTIONS: Final = (
         "Address at which health, status, metrics and controls are served; `off` = nowhere. Port 0 = any "
         "free one, which is logged",
         kind=Kind.LISTEN,
-        also=HttpAddress.parse,
+        also=_check_http,
     ),
     _process(
         "http_control",

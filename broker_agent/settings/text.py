@@ -48,7 +48,7 @@ def _lines(config: SidecarConfig) -> Iterator[str]:
         yield f"[{section}]"
         for option in OPTIONS:
             if option.section is section:
-                yield _line(option, config.values[option.key], config)
+                yield _line(option, config.values[option.key])
         yield ""
     brokers: tuple[BrokerSettings | AwaitedBroker, ...] = (*config.brokers, *config.awaited)
     for broker in brokers:
@@ -62,7 +62,7 @@ def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> It
         value = broker.values[option.key]
         inherited = option.each_broker and value == config.values[option.key]
         if not inherited and value.value not in (None, "", {}):
-            yield _line(option, value, config)
+            yield _line(option, value)
     if isinstance(broker, AwaitedBroker):
         yield f"# {' '.join(broker.why.split())}"
         return
@@ -108,16 +108,13 @@ class _Places:
         return self._overrides.place if place == OVERRIDE else place
 
 
-def _line(option: Option, value: Value, config: SidecarConfig) -> str:
+def _line(option: Option, value: Value) -> str:
     shown: Any = masked(value.value) if option.kind is Kind.URL else value.value
     if option.kind is Kind.SECRET and shown:
         shown = _MASK
     # What is not set has no value in TOML, and a secret is not taken from there.
     comment = "# " if shown is None or option.kind is Kind.SECRET else ""
-    place = value.place
-    if option.key == "call_deadline_s" and value.is_default and shown != config.registry.call_deadline_s:
-        shown, place = config.registry.call_deadline_s, "default: at most heartbeat_s"
-    return f"{comment}{option.key} = {_toml('' if shown is None else shown)}  # {place}"
+    return f"{comment}{option.key} = {_toml('' if shown is None else shown)}  # {value.place}"
 
 
 def _toml(value: Any) -> str:
