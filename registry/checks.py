@@ -1,4 +1,4 @@
-"""What values may be: each check raises InvalidInput with the name of the thing and what is wrong with it."""
+"""Checks of values: each raises an InvalidInput that names the value and says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9
 
 
 def check_utf8(what: str, value: str) -> int:
-    """Return the bytes of `value` as UTF-8; raise InvalidInput when it cannot be so written."""
+    """Return the length of `value` in UTF-8; raise InvalidInput when it cannot be encoded."""
     try:
         return len(value.encode())
     except UnicodeEncodeError:
@@ -40,8 +40,8 @@ def check_text(what: str, value: object, max_bytes: int, *, empty: bool = False)
 def check_name(what: str, value: object) -> None:
     """Raise InvalidInput unless `value` can be the name of a topic, a broker or a cluster.
 
-    This is the one rule for all who write names or look them up. RocketMQ's own (TopicValidator) is for who
-    creates a topic, and narrower: brokers register topics that it refuses, such as their own names.
+    This is the one rule for writing names and for looking them up. RocketMQ's own (TopicValidator) is for
+    creating topics, and stricter: brokers register topics that it refuses, such as their own names.
     """
     if isinstance(value, str) and not _NAME.fullmatch(value):
         raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
@@ -49,14 +49,14 @@ def check_name(what: str, value: object) -> None:
 
 
 def check_broker_name(value: object, what: str = "brokerName") -> None:
-    """Raise InvalidInput unless `value` can name a broker: as check_name, and no colon."""
+    """Raise InvalidInput unless `value` can name a broker: a name without a colon."""
     check_name(what, value)
     if ":" in str(value):  # it stands between colons in keys
         raise InvalidInput(f"{what}: {value!r} must not hold a colon")
 
 
 def check_names(what: str, values: Iterable[str]) -> tuple[str, ...]:
-    """Return names of topics; raise InvalidInput unless they are several, and each is a name."""
+    """Return several names; raise InvalidInput for a single string, and for what is no name."""
     names = several(values, what)
     for name in names:
         check_name(what, name)
@@ -81,13 +81,13 @@ def check_address(what: str, value: object) -> None:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of an address that check_address lets pass; IPv6 without its brackets."""
+    """Return host and port of a valid address; an IPv6 host without its brackets."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def several(names: Iterable[str], what: str = "topics") -> tuple[str, ...]:
-    """Return names; raise InvalidInput for a single one: it would be taken letter by letter."""
+    """Return several names; raise InvalidInput for a single string, which would be taken letter by letter."""
     if isinstance(names, str | bytes):
         raise InvalidInput(f"{what}: expected several names, got the one name {names!r}")
     if not isinstance(names, Iterable):

@@ -12,7 +12,7 @@ from .errors import InvalidInput
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_CHUNK_TOPICS: Final = 2_000
 _MIN_CONNECTIONS: Final = 3
-"""A doorbell, the events of leases, and one for calls."""
+"""For a doorbell, for lease events, and for calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class RegistryConfig:
     """All keys carry it as their hash tag, so one registry lives in one slot of a Redis Cluster."""
 
     lease_ttl_s: float = 15.0
-    """A broker that was silent for so long is dead; at least twice the heartbeat interval of its agent."""
+    """How long a broker may be silent before it is dead; at least twice its agent's heartbeat interval."""
 
     sweeper_lease_s: float = 1.0
-    """When the process that looks for ended leases is silent for so long, another one does it."""
+    """How long the process that sweeps may be silent before another one takes over."""
 
     call_deadline_s: float = 3.0
     """The longest wait for one answer of the store (RocketMQ: mqClientApiTimeout)."""
@@ -37,17 +37,17 @@ class RegistryConfig:
     max_connections: int = 16
     """Connections of one store object, at least 3; a caller waits for a free one up to the call deadline.
 
-    Every subscription holds one: a client or a follower has a doorbell, an elected sweeper hears of leases.
+    Every subscription holds one: the doorbell of a client or a follower, the lease events of a sweeper.
     """
 
     chunk_topics: int = 300
-    """Topics in one script call: so many keep Redis busy for 1 ms, and for 3 ms when its tables grow."""
+    """Topics in one script call: 300 keep Redis busy for 1 ms, and for 3 ms when its tables grow."""
 
     feed_max_entries: int = 100_000
-    """Entries that the change stream keeps; a follower further behind reads everything again."""
+    """How many entries the change stream keeps; a follower further behind reads everything again."""
 
     feed_min_age_s: float = 600.0
-    """Younger entries of the change stream are kept also above `feed_max_entries`."""
+    """Entries younger than this are kept even beyond `feed_max_entries`."""
 
     def __post_init__(self) -> None:
         namespace: object = self.namespace
@@ -62,7 +62,7 @@ class RegistryConfig:
 
     @classmethod
     def of(cls, config: RegistryConfig | None, namespace: str | None) -> RegistryConfig:
-        """Return given settings, or the usual ones, with another namespace unless that is None."""
+        """Return the given settings, or the defaults, with the given namespace unless that is None."""
         config = config or cls()
         return config if namespace is None else replace(config, namespace=namespace)
 

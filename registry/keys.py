@@ -93,7 +93,7 @@ class Keys:
         return f"{broker_name}:{broker_id}"
 
     def kind_of(self, key: str) -> tuple[KeyKind, tuple[str, ...]] | None:
-        """Return the kind of a key and the names in it; None for one that is not of this registry's kinds."""
+        """Return the kind of a key and the names in it; None for a key that is none of this registry's."""
         prefix = f"{self.prefix}:"
         if not key.startswith(prefix):
             return None

@@ -22,12 +22,12 @@ class Script:
 
     @property
     def source(self) -> str:
-        """What the server is given: made when it is asked for, which is seldom, and long."""
+        """The text for the server; made on demand, as it is long and seldom needed."""
         return _source(self.operation)
 
 
 def _text(name: str) -> str:
-    """Return a file beside this one, also where the package is imported from a zip, as Spark's workers do."""
+    """Return a file of the package, also when it is imported from a zip, as by Spark's workers."""
     content = get_data(__package__, f"lua/{name}.lua")
     if content is None:
         raise FileNotFoundError(f"{__package__}: lua/{name}.lua")
@@ -35,7 +35,7 @@ def _text(name: str) -> str:
 
 
 def _lua(name: str) -> str:
-    """Return a script without its lines of comments, of which every process would keep a copy."""
+    """Return a script without its comments, of which every process would keep a copy."""
     return re.sub("^ *--.*\n", "", _text(name), flags=re.MULTILINE)
 
 
