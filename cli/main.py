@@ -54,7 +54,7 @@ COMMANDS: Final = {
         ("agent", "cli", "embedded"),
     ),
     "export": Place(".transfer", "export", "Write the whole registry to a file."),
-    "forget": Place(".repair", "forget", "Remove brokers that will not come back."),
+    "forget": Place(".operate", "forget", "Remove brokers that will not come back."),
     "health": Place(".health", "health", "Report on the registry and its server, with advice."),
     "import": Place(".transfer", "import_", "Read an exported registry."),
     "kv": Place(".operate", "kv", "Read and write the key-value store."),

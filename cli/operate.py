@@ -1,10 +1,12 @@
-"""`wipe`, `lift`, `delete-topic` and `kv`: how an operator changes the registry."""
+"""`wipe`, `lift`, `forget`, `delete-topic` and `kv`: how an operator changes the registry."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import click
 
-from ..registry import NotFound, RouteStore
+from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
 from .commands import Group
 from .output import print_json, print_table
@@ -19,7 +21,7 @@ def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 
     It takes effect at once, for all topics, and survives restarts of the broker.
     """
-    _set_write_perm(store, output, names, writable=False)
+    _change_each(names, store.admin.wipe_write_perm, output)
 
 
 @click.command()
@@ -27,17 +29,28 @@ def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 @with_store(Role.FRONT)
 def lift(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Give brokers back the write permission that `wipe` has taken away."""
-    _set_write_perm(store, output, names, writable=True)
+    _change_each(names, store.admin.add_write_perm, output)
 
 
-def _set_write_perm(store: RouteStore, output: str, names: tuple[str, ...], *, writable: bool) -> None:
-    change = store.admin.add_write_perm if writable else store.admin.wipe_write_perm
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
+@with_store(Role.FRONT)
+def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
+    """Remove brokers that will not come back, with their topics.
+
+    A broker with a live replica is refused: stop it first. Exit status 1 when one was not removed.
+    """
+    _change_each(names, store.admin.forget, output)
+
+
+def _change_each(names: Iterable[str], change: Callable[[str], int], output: str) -> None:
+    """Change one broker after the other; print the number of its topics, and name all problems at the end."""
     done: dict[str, int] = {}
     problems: list[str] = []
     for name in names:
         try:
             done[name] = change(name)
-        except NotFound as error:
+        except (BrokerOwned, NotFound, StaleEpoch) as error:
             problems.append(str(error))
     if output == "json":
         print_json(done)

@@ -1,4 +1,4 @@
-"""`verify`, `rebuild` and `forget`: whether the registry is as it should be, and putting it right."""
+"""`verify` and `rebuild`: find inconsistencies of the registry, and repair them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from ..registry import BrokerOwned, NotFound, Progress, RouteStore, StaleEpoch
+from ..registry import Progress, RouteStore
 from ..registry.acl import Role
 from ..registry.admin import OnProgress
 from ..registry.plans.repair.checks import Difference
-from .output import print_json, print_table
 from .store_options import with_store
 
 
@@ -83,29 +82,6 @@ def rebuild(store: RouteStore, output: str) -> None:
     if output == "table":
         _say(f"{mended} mended, {left} left")
     sys.exit(1 if left else 0)
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
-@with_store(Role.FRONT)
-def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
-    """Remove brokers that will not come back, with their topics.
-
-    A broker with a live replica is refused: stop it first. Exit status 1 when one was not removed.
-    """
-    done: dict[str, int] = {}
-    problems: list[str] = []
-    for name in names:
-        try:
-            done[name] = store.admin.forget(name)
-        except (BrokerOwned, NotFound, StaleEpoch) as error:
-            problems.append(str(error))
-    if output == "json":
-        print_json(done)
-    else:
-        print_table(("broker", "topics"), ((name, str(count)) for name, count in done.items()))
-    if problems:
-        raise click.ClickException("; ".join(problems))
 
 
 def _say(text: str) -> None:
