@@ -46,7 +46,7 @@ COMMANDS: Final = {
     "agent-ctl": Place(".agent_ctl", "agent_ctl", "Show a running agent's status; drain, pause, resume.", ()),
     "brokers": Place(".routes", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
-    "delete-topic": Place(".operate", "delete_topic", "Remove a topic from all brokers' tables."),
+    "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
     "demo": Place(
         ".demo.command",
         "demo",
@@ -54,11 +54,11 @@ COMMANDS: Final = {
         ("agent", "cli", "embedded"),
     ),
     "export": Place(".transfer", "export", "Write the whole registry to a file."),
-    "forget": Place(".operate", "forget", "Remove brokers that will not come back."),
+    "forget": Place(".operators", "forget", "Remove brokers that will not come back."),
     "health": Place(".health", "health", "Report on the registry and its server, with advice."),
     "import": Place(".transfer", "import_", "Read an exported registry."),
-    "kv": Place(".operate", "kv", "Read and write the key-value store."),
-    "lift": Place(".operate", "lift", "Give brokers back their write permission."),
+    "kv": Place(".operators", "kv", "Read and write the key-value store."),
+    "lift": Place(".operators", "lift", "Give brokers back their write permission."),
     "pipeline": Place(
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),
@@ -66,7 +66,7 @@ COMMANDS: Final = {
     "routes": Place(".routes", "routes", "Show which brokers hold a topic, and where."),
     "topics": Place(".routes", "topics", "List the topics of the live brokers."),
     "verify": Place(".repair", "verify", "Check the registry for inconsistencies."),
-    "wipe": Place(".operate", "wipe", "Take away the write permission of brokers."),
+    "wipe": Place(".operators", "wipe", "Take away the write permission of brokers."),
 }
 
 
