@@ -21,7 +21,7 @@ from ..daemon_threads import in_thread, trim_memory
 from ..file_watch import Content
 from ..planner.events import Say, TopicsLoaded
 from ..rocketmq import topics
-from ..rocketmq.topics import LARGE_BYTES, MappingTable, TopicsInvalid, TopicTable, briefly
+from ..rocketmq.topics import MappingTable, TopicsInvalid, TopicTable, briefly
 from .remote import RemoteTopics
 from .source import NO_MAPPINGS, EffectiveTopics
 
@@ -231,24 +231,13 @@ class FileTopics(EffectiveTopics):
         """Offer what the file holds, and its .bak when that is wanted; return the reports."""
         clock = asyncio.get_running_loop().time
         reports: list[Say] = []
-        if not isinstance(content, OSError | None) and len(content) > LARGE_BYTES:
+        if content is not None:
             reports += await in_thread(self._alone, file.offer, content, clock())
             trim_memory()
-        elif content is not None:
-            reports += await self._offer_small(file, content, clock())
         if file.wants_backup(clock()):
             backup = await file_watch.read(_backup(file.path))
             reports += await in_thread(self._alone, file.offer_backup, backup)
         return reports
-
-    async def _offer_small(self, file: FileTable[T], content: Content, now_s: float) -> list[Say]:
-        """Offer at once, or, while another thread is at it, in a thread that waits for that one."""
-        if not self._lock_of_tables.acquire(blocking=False):
-            return await in_thread(self._alone, file.offer, content, now_s)
-        try:
-            return file.offer(content, now_s)
-        finally:
-            self._lock_of_tables.release()
 
     def _alone(self, offer: Callable[P, list[Say]], *args: P.args, **kwargs: P.kwargs) -> list[Say]:
         """Offer while no other thread does: one whose `found` was cancelled may still be at it."""

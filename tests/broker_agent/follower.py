@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
 from sharedroutes.registry import TopicConfig
 from tests.support import await_until
 
 T = TypeVar("T")
+Found: TypeAlias = TopicsLoaded | Say
 
 
 class Told(Generic[T]):
@@ -68,6 +69,11 @@ async def followed_by(found: AsyncGenerator[T, None], told: Told[T]) -> AsyncIte
                 await task
 
 
-def tables(told: list[TopicsLoaded | Say]) -> list[Mapping[str, TopicConfig]]:
+def tables(told: list[Found]) -> list[Mapping[str, TopicConfig]]:
     """Return the topics of all the tables that were told."""
     return [one.table.topics for one in told if isinstance(one, TopicsLoaded)]
+
+
+def last_is(*names: str) -> Callable[[list[Found]], bool]:
+    """Return whether the last table holds these topics."""
+    return lambda told: bool(tables(told)) and set(tables(told)[-1]) == set(names)

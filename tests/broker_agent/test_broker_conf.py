@@ -97,19 +97,35 @@ def test_a_name_that_is_not_set_is_known_to_be_the_one_of_the_host() -> None:
     assert conf("brokerName=broker-a").named
 
 
-def test_java_properties_are_understood() -> None:
-    found = conf("# a comment", "brokerName : b\\u0072oker\\", "   -x  ", "! another", "listenPort 1234")
-    assert (found.broker.broker_name, found.broker.address) == ("broker-x", "10.0.0.7:1234")
-
-
-def test_the_last_of_two_equal_keys_counts() -> None:
-    assert conf("listenPort=1", "listenPort=2").broker.address == "10.0.0.7:2"
-
-
-def test_addresses_and_ports_are_put_together() -> None:
-    found = conf("brokerIP1=192.168.0.9", "brokerIP2=::1", "listenPort=30911", "haListenPort=40000")
-    assert found.broker.address == "192.168.0.9:30911"
-    assert found.broker.ha_address == "[::1]:40000"
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (("listenPort=1", "listenPort=2"), {"address": "10.0.0.7:2"}),
+        (("brokerIP1=192.168.0.9", "listenPort=30911"), {"address": "192.168.0.9:30911"}),
+        (("brokerIP2=::1", "haListenPort=40000"), {"ha_address": "[::1]:40000"}),
+        # Java's way to write properties
+        (("# a comment", "brokerName : b\\u0072oker\\", "   -x  ", "! another"), {"broker_name": "broker-x"}),
+        (("listenPort 1234",), {"address": "10.0.0.7:1234"}),
+        # A master has the id 0 whatever the file says.
+        (("brokerRole=ASYNC_MASTER", "brokerId=5"), {"broker_id": 0}),
+        (("brokerRole=SYNC_MASTER", "brokerId=5"), {"broker_id": 0}),
+        (("brokerRole=SLAVE", "brokerId=5"), {"broker_id": 5}),
+        # A broker in a container has ports of its own.
+        (("isInBrokerContainer=true",), {"address": "10.0.0.7:6888", "ha_address": "10.0.0.7:6889"}),
+        (
+            ("isInBrokerContainer=true", "listenPort=20911", "haListenPort=40000"),
+            {"address": "10.0.0.7:20911", "ha_address": "10.0.0.7:20912"},
+        ),
+        # The lease is the agent's whatever a broker asks of name servers.
+        (
+            ("enableSlaveActingMaster=true", "brokerNotActiveTimeoutMillis=5000"),
+            {"heartbeat_timeout_ms": None},
+        ),
+    ],
+)
+def test_what_a_file_says_makes_the_broker(lines: tuple[str, ...], expected: dict[str, Any]) -> None:
+    broker = conf(*lines).broker
+    assert {name: getattr(broker, name) for name in expected} == expected
 
 
 def test_the_address_in_the_command_goes_before_the_one_in_the_file() -> None:
@@ -129,54 +145,43 @@ def test_a_host_without_an_address_needs_one_in_the_file() -> None:
     assert conf("brokerIP1=10.1.1.1", host=nowhere).broker.ha_address == "10.1.1.1:10912"
 
 
-@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER"])
-def test_a_master_has_the_id_0_whatever_the_file_says(role: str) -> None:
-    assert conf(f"brokerRole={role}", "brokerId=5").broker.broker_id == 0
-
-
-def test_a_slave_has_the_id_in_the_file() -> None:
-    assert conf("brokerRole=SLAVE", "brokerId=5").broker.broker_id == 5
-
-
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (("", "listenPort=109x1"), "broker.conf:2: listenPort: '109x1' is not a whole number"),
-        (("listenPort=65536",), "broker.conf:1: listenPort: 65536 is not within 1..65535"),
-        (("brokerPermission=9",), "broker.conf:1: brokerPermission: 9 is not within 0..7"),
-        (
-            ("brokerName=a:b",),
-            "broker.conf:1: brokerName: 'a:b' must not hold a colon",
-        ),
+        (("", "listenPort=109x1"), "2: listenPort: '109x1' is not a whole number"),
+        (("listenPort=1_0",), "1: listenPort: '1_0' is not a whole number"),
+        (("listenPort=65536",), "1: listenPort: 65536 is not within 1..65535"),
+        (("brokerPermission=9",), "1: brokerPermission: 9 is not within 0..7"),
+        (("brokerId=0L",), "1: brokerId: '0L' is not a whole number"),
+        (("brokerName=a:b",), "1: brokerName: 'a:b' must not hold a colon"),
         (
             ("brokerIP1=a b",),
-            "broker.conf:1: brokerIP1:listenPort: 'a b:10911' is not host:port with a port within 1..65535",
+            "1: brokerIP1:listenPort: 'a b:10911' is not host:port with a port within 1..65535",
         ),
-        (
-            ("brokerRole=SLAVE",),
-            "broker.conf:1: brokerId: 0 is the id of a master; a SLAVE needs one above 0",
-        ),
+        (("brokerRole=SLAVE",), "1: brokerId: 0 is the id of a master; a SLAVE needs one above 0"),
         (
             ("brokerRole=SLAVE", "brokerId=-1"),
-            "broker.conf:2: brokerId: -1 is the id of a master; a SLAVE needs one above 0",
+            "2: brokerId: -1 is the id of a master; a SLAVE needs one above 0",
         ),
-        (
-            ("brokerRole=KING",),
-            "broker.conf:1: brokerRole: 'KING' is none of ASYNC_MASTER, SYNC_MASTER, SLAVE",
-        ),
+        (("brokerRole=KING",), "1: brokerRole: 'KING' is none of ASYNC_MASTER, SYNC_MASTER, SLAVE"),
         (
             ("enableControllerMode=true", "enableDLegerCommitLog=true"),
-            "broker.conf:2: enableDLegerCommitLog: cannot be true together with enableControllerMode",
+            "2: enableDLegerCommitLog: cannot be true together with enableControllerMode",
         ),
-        (
-            ("enableSlaveActingMaster=yes",),
-            "broker.conf:1: enableSlaveActingMaster: 'yes' is neither true nor false",
+        (("enableSlaveActingMaster=yes",), "1: enableSlaveActingMaster: 'yes' is neither true nor false"),
+        (("storeType=rocksdb",), "1: storeType: 'rocksdb' is neither default nor defaultRocksDB"),
+        (("configManagerVersion=V2",), "1: configManagerVersion: 'V2' is neither v1 nor v2"),
+        *(
+            (
+                (f"storePathRootDir={root}",),
+                f"1: storePathRootDir: {root!r} is no full path: write where the broker is to find it",
+            )
+            for root in ("data/store", "~/store", "${user.home}/store")
         ),
-        (("listenPort=1_0",), "broker.conf:1: listenPort: '1_0' is not a whole number"),
     ],
 )
 def test_a_wrong_value_is_refused_with_line_and_key(lines: tuple[str, ...], problem: str) -> None:
-    assert problems(*lines) == [problem]
+    assert problems(*lines) == [f"broker.conf:{problem}"]
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -193,22 +198,6 @@ def test_an_escape_that_is_none_is_refused_with_its_line() -> None:
 )
 def test_a_broker_with_its_topics_in_rocksdb_is_told_apart(line: str) -> None:
     assert conf(line).topics_elsewhere == line
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("storeType=rocksdb", "storeType: 'rocksdb' is neither default nor defaultRocksDB"),
-        ("configManagerVersion=V2", "configManagerVersion: 'V2' is neither v1 nor v2"),
-        ("brokerId=0L", "brokerId: '0L' is not a whole number"),
-        ("storePathRootDir=data/store", "storePathRootDir: 'data/store' is no full path"),
-        ("storePathRootDir=~/store", "storePathRootDir: '~/store' is no full path"),
-        ("storePathRootDir=${user.home}/store", "storePathRootDir: '${user.home}/store' is no full path"),
-    ],
-)
-def test_a_value_that_rocketmq_takes_otherwise_than_it_looks_is_refused(line: str, problem: str) -> None:
-    (found,) = problems(line)
-    assert found.startswith(f"broker.conf:1: {problem}")
 
 
 def test_a_missing_file_is_named() -> None:
@@ -243,25 +232,6 @@ def test_whether_a_slave_may_act_for_its_master_is_what_is_said_of_it(
     assert found.broker.enable_acting_master is acting
     override = {"enableSlaveActingMaster": "true"}
     assert conf(*slave, overrides=override).broker.enable_acting_master is True
-
-
-def test_the_lease_is_the_agents_whatever_a_broker_asks_of_name_servers() -> None:
-    found = conf("enableSlaveActingMaster=true", "brokerNotActiveTimeoutMillis=5000")
-    assert found.broker.heartbeat_timeout_ms is None
-
-
-@pytest.mark.parametrize(
-    ("lines", "address", "ha_address"),
-    [
-        ((), "10.0.0.7:6888", "10.0.0.7:6889"),
-        (("listenPort=20911", "haListenPort=40000"), "10.0.0.7:20911", "10.0.0.7:20912"),
-    ],
-)
-def test_a_broker_in_a_container_has_ports_of_its_own(
-    lines: tuple[str, ...], address: str, ha_address: str
-) -> None:
-    found = conf("isInBrokerContainer=true", *lines)
-    assert (found.broker.address, found.broker.ha_address) == (address, ha_address)
 
 
 def test_the_zone_is_the_environments_or_the_one_that_is_given() -> None:

@@ -10,11 +10,10 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable, parse
 from sharedroutes.broker_agent.topic_sources import FileTopics, files
 from sharedroutes.registry import QueueMapping
@@ -29,10 +28,9 @@ from tests.broker_agent.data_files import (
     rewrite_by_rename,
     topics_json,
 )
-from tests.broker_agent.follower import Told, following, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, tables
 from tests.support import await_until
 
-Found: TypeAlias = TopicsLoaded | Say
 OFTEN_S: Final = 0.05
 MAPPED: Final = QueueMapping(2, 7, {0: 0, 1: 1})
 
@@ -52,11 +50,6 @@ def mapping_path(path: Path) -> Path:
 
 def followed(path: Path) -> AbstractAsyncContextManager[Told[Found]]:
     return following(FileTopics(path, recheck_s=OFTEN_S).found())
-
-
-def last_is(*names: str) -> Callable[[list[Found]], bool]:
-    """Return whether the last table holds these topics."""
-    return lambda told: bool(tables(told)) and set(tables(told)[-1]) == set(names)
 
 
 def mapping_is(name: str, mapping: QueueMapping | None) -> Callable[[list[Found]], bool]:

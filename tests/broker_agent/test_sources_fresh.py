@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.planner.events import Say
 from sharedroutes.broker_agent.topic_sources import FileTopics, FreshTopics, RemoteTopics
 from sharedroutes.broker_agent.topic_sources import remote as remote_module
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, topics_json
-from tests.broker_agent.follower import Told, following, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, tables
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.support import await_until
 
-Found: TypeAlias = TopicsLoaded | Say
 OFTEN_S: Final = 0.02
 ASKED: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 
@@ -29,10 +28,6 @@ ASKED: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 def path(tmp_path: Path) -> Path:
     """Return where a broker will write its topics; neither the file exists nor its folder."""
     return tmp_path / "store" / "config" / "topics.json"
-
-
-def last_is(*names: str) -> Callable[[list[Found]], bool]:
-    return lambda told: bool(tables(told)) and set(tables(told)[-1]) == set(names)
 
 
 def source(path: Path, port: int, deadline_s: float = 30.0) -> FreshTopics:

@@ -6,20 +6,19 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.planner.events import Say, TopicsLoaded
+from sharedroutes.broker_agent.planner.events import TopicsLoaded
 from sharedroutes.broker_agent.topic_sources import RemoteTopics, remote
 from sharedroutes.registry import DataVersion, QueueMapping
 from sharedroutes.remoting import RemotingCommand, RequestCode
 from tests.broker_agent.data_files import detail
-from tests.broker_agent.follower import Told, following, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, tables
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until
 
-Found: TypeAlias = TopicsLoaded | Say
 OFTEN_S: Final = 0.02
 ASKED: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 
@@ -56,10 +55,6 @@ def source(broker: SpeakingBroker, **settings: Any) -> RemoteTopics:
 
 def followed(broker: SpeakingBroker) -> AbstractAsyncContextManager[Told[Found]]:
     return following(source(broker).found())
-
-
-def last_is(*names: str) -> Callable[[list[Found]], bool]:
-    return lambda told: bool(tables(told)) and set(tables(told)[-1]) == set(names)
 
 
 @asynccontextmanager
