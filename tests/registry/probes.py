@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import redis
@@ -10,6 +11,8 @@ import redis
 from sharedroutes.registry import scripts
 from sharedroutes.registry.plans import Batch, Call, Plan
 from sharedroutes.registry.scripts import PUT_TOPICS
+from tests.fix_redis import Store
+from tests.support import await_until
 
 T = TypeVar("T")
 
@@ -62,3 +65,23 @@ def puts(batches: list[Batch]) -> list[list[str]]:
 def dump(admin: redis.Redis, *, but: str = "") -> dict[str, bytes | None]:
     """Return all that a server holds without its TTLs, to see that something changed nothing."""
     return {key.decode(): admin.dump(key) for key in admin.scan_iter(count=1_000) if key != but.encode()}
+
+
+@contextmanager
+def unchanged(admin: redis.Redis, *, but: str = "") -> Iterator[None]:
+    """Assert that a server holds the same at the end as at the beginning, whatever the TTLs."""
+    before = dump(admin, but=but)
+    yield
+    assert dump(admin, but=but) == before
+
+
+async def addresses(store: Store, topic: str = "t0") -> set[str | None]:
+    """Return the addresses of the masters in the route of a topic."""
+    routes = await store.routes([topic])
+    return {data.master_address for data in routes[topic].broker_datas} if routes else set()
+
+
+async def lease_ended(store: Store, admin: redis.Redis, broker_id: int = 0, name: str = "broker-a") -> None:
+    """Await the end of the lease of a replica."""
+    lease = store.keys.lease(name, broker_id)
+    await await_until(lambda: not admin.exists(lease), description=f"{lease} ends")

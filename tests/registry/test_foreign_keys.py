@@ -20,6 +20,7 @@ from sharedroutes.registry import (
 from sharedroutes.registry.keys import Keys
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
+from tests.registry.probes import addresses
 
 KEYS = Keys("sharedroutes")
 TOPIC = KEYS.topic("t0")
@@ -50,11 +51,6 @@ async def two_brokers(store: Store) -> Pair:
         await store.register(broker(), topics(2)),
         await store.register(broker("broker-b", address=OTHER_ADDRESS), topics(2)),
     )
-
-
-async def addresses(store: Store, topic: str) -> set[str | None]:
-    routes = await store.routes([topic])
-    return {data.master_address for data in routes[topic].broker_datas} if routes else set()
 
 
 async def named_by(coroutine: Any) -> str | None:
@@ -177,28 +173,18 @@ async def test_a_foreign_index_is_reported_by_every_registration_until_it_is_gon
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
+@pytest.mark.parametrize("is_old", [False, True], ids=["of a new topic", "of an old topic"])
 async def test_an_index_that_was_foreign_is_written_when_it_is_gone(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], *, restarted: bool
+    store: Store, admin: redis.Redis, plant: Callable[[str], None], *, is_old: bool, restarted: bool
 ) -> None:
+    former = await store.register(broker(), topics(1)) if is_old else None
     plant(TOPIC)
-    held = await store.register(broker(), topics(1))
+    held = await store.register(broker(), topics(1, queues=8 if is_old else 4), held=former)
+    assert held.corrupt_keys == (TOPIC,)
     admin.delete(TOPIC)
     held = await store.register(broker(), topics(1), held=None if restarted else held)
     assert held.corrupt_keys == ()
-    assert await addresses(store, "t0") == {ADDRESS}
-
-
-@pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
-async def test_an_old_topic_whose_index_was_foreign_for_a_while_is_written_again(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], *, restarted: bool
-) -> None:
-    held = await store.register(broker(), topics(1))
-    plant(TOPIC)
-    held = await store.register(broker(), topics(1, queues=8), held=held)
-    assert held.corrupt_keys == (TOPIC,)
-    admin.delete(TOPIC)
-    await store.register(broker(), topics(1), held=None if restarted else held)
-    assert await addresses(store, "t0") == {ADDRESS}
+    assert await addresses(store) == {ADDRESS}
 
 
 @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xff\xfe", b"broker-a 4 4 6 0 9", b"\n\n"], ids=ascii)

@@ -14,7 +14,7 @@ from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, withdraw
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
-from tests.support import await_until
+from tests.registry.probes import addresses, lease_ended
 
 KEYS = Keys("sharedroutes")
 LEASE = KEYS.lease("broker-a", 0)
@@ -41,11 +41,6 @@ def plant(admin: redis.Redis, foreign_keys: list[str]) -> Callable[[str], None]:
 def content(admin: redis.Redis, key: str) -> bytes | None:
     dumped: bytes | None = admin.dump(key)
     return dumped
-
-
-async def addresses(store: Store, topic: str) -> set[str | None]:
-    routes = await store.routes([topic])
-    return {data.master_address for data in routes[topic].broker_datas} if routes else set()
 
 
 @KINDS
@@ -136,7 +131,7 @@ async def test_the_write_permission_is_taken_and_given_back(
 async def dead_one(store: Store, admin: redis.Redis) -> tuple[str, int]:
     """Register broker-c, and wait until its lease has ended."""
     await store.register(Broker("broker-c", "h:3", heartbeat_timeout_ms=50), topics(1))
-    await await_until(lambda: admin.pttl(KEYS.lease("broker-c", 0)) == -2, description="its lease has ended")
+    await lease_ended(store, admin, name="broker-c")
     return "broker-c", 0
 
 

@@ -11,13 +11,8 @@ from sharedroutes.registry import BrokerData, ChangeKind, LeaseStatus, Registrat
 from sharedroutes.registry.plans import Batch
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
-from tests.registry.probes import dump, puts, recorded
+from tests.registry.probes import dump, lease_ended, puts, recorded, unchanged
 from tests.support import await_until
-
-
-async def ended(store: Store, admin: redis.Redis, broker_id: int = 0) -> None:
-    lease = store.keys.lease("broker-a", broker_id)
-    await await_until(lambda: not admin.exists(lease), description=f"{lease} ends")
 
 
 async def test_no_lookup_returns_an_address_whose_lease_has_ended(
@@ -43,7 +38,7 @@ async def test_only_the_replica_whose_lease_ended_disappears(
 ) -> None:
     await store.register(broker(), topics(1))
     await short_lived.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
-    await ended(short_lived, admin, 1)
+    await lease_ended(short_lived, admin, 1)
     (route,) = (await store.routes(["t0"])).values()
     assert route.broker_datas == (BrokerData("cluster-1", "broker-a", {0: ADDRESS}),)
 
@@ -83,16 +78,15 @@ async def test_an_unregister_takes_the_deadline_away(store: Store, admin: redis.
 
 async def test_a_heartbeat_announces_nothing(store: Store, admin: redis.Redis) -> None:
     held = await store.register(broker(), topics(1))
-    before = dump(admin, but=store.keys.deadlines)
-    assert await store.heartbeat(held) is LeaseStatus.OK
-    assert dump(admin, but=store.keys.deadlines) == before
+    with unchanged(admin, but=store.keys.deadlines):
+        assert await store.heartbeat(held) is LeaseStatus.OK
 
 
 async def test_a_heartbeat_after_the_end_of_the_lease_says_so_and_revives_nothing(
     short_lived: Store, admin: redis.Redis
 ) -> None:
     held = await short_lived.register(broker(), topics(1))
-    await ended(short_lived, admin)
+    await lease_ended(short_lived, admin)
     assert await short_lived.heartbeat(held) is LeaseStatus.LEASE_LOST
     assert await short_lived.routes(["t0"]) == {}
 
@@ -101,7 +95,7 @@ async def test_a_lost_lease_comes_back_with_the_registration_in_hand_and_is_anno
     short_lived: Store, store: Store, admin: redis.Redis
 ) -> None:
     held = await short_lived.register(broker(), topics(10))
-    await ended(short_lived, admin)
+    await lease_ended(short_lived, admin)
     position = (await store.changes_since()).position
     batches: list[Batch] = []
     await store.run(recorded(plans.register(store.config, broker(), table(10), held=held), batches))
@@ -174,9 +168,8 @@ async def test_a_second_unregister_finds_nothing_to_end_and_announces_nothing(
 ) -> None:
     held = await store.register(broker(), topics(1))
     assert await store.unregister(held)
-    before = dump(admin)
-    assert not await store.unregister(held)
-    assert dump(admin) == before
+    with unchanged(admin):
+        assert not await store.unregister(held)
 
 
 async def test_the_table_of_an_unregistered_broker_stays_for_its_next_start(store: Store) -> None:

@@ -20,19 +20,7 @@ from sharedroutes.registry import (
 )
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
-from tests.registry.probes import dump
-from tests.support import await_until
-
-
-async def address_of(store: Store) -> str | None:
-    routes = await store.routes(["t0"])
-    return routes["t0"].broker_datas[0].master_address if routes else None
-
-
-async def dead(store: Store, admin: redis.Redis) -> None:
-    """Await the end of the master's lease."""
-    lease = store.keys.lease("broker-a", 0)
-    await await_until(lambda: not admin.exists(lease), description=f"{lease} ends")
+from tests.registry.probes import addresses, dump, lease_ended, unchanged
 
 
 async def test_a_restarted_agent_takes_its_own_live_broker_over_at_once(store: Store) -> None:
@@ -47,18 +35,17 @@ async def test_a_fenced_agent_does_not_take_back_a_live_broker_of_its_address(
     store: Store, admin: redis.Redis
 ) -> None:
     await store.register(broker(), topics(1))
-    before = dump(admin)
-    with pytest.raises(BrokerOwned, match="broker-a:0") as owned:
-        await store.register(broker(), topics(2), take_over=False)
-    assert owned.value.owner_address == ADDRESS
-    assert dump(admin) == before
+    with unchanged(admin):
+        with pytest.raises(BrokerOwned, match="broker-a:0") as owned:
+            await store.register(broker(), topics(2), take_over=False)
+        assert owned.value.owner_address == ADDRESS
 
 
 async def test_a_fenced_agent_takes_back_a_dead_broker(
     store: Store, short_lived: Store, admin: redis.Redis
 ) -> None:
     await short_lived.register(broker(), topics(1))
-    await dead(short_lived, admin)
+    await lease_ended(short_lived, admin)
     held = await store.register(broker(), topics(1), take_over=False)
     assert await store.heartbeat(held) is LeaseStatus.OK
 
@@ -68,12 +55,11 @@ async def test_another_address_is_refused_while_the_lease_lives_and_nothing_chan
     store: Store, admin: redis.Redis, *, take_over: bool
 ) -> None:
     held = await store.register(broker(), topics(1))
-    before = dump(admin)
-    with pytest.raises(BrokerOwned) as owned:
-        await store.register(broker(address=OTHER_ADDRESS), topics(2), take_over=take_over)
-    assert owned.value.owner_address == ADDRESS
-    assert 0 < owned.value.remaining_ms <= store.config.lease_ttl_ms
-    assert dump(admin) == before
+    with unchanged(admin):
+        with pytest.raises(BrokerOwned) as owned:
+            await store.register(broker(address=OTHER_ADDRESS), topics(2), take_over=take_over)
+        assert owned.value.owner_address == ADDRESS
+        assert 0 < owned.value.remaining_ms <= store.config.lease_ttl_ms
     assert await store.heartbeat(held) is LeaseStatus.OK
 
 
@@ -85,7 +71,7 @@ async def test_a_higher_state_version_takes_a_live_broker_over_from_another_addr
     new = await store.register(
         broker(address=OTHER_ADDRESS), topics(1), take_over=take_over, version=DataVersion(10)
     )
-    assert await address_of(store) == OTHER_ADDRESS
+    assert await addresses(store) == {OTHER_ADDRESS}
     assert await store.heartbeat(old) is LeaseStatus.FENCED
     assert await store.heartbeat(new) is LeaseStatus.OK
 
@@ -103,7 +89,7 @@ async def test_who_has_found_the_owner_gone_takes_its_live_lease_over(store: Sto
     lease = await seen_by_a_newcomer(store)
     assert (lease.epoch, lease.address, lease.version) == (old.epoch, ADDRESS, (9, 4, 3))
     new = await store.register(broker(address=OTHER_ADDRESS), topics(1), instead_of=lease)
-    assert await address_of(store) == OTHER_ADDRESS
+    assert await addresses(store) == {OTHER_ADDRESS}
     assert await store.heartbeat(old) is LeaseStatus.FENCED
     assert await store.heartbeat(new) is LeaseStatus.OK
 
@@ -115,10 +101,8 @@ async def test_an_owner_that_has_renewed_its_lease_since_is_not_gone(
     lease = await seen_by_a_newcomer(store)
     await asyncio.sleep(0.05)  # a lease is renewed some milliseconds later at least, or it ends as before
     assert await store.heartbeat(held) is LeaseStatus.OK
-    before = dump(admin)
-    with pytest.raises(BrokerOwned) as owned:
+    with unchanged(admin), pytest.raises(BrokerOwned) as owned:
         await store.register(broker(address=OTHER_ADDRESS), topics(2), instead_of=lease)
-    assert dump(admin) == before
     assert owned.value.lease is not None
     assert owned.value.lease.ends_ms > lease.ends_ms
 
@@ -131,10 +115,8 @@ async def test_an_owner_that_has_come_since_is_not_the_one_that_was_found_gone(
     lease = await seen_by_a_newcomer(store)
     await store.unregister(held)
     await store.register(broker(address=address), topics(1))
-    before = dump(admin)
-    with pytest.raises(BrokerOwned):
+    with unchanged(admin), pytest.raises(BrokerOwned):
         await store.register(broker(address=OTHER_ADDRESS), topics(2), instead_of=lease)
-    assert dump(admin) == before
 
 
 async def test_a_lease_whose_owner_was_found_gone_and_which_has_ended_is_no_obstacle(store: Store) -> None:
@@ -142,7 +124,7 @@ async def test_a_lease_whose_owner_was_found_gone_and_which_has_ended_is_no_obst
     lease = await seen_by_a_newcomer(store)
     await store.unregister(held)
     await store.register(broker(address=OTHER_ADDRESS), topics(1), instead_of=lease)
-    assert await address_of(store) == OTHER_ADDRESS
+    assert await addresses(store) == {OTHER_ADDRESS}
 
 
 @pytest.mark.parametrize("state_version", [9, 8, 0])
@@ -150,13 +132,12 @@ async def test_an_equal_or_lower_state_version_takes_no_live_broker_over(
     store: Store, admin: redis.Redis, state_version: int
 ) -> None:
     await store.register(broker(), topics(1), version=DataVersion(9))
-    before = dump(admin)
-    with pytest.raises(BrokerOwned, match="state version 9") as owned:
-        await store.register(
-            broker(address=OTHER_ADDRESS), topics(1), version=DataVersion(state_version, counter=99)
-        )
-    assert owned.value.owner_state_version == 9
-    assert dump(admin) == before
+    with unchanged(admin):
+        with pytest.raises(BrokerOwned, match="state version 9") as owned:
+            await store.register(
+                broker(address=OTHER_ADDRESS), topics(1), version=DataVersion(state_version, counter=99)
+            )
+        assert owned.value.owner_state_version == 9
 
 
 async def test_a_higher_state_version_does_not_let_a_fenced_agent_take_its_own_address_back(
@@ -174,22 +155,17 @@ async def test_a_restarted_agent_may_come_with_a_lower_state_version(store: Stor
     assert await store.query_data_version("broker-a", DataVersion(1)) == (False, DataVersion(1))
 
 
-async def test_a_dead_broker_is_taken_over_with_any_state_version(
-    short_lived: Store, admin: redis.Redis
-) -> None:
-    await short_lived.register(broker(), topics(1), version=DataVersion(9))
-    await dead(short_lived, admin)
-    held = await short_lived.register(broker(address=OTHER_ADDRESS), topics(1), version=DataVersion(1))
-    assert held.broker.address == OTHER_ADDRESS
-
-
 @pytest.mark.parametrize("take_over", [True, False])
-async def test_another_address_takes_a_dead_broker_over(
-    short_lived: Store, admin: redis.Redis, *, take_over: bool
+@pytest.mark.parametrize("before", [0, 9])
+async def test_another_address_takes_a_dead_broker_over_with_any_state_version(
+    short_lived: Store, admin: redis.Redis, *, before: int, take_over: bool
 ) -> None:
-    old = await short_lived.register(broker(), topics(1))
-    await dead(short_lived, admin)
-    new = await short_lived.register(broker(address=OTHER_ADDRESS), topics(1), take_over=take_over)
+    old = await short_lived.register(broker(), topics(1), version=DataVersion(before))
+    await lease_ended(short_lived, admin)
+    new = await short_lived.register(
+        broker(address=OTHER_ADDRESS), topics(1), take_over=take_over, version=DataVersion(before and 1)
+    )
+    assert new.broker.address == OTHER_ADDRESS
     assert new.epoch > old.epoch
     assert await short_lived.heartbeat(old) is LeaseStatus.FENCED
 
@@ -198,7 +174,7 @@ async def test_another_address_takes_an_unregistered_broker_over_at_once(store: 
     old = await store.register(broker(), topics(1))
     await store.unregister(old)
     await store.register(broker(address=OTHER_ADDRESS), topics(1))
-    assert await address_of(store) == OTHER_ADDRESS
+    assert await addresses(store) == {OTHER_ADDRESS}
 
 
 async def superseded(store: Store) -> tuple[Registration, Registration]:
@@ -212,33 +188,30 @@ async def test_a_registration_of_a_former_owner_changes_nothing_and_says_so(
     store: Store, admin: redis.Redis, count: int
 ) -> None:
     old, current = await superseded(store)
-    before = dump(admin)
-    with pytest.raises(StaleEpoch) as stale:
-        await store.register(broker(), topics(count), held=old)
-    assert (stale.value.epoch, stale.value.current_epoch) == (old.epoch, current.epoch)
-    assert dump(admin) == before
+    with unchanged(admin):
+        with pytest.raises(StaleEpoch) as stale:
+            await store.register(broker(), topics(count), held=old)
+        assert (stale.value.epoch, stale.value.current_epoch) == (old.epoch, current.epoch)
 
 
 async def test_an_unregister_of_a_former_owner_changes_nothing_and_says_so(
     store: Store, admin: redis.Redis
 ) -> None:
     old, current = await superseded(store)
-    before = dump(admin)
-    with pytest.raises(StaleEpoch) as stale:
-        await store.unregister(old)
-    assert stale.value.current_epoch == current.epoch
-    assert dump(admin) == before
-    assert await address_of(store) == ADDRESS
+    with unchanged(admin):
+        with pytest.raises(StaleEpoch) as stale:
+            await store.unregister(old)
+        assert stale.value.current_epoch == current.epoch
+    assert await addresses(store) == {ADDRESS}
 
 
 async def test_a_heartbeat_of_a_former_owner_renews_nothing(store: Store, admin: redis.Redis) -> None:
     old, _ = await superseded(store)
     lease = store.keys.lease("broker-a", 0)
     admin.pexpire(lease, 5_000)
-    before = dump(admin)
-    assert await store.heartbeat(old) is LeaseStatus.FENCED
-    assert admin.pttl(lease) <= 5_000
-    assert dump(admin) == before
+    with unchanged(admin):
+        assert await store.heartbeat(old) is LeaseStatus.FENCED
+        assert admin.pttl(lease) <= 5_000
 
 
 async def test_an_owner_whose_epoch_a_failover_lost_is_told_so_and_registers_anew(
@@ -288,13 +261,12 @@ async def test_an_owner_from_before_a_flush_is_fenced_by_the_one_after_it(
     admin.flushall()
     new = await store.register(broker(address=OTHER_ADDRESS), topics(1))
     assert new.epoch > old.epoch
-    before = dump(admin)
-    assert await store.heartbeat(old) is LeaseStatus.FENCED
-    with pytest.raises(StaleEpoch):
-        await store.register(broker(), topics(5), held=old)
-    with pytest.raises(StaleEpoch):
-        await store.unregister(old)
-    assert dump(admin) == before
+    with unchanged(admin):
+        assert await store.heartbeat(old) is LeaseStatus.FENCED
+        with pytest.raises(StaleEpoch):
+            await store.register(broker(), topics(5), held=old)
+        with pytest.raises(StaleEpoch):
+            await store.unregister(old)
 
 
 async def test_a_registration_from_before_a_flush_must_be_made_anew(store: Store, admin: redis.Redis) -> None:
@@ -306,7 +278,7 @@ async def test_a_registration_from_before_a_flush_must_be_made_anew(store: Store
         await store.unregister(old)
     assert dump(admin) == {}
     await store.register(broker(), topics(2), take_over=False)
-    assert await address_of(store) == ADDRESS
+    assert await addresses(store) == {ADDRESS}
 
 
 async def test_owners_that_race_end_with_one_of_them_and_its_whole_table(
@@ -335,15 +307,14 @@ async def test_a_fenced_agent_does_not_end_what_its_address_has_become(store: St
         await store.register(SLAVE, topics(1), take_over=False)
     assert (owned.value.broker_id, owned.value.owner_address) == (0, ADDRESS)
     assert await store.heartbeat(after) is LeaseStatus.OK
-    assert await address_of(store) == ADDRESS
+    assert await addresses(store) == {ADDRESS}
 
 
 async def test_an_agent_that_slept_past_its_lease_does_not_stand_beside_its_successor(
     store: Store, admin: redis.Redis
 ) -> None:
     before = await store.register(replace(SLAVE, heartbeat_timeout_ms=50), topics(1))
-    lease = store.keys.lease("broker-a", 1)
-    await await_until(lambda: not admin.exists(lease), description="the lease ends")
+    await lease_ended(store, admin, 1)
     await store.expire("broker-a", 1)
     after = await store.register(broker(), topics(1))
     assert await store.heartbeat(before) is LeaseStatus.LEASE_LOST
@@ -360,8 +331,7 @@ async def test_a_fenced_agent_takes_its_address_back_when_its_successor_is_dead(
 ) -> None:
     await store.register(SLAVE, topics(1))
     await store.register(replace(broker(), heartbeat_timeout_ms=50), topics(1))
-    lease = store.keys.lease("broker-a", 0)
-    await await_until(lambda: not admin.exists(lease), description="the lease ends")
+    await lease_ended(store, admin)
     held = await store.register(SLAVE, topics(1), take_over=False)
     assert await store.heartbeat(held) is LeaseStatus.OK
     (group,) = await store.brokers()

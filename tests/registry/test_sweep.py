@@ -10,25 +10,11 @@ import redis
 from sharedroutes.registry import EXPIRED, ChangeKind, CorruptData, Sweep
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
+from tests.registry.probes import lease_ended
 from tests.support import await_until
 
-SHORT_TTL_S = 0.06
 
-
-@pytest.fixture
-def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
-    """Return a store whose leases end soon."""
-    return make_store(redis_url, lease_ttl_s=SHORT_TTL_S)
-
-
-async def swept(store: Store, holder: str = "me") -> Sweep:
-    """Sweep until something was found to have ended."""
-    return await await_until(  # type: ignore[no-any-return]
-        lambda: _swept_something(store, holder), description="a lease ends"
-    )
-
-
-async def swept_dead(store: Store) -> Sweep:
+async def swept(store: Store) -> Sweep:
     """Sweep until a broker was found dead: its deadline is up to a millisecond after the end of its lease."""
 
     async def found_dead() -> Sweep | None:
@@ -37,11 +23,6 @@ async def swept_dead(store: Store) -> Sweep:
 
     dead: Sweep = await await_until(found_dead, description="a lease ends")
     return dead
-
-
-async def _swept_something(store: Store, holder: str) -> Sweep | None:
-    found = await store.sweep(holder)
-    return found if found.expired or found.corrupt else None
 
 
 async def test_an_empty_registry_has_nothing_to_wait_for(store: Store) -> None:
@@ -178,10 +159,8 @@ async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
     await short_lived.register(broker(), topics(1))
     due: dict[Any, float] = {member: 1}
     admin.zadd(short_lived.keys.deadlines, due)
-    await await_until(
-        lambda: not admin.exists(short_lived.keys.lease("broker-a", 0)), description="the lease ends"
-    )
-    found = await swept_dead(short_lived)
+    await lease_ended(short_lived, admin)
+    found = await swept(short_lived)
     assert found.expired == (("broker-a", 0),)
     assert [error.key for error in found.corrupt] == [short_lived.keys.deadlines]
 
@@ -195,13 +174,9 @@ async def test_a_foreign_group_keeps_no_other_broker_alive(
     admin.delete(key)
     admin.rpush(key, "foreign")
     foreign_keys.append(key)
-    await await_until(
-        lambda: (
-            not admin.exists(short_lived.keys.lease("broker-a", 0), short_lived.keys.lease("broker-b", 0))
-        ),
-        description="both leases end",
-    )
-    found = await swept_dead(short_lived)
+    await lease_ended(short_lived, admin)
+    await lease_ended(short_lived, admin, name="broker-b")
+    found = await swept(short_lived)
     assert found.expired == (("broker-b", 0),)
     assert [error.key for error in found.corrupt] == [key]
 
@@ -214,7 +189,7 @@ async def test_deaths_behind_many_members_that_cannot_be_swept_are_announced(
     admin.zadd(short_lived.keys.deadlines, dict.fromkeys(members, 1))
     await short_lived.register(broker(), topics(1))
     await await_until(lambda: _none_alive(short_lived), description="the lease ends")
-    found = await swept_dead(short_lived)
+    found = await swept(short_lived)
     assert found.expired == (("broker-a", 0),)
     assert len(found.corrupt) == 250
 
