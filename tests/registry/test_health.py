@@ -134,23 +134,38 @@ def test_a_store_that_is_away_cannot_be_reported_on(store: RouteStore, server: E
         store.health()
 
 
+_LIMIT: Final = "client-output-buffer-limit"
+
+
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("what", "settings", "expected"),
     [
-        ({"maxmemory": "1gb"}, OK),
-        ({"maxmemory-policy": "allkeys-lru"}, WARNING),
-        ({"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}, ERROR),
-        ({"maxmemory-policy": "volatile-ttl", "maxmemory": "1gb"}, ERROR),
+        ("eviction", {"maxmemory": "1gb"}, OK),
+        ("eviction", {"maxmemory-policy": "allkeys-lru"}, WARNING),
+        ("eviction", {"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}, ERROR),
+        ("eviction", {"maxmemory-policy": "volatile-ttl", "maxmemory": "1gb"}, ERROR),
+        ("notifications", {"notify-keyspace-events": ""}, INFO),
+        ("notifications", {"notify-keyspace-events": "Kx"}, INFO),
+        ("notifications", {"notify-keyspace-events": "Egx"}, INFO),
+        ("notifications", {"notify-keyspace-events": "Kgx"}, OK),
+        ("notifications", {"notify-keyspace-events": "KA"}, OK),
+        ("doorbell-buffer", {_LIMIT: "pubsub 32mb 8mb 60"}, OK),
+        ("doorbell-buffer", {_LIMIT: "pubsub 0 0 0"}, WARNING),
+        ("doorbell-buffer", {_LIMIT: "pubsub 32mb 0 0"}, OK),
+        ("doorbell-buffer", {_LIMIT: "pubsub 1mb 500kb 60"}, WARNING),
     ],
 )
-def test_a_policy_that_evicts_is_found(
-    store: RouteStore, admin: redis.Redis, settings: dict[str, str], expected: Severity
+def test_a_setting_is_judged(
+    store: RouteStore, admin: redis.Redis, what: str, settings: dict[str, str], expected: Severity
 ) -> None:
     for name, value in settings.items():
         admin.config_set(name, value)
-    finding = found(store.health(), "eviction")
+    report = store.health()
+    finding = found(report, what)
     assert finding.severity is expected
     assert ("heartbeats" in finding.text) is ("volatile-ttl" in settings.values())
+    if what == "notifications":
+        assert set(report.server.notifications or "") == set(settings["notify-keyspace-events"])
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(50, OK), (80, WARNING), (96, ERROR)])
@@ -267,29 +282,6 @@ def test_a_cluster_that_does_not_serve_the_keys_is_found(binary: str) -> None:
     assert report.server.mode == "cluster"
     assert found(report, "keys").severity is ERROR
     assert "CLUSTERDOWN" in found(report, "keys").text
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"), [("", INFO), ("Kx", INFO), ("Egx", INFO), ("Kgx", OK), ("KA", OK)]
-)
-def test_whether_keyspace_events_are_on_is_told(
-    store: RouteStore, admin: redis.Redis, flags: str, expected: Severity
-) -> None:
-    admin.config_set("notify-keyspace-events", flags)
-    report = store.health()
-    assert found(report, "notifications").severity is expected
-    assert set(report.server.notifications or "") == set(flags)
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"),
-    [("32mb 8mb 60", OK), ("0 0 0", WARNING), ("32mb 0 0", OK), ("1mb 500kb 60", WARNING)],
-)
-def test_a_buffer_that_does_not_fit_subscribers_is_found(
-    store: RouteStore, admin: redis.Redis, limit: str, expected: Severity
-) -> None:
-    admin.config_set("client-output-buffer-limit", f"pubsub {limit}")
-    assert severity(store, "doorbell-buffer") is expected
 
 
 def test_connections_that_were_turned_away_are_found(
