@@ -83,8 +83,8 @@ class AttemptsFailed(RegistryError):
     """
 
     def __init__(self, topic: str, failures: tuple[Failure, ...], why_over: str) -> None:
-        told = "; ".join(map(str, failures))
-        super().__init__(f"topic {topic!r}: gave up after {len(failures)} attempts, {why_over}: {told}")
+        details = "; ".join(map(str, failures))
+        super().__init__(f"topic {topic!r}: gave up after {len(failures)} attempts, {why_over}: {details}")
         self.topic = topic
         self.failures = failures
         self.code = failures[-1].code if failures else None

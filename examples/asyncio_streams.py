@@ -10,7 +10,7 @@ POLICY = RetryPolicy(deadline_s=3.0)
 
 
 async def send(routes: AsyncRouteClient, topic: str, message: str) -> str:
-    """Return what a broker answered; raises AttemptsFailed, and NoRoute if nobody holds the topic."""
+    """Return the answer of a broker; raises AttemptsFailed, and NoRoute if no broker holds the topic."""
     async for attempt in routes.attempts(topic, policy=POLICY):
         async with attempt as queue:  # ends the block when its time is up
             return await exchange(queue, message)
@@ -18,7 +18,7 @@ async def send(routes: AsyncRouteClient, topic: str, message: str) -> str:
 
 
 async def exchange(queue: MessageQueue, message: str) -> str:
-    """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy knows."""
+    """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy judges."""
     reader, writer = await asyncio.open_connection(queue.host, queue.port)
     try:
         writer.write(f"{queue.topic} {queue.queue_id} {message}\n".encode())

@@ -10,7 +10,7 @@ POLICY = RetryPolicy(deadline_s=3.0)
 
 
 def send(routes: RouteClient, topic: str, message: str) -> str:
-    """Return what a broker answered; raises AttemptsFailed, and NoRoute if nobody holds the topic."""
+    """Return the answer of a broker; raises AttemptsFailed, and NoRoute if no broker holds the topic."""
     for attempt in routes.attempts(topic, policy=POLICY):
         with attempt as queue:
             return exchange(queue, message, attempt.timeout_s)
@@ -18,7 +18,7 @@ def send(routes: RouteClient, topic: str, message: str) -> str:
 
 
 def exchange(queue: MessageQueue, message: str, timeout_s: float | None) -> str:
-    """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy knows."""
+    """Send to one broker; raises OSError, EOFError and BrokerRefused, which the policy judges."""
     with socket.create_connection((queue.host, queue.port), timeout_s) as link, link.makefile() as lines:
         link.sendall(f"{queue.topic} {queue.queue_id} {message}\n".encode())
         code, _, remark = lines.readline().strip().partition(" ")

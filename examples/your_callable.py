@@ -1,4 +1,4 @@
-"""A sender that is somebody else's function: it takes an address, and raises errors of its own."""
+"""A sender that is a function of another library: it takes an address, and raises errors of its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VendorSend: TypeAlias = Callable[[str, bytes, float | None], str]
 
 
 def send(routes: RouteClient, topic: str, payload: bytes, vendor_send: VendorSend) -> str:
-    """Return what the function returned for the first broker that took the payload."""
+    """Return the receipt of the first broker that took the payload."""
     for attempt in routes.attempts(topic, policy=POLICY):
         with attempt as queue:
             return vendor_send(queue.address, payload, attempt.timeout_s)

@@ -211,7 +211,7 @@ class AttemptLog:
                 name, latency_s, failed=failed, reachable=outcome.reachable, generation=begun.generation
             )
         if self._tell is not None:
-            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.told, self.number, *self._seen))
+            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.name, self.number, *self._seen))
 
     def _failure(self, begun: Begun, latency_s: float, cause: Exception) -> Failure:
         queue, code = begun.queue, self._policy.code_of(cause)

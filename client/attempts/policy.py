@@ -54,7 +54,7 @@ MQClientAPIImpl.processSendResponse): hand them to not_stored()."""
 class Outcome:
     """What the end of an attempt says."""
 
-    told: Literal["ok", "failed", "error"]
+    name: Literal["ok", "failed", "error"]
     """The outcome in AttemptEnded."""
 
     failed: bool

@@ -295,7 +295,7 @@ class BrokerFaults:
         return inf
 
     def _step(self, now: float) -> int:
-        """Slow start goes in steps, so that views need not be made anew at every choice."""
+        """Slow start goes in steps, so that views need not change at every choice."""
         return int((now - self.end) / self._config.slow_start_s * _SLOW_START_STEPS)
 
     def state(self, broker_name: str, now: float) -> FaultState:

@@ -11,7 +11,7 @@ from ...registry.checks import check_int, check_seconds, check_share, check_type
 from ...registry.errors import InvalidInput
 
 Rules: TypeAlias = Literal["sharedroutes", "rocketmq-4", "rocketmq-5"]
-"""By whose rules results restrict a broker, and who is chosen when all are restricted.
+"""By whose rules results restrict a broker, and which one is chosen when all are restricted.
 
 sharedroutes: an isolation is only ever extended; an unreachable broker is left alone too, for some time.
 rocketmq-5: the same, but whether a broker is reachable counts only when all are isolated, and has no end.

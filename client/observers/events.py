@@ -166,7 +166,7 @@ class Observer(Protocol):
     """Takes the events of a route client.
 
     The client calls it on the thread or task where the event happens, so it has to be quick. An error that it
-    raises is logged, and reaches nobody else.
+    raises is logged and goes no further.
     """
 
     def on_event(self, event: Event) -> None:
@@ -202,7 +202,7 @@ def tell_all(observers: Iterable[Observer]) -> Tell:
         for place, on_event in enumerate(listeners):
             try:
                 on_event(event)
-            except Exception as error:  # noqa: BLE001 - an observer must not harm who sends
+            except Exception as error:  # noqa: BLE001 - an observer must not harm a sender
                 complain(place, error, event)
 
     return _tell_one(listeners[0], complain) if len(listeners) == 1 else tell

@@ -60,7 +60,7 @@ class _Taken(NamedTuple):
 class SampleRecorder:
     """An observer that records a share of the attempts in files; thread-safe, and safe to fork.
 
-    A thread of its own writes once a second, so a disk that is slow or full does not delay whoever sends:
+    A thread of its own writes once a second, so a disk that is slow or full does not delay a sender:
     samples that cannot be written are counted in `dropped`, and logged once. Raises InvalidInput.
     """
 
@@ -271,7 +271,7 @@ class SampleFiles:
     def append(self, lines: bytes) -> None:
         """Append whole lines; after an OSError, a part of them may be in the file."""
         if self._fd is not None and (self._size >= self._file_bytes or os.fstat(self._fd).st_nlink == 0):
-            self.close()  # it is full, or somebody removed it
+            self.close()  # it is full, or was removed
         if self._fd is None:
             self._fd = self._open()
         data = b"\n" + lines if self._torn else lines
@@ -300,7 +300,7 @@ class SampleFiles:
         if self._torn:
             with suppress(FileNotFoundError):
                 return self._opened(os.O_WRONLY | os.O_APPEND)
-            self._torn = False  # somebody removed it: a file is not begun twice
+            self._torn = False  # it was removed: a file is not begun twice
         self._number += 1
         fd = self._opened(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._prune()

@@ -40,7 +40,7 @@ class _Places(NamedTuple):
 class QueueRing:
     """A consistent-hash ring of queues, the same in every process; the queues must be in a fixed order.
 
-    `static`: the queues are logical ones, which stay who they are when they move to another broker.
+    `static`: the queues are logical ones, which keep their places when they move to another broker.
     `last`: the ring of an earlier route, whose places serve again when brokers merely go and come back.
     """
 

@@ -93,7 +93,7 @@ class PublishView:
         else not avoided, else of any.
 
         By the rules of RocketMQ 5, the third step is left out; by those of RocketMQ 4, it is of one that is
-        not blocked, else of the better half, and nobody is avoided. A broker in slow start gives away the
+        not blocked, else of the better half, and no broker is avoided. A broker in slow start gives away the
         turns beyond its share. Source: MQFaultStrategy.selectOneMessageQueue.
         """
         if not (avoid or verdict.blocked or verdict.shares):
@@ -134,7 +134,7 @@ class PublishView:
         return ring.find(key, allowed)
 
     def _judge(self, verdict: Verdict) -> _Judged:
-        """Take in a verdict; plans last for as long as it restricts the same brokers of this topic."""
+        """Return what a verdict means; plans last as long as it restricts the same brokers of this topic."""
         last = self._judged
         names = last.names or frozenset([queue.broker_name for queue in self.queues])
         limit = _most_isolated(len(names), self._max_isolated_share)
@@ -154,7 +154,7 @@ class PublishView:
         plans = judged.plans
         if len(plans) >= _MAX_KEPT:
             for kept in list(plans):
-                if kept:  # other threads count on the plan that avoids nobody
+                if kept:  # other threads count on the plan that avoids none
                     plans.pop(kept, None)
         allowed = self._allowed(judged, avoid)
         if allowed == judged.names:
