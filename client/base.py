@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ..registry.checks import check_broker_name, check_name, check_names
 from .attempts.log import AttemptLog
@@ -104,19 +104,17 @@ class _Base:
         self._faults = self._core.brokers.faults
 
 
-class RouteClientBase(_Base, ABC):
+class RouteClientBase(_Base):
     """What a client for threads does in a copy of its process: it begins anew at its first use there."""
 
     _starting: threading.Lock
     _closed: bool
 
-    @abstractmethod
-    def start(self) -> None:
-        """Begin to follow the registry."""
+    if TYPE_CHECKING:
 
-    @abstractmethod
-    def _drop_background(self) -> bool:
-        """Forget threads that run elsewhere; return whether there were any."""
+        def start(self) -> None: ...  # noqa: D102 - of the subclass
+
+        def _drop_background(self) -> bool: ...
 
     def before_fork(self) -> None:
         """Let nothing change while the process is copied."""

@@ -1,4 +1,4 @@
-"""What keeps the cache of a client in step with the registry: what to do next, and what came of it; pure."""
+"""Keeps the cache of a client in step with the registry: what to read next, what follows from it; pure."""
 
 from __future__ import annotations
 

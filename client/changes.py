@@ -1,4 +1,4 @@
-"""Changes of routes, for those who wait for them: as an iterator, and as calls of a listener."""
+"""Changes of routes, as an iterator and as calls of a listener."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RouteOf: TypeAlias = Callable[[str], Route | None]
 
 
 class Watch:
-    """The topics that changed since somebody last looked: each once, however often it did; thread-safe.
+    """The topics that changed since they were last taken, each once, however often it did; thread-safe.
 
     `topics` None = all that the client knows.
     """
@@ -32,15 +32,15 @@ class Watch:
         self._lock = threading.Lock()
         self._changed: OrderedDict[str, None] = OrderedDict()
         self.over = False
-        """Whether nobody wants to know any more."""
+        """Whether it was closed."""
 
     def close(self) -> None:
-        """Want to know no more, and wake who waits."""
+        """End it, and wake the thread or task that waits."""
         self.over = True
         self._wake()
 
     def tell(self, topics: Collection[str]) -> None:
-        """Take in changes and wake who waits for them."""
+        """Note changes, and wake the thread or task that waits for them."""
         concerned = [topic for topic in topics if self._topics is None or topic in self._topics]
         if concerned:
             with self._lock:
@@ -48,13 +48,13 @@ class Watch:
             self._wake()
 
     def take(self) -> str | None:
-        """Return the topic that changed first of those not taken yet; None = no other has."""
+        """Return the topic that changed first of those not taken yet; None = there is none."""
         with self._lock:
             return self._changed.popitem(last=False)[0] if self._changed else None
 
 
 class Watches:
-    """All who wait, for as long as anybody holds them; thread-safe."""
+    """All watches of a client, for as long as they are used; thread-safe."""
 
     def __init__(self) -> None:
         self._all: WeakSet[Watch] = WeakSet()
@@ -62,26 +62,26 @@ class Watches:
         self._over = False
 
     def add(self, watch: Watch) -> None:
-        """Tell somebody of every change from now on; nobody any more after close()."""
+        """Tell a watch of every change from now on; after close(), close it."""
         with self._lock:
             self._all.add(watch)
             if self._over:
                 watch.close()
 
     def remove(self, watch: Watch) -> None:
-        """Tell somebody no more."""
+        """Tell a watch of changes no more."""
         with self._lock:
             self._all.discard(watch)
 
     def tell(self, topics: Collection[str]) -> None:
-        """Tell all whom it concerns."""
+        """Tell all watches of these topics."""
         with self._lock:
             watches = list(self._all)
         for watch in watches:
             watch.tell(topics)
 
     def close(self) -> None:
-        """Let everybody go: nothing will come any more."""
+        """Close all watches, and those to come."""
         with self._lock:
             self._over = True
             watches = list(self._all)
@@ -89,7 +89,7 @@ class Watches:
             watch.close()
 
     def begin_copy(self) -> None:
-        """Let everybody go in a copy of the process, where nobody waits and locks may be held."""
+        """Close all watches in a copy of the process, where nothing waits and locks may be held."""
         for watch in list(self._all):
             watch.over = True
         self._all = WeakSet()

@@ -1,4 +1,4 @@
-"""Looks at the table on behalf of callers: who needs a topic that is being looked up waits for the answer."""
+"""Lookups of topics for callers: one at a time for each topic, and callers that need it wait for that one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..registry.errors import StoreTimeout
 T = TypeVar("T")
 
 Flight = Future[bool]
-"""Ends when the answer was taken in, with the error of the store, or with False: nobody looks any more."""
+"""Ends when the answer is known, or with the store's error, or with False: the lookup was given up."""
 
 
 class Flights:
-    """One look a topic at a time; whoever calls holds a lock."""
+    """The lookups under way, one a topic; its methods are called with a lock held."""
 
     def __init__(self) -> None:
         self._flying: dict[str, tuple[int, Flight]] = {}

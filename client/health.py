@@ -47,7 +47,7 @@ class Health:
 
 
 class Freshness:
-    """Where the view comes from and when the store confirmed it; `tell` is given every change of that."""
+    """Where the routes come from and when the store confirmed them; `tell` gets the events of changes."""
 
     def __init__(self, tell: Tell) -> None:
         self.source: Source = "none"
@@ -66,29 +66,29 @@ class Freshness:
         self._held_since: float | None = None
 
     def begin(self, source: Source) -> None:
-        """Take over what an earlier process knew, if anything."""
+        """Begin with what an earlier process knew, if anything."""
         self._come_from(source, "")
 
     def begin_copy(self) -> None:
-        """Be a copy of the process that knew all this: nobody follows the store until the first use."""
+        """Begin anew in a copy of the process: the store is not followed before the first use."""
         self._all_read = False
         if self.source == "live":
             self.source = "memory"
 
     def answered(self, now: float) -> None:
-        """Take in an answer; after a failure it takes a whole round of them."""
+        """Note an answer; after a failure, only `caught_up` ends the trouble."""
         self.answered_at = now
         if self.error is None:
             self._come_from("live", "")
 
     def caught_up(self) -> None:
-        """Everything that was due has been answered: trouble with the store is over."""
+        """Note that everything due was answered: trouble with the store is over."""
         if self.error is not None:
             reason, self.error, self.failures = self.error, None, 0
             self._come_from("live", reason)
 
     def failed(self, error: str) -> None:
-        """Take in a failure; the first of several is news."""
+        """Note a failure; the first of several is an event."""
         is_news, self.error = self.error is None, error
         self.failures += 1
         if is_news:
@@ -97,7 +97,7 @@ class Freshness:
             self.source = source
 
     def confirmed(self, now: float, *, everything: bool, heard: bool) -> None:
-        """Take in that the table was read: some topics and all leases in use, or everything in use.
+        """Note that the table was read: some topics and all leases in use, or everything in use.
 
         `heard`: whether the feed would have told of changes; what was not read is good only then.
         """
@@ -107,11 +107,11 @@ class Freshness:
             self.confirmed_at = now
 
     def missed_changes(self) -> None:
-        """Some changes were not heard: what is known is no longer confirmed by their absence."""
+        """Note that changes were missed: silence of the stream confirms nothing until all is read again."""
         self._all_read = False
 
     def lost(self, position: str) -> None:
-        """The store lost the changes after a position."""
+        """Note that the store lost the changes after a position."""
         self._all_read = False
         self._tell(FeedLost(position))
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -64,13 +64,14 @@ class StreamReader:
 
     def start(self) -> None:
         """Begin; does nothing when it has begun."""
-        self._background.start()
+        with self.news:
+            self._background.start()
 
     def stop(self) -> None:
         """Wake who waits for news, and wait for the end of the reading."""
-        self.is_over = True
-        with self._telling():
-            pass
+        with self.news:
+            self.is_over = True
+            self.news.notify_all()
         self._background.stop()
 
     def run(self) -> None:
@@ -85,8 +86,8 @@ class StreamReader:
         except _Stopped:
             return
         finally:
-            with self._telling():
-                pass
+            with self.news:
+                self.news.notify_all()
             self._drop_bell()
 
     def _try(self, step: Step) -> None:
@@ -101,8 +102,7 @@ class StreamReader:
                 error, CorruptData
             ):  # after a failover, the doorbell may hang on the wrong server
                 self._drop_bell()
-            with self._telling():
-                self._core.failed(error, monotonic())
+            self._tell(self._core.failed, error, monotonic())
 
     def _do(self, step: Step) -> None:
         if step.do is Do.HEAR:
@@ -133,9 +133,8 @@ class StreamReader:
                 raise
             step.failed(error, monotonic())
         else:
-            with self._telling():
-                now = monotonic()
-                take(result, now, now - begin)
+            now = monotonic()
+            self._tell(take, result, now, now - begin)
 
     def _until_over(self, plan: Plan[T]) -> Plan[T]:
         """Run a plan, which may be long, and raise _Stopped between two of its batches."""
@@ -168,17 +167,14 @@ class StreamReader:
                 if message is None:
                     return
                 timeout_s = 0.0
-                with self._telling():
-                    self._core.heard(message)
+                self._tell(self._core.heard, message)
         except RegistryError as error:
             self._drop_bell()
-            with self._telling():
-                self._core.bell_failed(error, monotonic())
+            self._tell(self._core.bell_failed, error, monotonic())
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _tell(self, take: Callable[..., None], *what: object) -> None:
         with self.news:
-            yield
+            take(*what)
             self.news.notify_all()
 
     def _drop_bell(self) -> None:

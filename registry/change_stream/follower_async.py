@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -63,13 +63,14 @@ class AsyncStreamReader:
 
     def start(self) -> None:
         """Begin; does nothing when it has begun."""
-        self._background.start()
+        with self.news:
+            self._background.start()
 
     async def stop(self) -> None:
         """Wake who waits for news, and wait for the end of the reading."""
-        self.is_over = True
-        with self._telling():
-            pass
+        with self.news:
+            self.is_over = True
+            self.news.notify_all()
         await self._background.stop()
 
     async def run(self) -> None:
@@ -84,8 +85,8 @@ class AsyncStreamReader:
         except _Stopped:
             return
         finally:
-            with self._telling():
-                pass
+            with self.news:
+                self.news.notify_all()
             await self._drop_bell()
 
     async def _try(self, step: Step) -> None:
@@ -100,8 +101,7 @@ class AsyncStreamReader:
                 error, CorruptData
             ):  # after a failover, the doorbell may hang on the wrong server
                 await self._drop_bell()
-            with self._telling():
-                self._core.failed(error, monotonic())
+            self._tell(self._core.failed, error, monotonic())
 
     async def _do(self, step: Step) -> None:
         if step.do is Do.HEAR:
@@ -132,9 +132,8 @@ class AsyncStreamReader:
                 raise
             step.failed(error, monotonic())
         else:
-            with self._telling():
-                now = monotonic()
-                take(result, now, now - begin)
+            now = monotonic()
+            self._tell(take, result, now, now - begin)
 
     def _until_over(self, plan: Plan[T]) -> Plan[T]:
         """Run a plan, which may be long, and raise _Stopped between two of its batches."""
@@ -167,17 +166,14 @@ class AsyncStreamReader:
                 if message is None:
                     return
                 timeout_s = 0.0
-                with self._telling():
-                    self._core.heard(message)
+                self._tell(self._core.heard, message)
         except RegistryError as error:
             await self._drop_bell()
-            with self._telling():
-                self._core.bell_failed(error, monotonic())
+            self._tell(self._core.bell_failed, error, monotonic())
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _tell(self, take: Callable[..., None], *what: object) -> None:
         with self.news:
-            yield
+            take(*what)
             self.news.notify_all()
 
     async def _drop_bell(self) -> None:
