@@ -74,9 +74,7 @@ class Sidecar:
         self._leaving: set[asyncio.Task[None]] = set()
         """Agents whose broker was taken out of the configuration."""
 
-        self._helpers: dict[asyncio.Task[None], str] = {}
-        self._starter: asyncio.Task[None] | None = None
-        """The helper that may start agents, as reloads may."""
+        self._helpers: set[asyncio.Task[None]] = set()
 
         self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
         self._stopping = False
@@ -194,12 +192,14 @@ class Sidecar:
     async def _work(self, store: AsyncRouteStore) -> None:
         self._store = store
         self._sweeper = AsyncSweeper(store, self._rng, quiet=True)
-        self._help("the sweep", self._sweeper.run())
-        self._help("the look at progress", self._watch_progress())
+        self._helpers |= {
+            self._task("the sweep", self._sweeper.run()),
+            self._task("the look at progress", self._watch_progress()),
+            self._task("the wait for brokers", self._await_brokers()),
+        }
         for config in self._config.agents:
             self._start(config)
         self._awaiting.wait_for(self._config.awaited)
-        self._starter = self._help("the wait for brokers", self._await_brokers())
         self._started.set()
         self._notifier.ready()
         watch_s = 0.0  # after a fault the next process has to come soon
@@ -211,9 +211,9 @@ class Sidecar:
         if fault is not None:
             raise Fault(fault)
 
-    def _help(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"sharedroutes: {name}")
-        self._helpers[task] = name
+    def _task(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a part of the process that is not to end before it."""
+        task = asyncio.create_task(work, name=name)
         task.add_done_callback(self._ended.put_nowait)
         return task
 
@@ -221,9 +221,7 @@ class Sidecar:
         if self._stopping:  # nobody would take the broker out of the registry
             return
         agent = BrokerAgent(config, store=self._store, rng=self._rng)
-        task = asyncio.create_task(agent.run(), name=f"sharedroutes: {config.broker.broker_name}")
-        self._agents[agent] = task
-        task.add_done_callback(self._ended.put_nowait)
+        self._agents[agent] = self._task(f"the agent of {agent.status().name}", agent.run())
 
     async def _until_ended(self) -> str | None:
         """Wait for `stop`; return which part ended instead, and None when none did."""
@@ -235,16 +233,9 @@ class Sidecar:
             if task in self._leaving and error is None:
                 self._leaving.discard(task)
                 continue
-            who = self._who(task)
-            _LOG.critical("%s has ended, and the process ends with it", who, exc_info=error)
-            return who
+            _LOG.critical("%s has ended, and the process ends with it", task.get_name(), exc_info=error)
+            return task.get_name()
         return None
-
-    def _who(self, task: asyncio.Task[None]) -> str:
-        for agent, its in self._agents.items():
-            if its is task:
-                return f"the agent of {agent.status().name}"
-        return self._helpers.get(task, "an agent that was taken out")
 
     async def _leave(self, watch_s: float) -> None:
         """Take out the brokers that end as well, and leave the leases of the others to the next process.
@@ -253,9 +244,8 @@ class Sidecar:
         """
         self._stopping = True
         self._notifier.stopping(watch_s + self.leaving_s)
-        for task in (self._starter, *self._reloads):
-            if task is not None:
-                task.cancel()
+        for task in self._reloads:
+            task.cancel()
         for agent in self._agents:
             agent.hand_over(min(watch_s, agent.config.stop_watch_s))
         tasks = {*self._agents.values(), *self._leaving}
