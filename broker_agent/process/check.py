@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from ...registry import AsyncRouteStore, InvalidInput, RegistryError, plans
 from ...registry.checks import split_address
@@ -45,15 +45,7 @@ class Outcome(StrEnum):
     LEFT_OUT = "left out"
 
 
-class Result(NamedTuple):
-    """One line of what is said."""
-
-    check: Check
-    outcome: Outcome
-    text: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.check:<6}  {self.outcome:<8}  {self.text}".rstrip()
+Line: TypeAlias = tuple[Outcome, str]
 
 
 def wanted(text: str) -> frozenset[Check]:
@@ -65,44 +57,45 @@ def wanted(text: str) -> frozenset[Check]:
     return frozenset(map(Check, names))
 
 
-async def check(config: SidecarConfig | InvalidInput, checks: frozenset[Check]) -> list[Result]:
+async def check(
+    config: SidecarConfig | InvalidInput, checks: frozenset[Check]
+) -> list[tuple[Check, Outcome, str]]:
     """Return what was found, a line a check or a problem; a wrong configuration comes as its error."""
     if isinstance(config, InvalidInput):
-        wrong = [Result(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
-        others = [one for one in Check if one is not Check.FILES]
-        return wrong + [Result(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
+        wrong = [(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
+        others = (Check.STORE, Check.BROKER)
+        return wrong + [(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
     accesses = [Access(agent) for agent in config.agents]
     for access in accesses if checks - {Check.STORE} else ():
         await access.load()
-    found: list[Result] = []
-    for one, look in (
-        (Check.FILES, partial(_files, config, accesses)),
-        (Check.STORE, partial(_store, config)),
-        (Check.BROKER, partial(_brokers, config, accesses)),
-    ):
-        found += await look() if one in checks else [Result(one, Outcome.LEFT_OUT)]
+    looks: dict[Check, Callable[[], Awaitable[list[Line]]]] = {
+        Check.FILES: partial(_files, config, accesses),
+        Check.STORE: partial(_store, config),
+        Check.BROKER: partial(_brokers, config, accesses),
+    }
+    found = []
+    for one, look in looks.items():
+        lines = await look() if one in checks else [(Outcome.LEFT_OUT, "")]
+        found += [(one, outcome, text) for outcome, text in lines]
     return found
 
 
-async def _files(config: SidecarConfig, accesses: Sequence[Access]) -> list[Result]:
+async def _files(config: SidecarConfig, accesses: Sequence[Access]) -> list[Line]:
     problems = [one.why for one in config.awaited]
-    said = []
+    found = []
     for agent, access in zip(config.agents, accesses, strict=True):
         if access.problem:
             problems.append(f"{_name(agent)}: {access.problem}")
-        path = agent.topics_path
-        if path is None or agent.topics_from not in (TopicsFrom.FILES, TopicsFrom.AUTO):
-            said.append("topics are asked from the broker")
-            continue
-        try:
-            said.append(await in_thread(_topics, path, agent.topics_from))
-        except InvalidInput as error:
-            problems += [f"{path}: {line}" for line in str(error).splitlines()]
+        path, topics = agent.topics_path, "topics are asked from the broker"
+        if path is not None and agent.topics_from in (TopicsFrom.FILES, TopicsFrom.AUTO):
+            try:
+                topics = await in_thread(_topics, path, agent.topics_from)
+            except InvalidInput as error:
+                problems += [f"{path}: {line}" for line in str(error).splitlines()]
+        found.append(f"{_name(agent)} ({topics})")
     if problems:
-        return [Result(Check.FILES, Outcome.FAILED, problem) for problem in problems]
-    names = ", ".join(f"{_name(one)} ({what})" for one, what in zip(config.agents, said, strict=True))
-    count = f"{len(said)} broker{'s' if len(said) > 1 else ''}"
-    return [Result(Check.FILES, Outcome.OK, f"{count}: {names}")]
+        return [(Outcome.FAILED, problem) for problem in problems]
+    return [(Outcome.OK, f"{len(found)} broker{'s' if len(found) > 1 else ''}: {', '.join(found)}")]
 
 
 def _topics(path: Path, source: TopicsFrom) -> str:
@@ -123,47 +116,41 @@ def _topics(path: Path, source: TopicsFrom) -> str:
     return f"{len(table.topics)} topic{'' if len(table.topics) == 1 else 's'}{odd}"
 
 
-async def _store(config: SidecarConfig) -> list[Result]:
+async def _store(config: SidecarConfig) -> list[Line]:
     url, registry = masked(config.redis_url), config.registry
     store = AsyncRouteStore.from_url(config.redis_url, registry)
+    # Where no broker.conf can be read, some name shows what the user may do as well.
+    replicas = [(one.broker.broker_name, one.broker.broker_id) for one in config.agents] or [("any", 0)]
     try:
-        for name, broker_id in _replicas(config):
+        for name, broker_id in replicas:
             denied = await store.run(may_register(Keys(registry.namespace), name, broker_id))
             if denied:
-                return [Result(Check.STORE, Outcome.FAILED, _denied(url, registry.namespace, denied[0]))]
+                return [(Outcome.FAILED, f"{url}: {_denied(registry.namespace, denied[0])}")]
     except RegistryError as error:
-        return [Result(Check.STORE, Outcome.FAILED, f"{url}: {error}")]
+        return [(Outcome.FAILED, f"{url}: {error}")]
     finally:
         await store.aclose()
-    return [Result(Check.STORE, Outcome.OK, f"{url} answers, and lets this user register brokers")]
+    return [(Outcome.OK, f"{url} answers, and lets this user register brokers")]
 
 
-def _replicas(config: SidecarConfig) -> Iterable[tuple[str, int]]:
-    """Return names and ids to ask for; some, where no broker.conf can be read."""
-    return [(one.broker.broker_name, one.broker.broker_id) for one in config.agents] or [("any", 0)]
-
-
-def _denied(url: str, namespace: str, denied: plans.ErrorReply) -> str:
-    said = f"{url}: {denied.code} {denied.message}"
+def _denied(namespace: str, denied: plans.ErrorReply) -> str:
+    answer = f"{denied.code} {denied.message}"
     if denied.code != "NOPERM":
-        return said
-    return f"{said}; `sharedroutes acl agent --namespace {namespace}` prints the line of a user that may"
+        return answer
+    return f"{answer}; `sharedroutes acl agent --namespace {namespace}` prints the line of a user that may"
 
 
-async def _brokers(config: SidecarConfig, accesses: Iterable[Access]) -> list[Result]:
+async def _brokers(config: SidecarConfig, accesses: Iterable[Access]) -> list[Line]:
     found = await asyncio.gather(*map(_broker, config.agents, accesses))
-    awaited = [
-        Result(Check.BROKER, Outcome.LEFT_OUT, f"nobody knows where: {one.why}") for one in config.awaited
-    ]
-    return [*found, *awaited]
+    return found + [(Outcome.LEFT_OUT, f"nobody knows where: {one.why}") for one in config.awaited]
 
 
-async def _broker(config: AgentConfig, access: Access) -> Result:
+async def _broker(config: AgentConfig, access: Access) -> Line:
     """Look whether a broker is there, and whether it can be asked."""
     if access.problem:
-        return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {access.problem}")
+        return Outcome.FAILED, f"{_name(config)}: {access.problem}"
     host, port = split_address(config.probe_address)
-    who = f"{_name(config)} at {config.probe_address}"
+    takes = f"{_name(config)} at {config.probe_address} takes connections"
     try:
         connecting = BrokerClient.connect(host, port, deadline_s=config.probe_deadline_s, access=access)
         async with await connecting as client:
@@ -171,26 +158,22 @@ async def _broker(config: AgentConfig, access: Access) -> Result:
                 await configuration(client, _ANSWER_S)
             except BrokerRefused as error:
                 if access.trouble:  # it may want another user
-                    return Result(Check.BROKER, Outcome.FAILED, access.trouble)
-                return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers: {error}")
+                    return Outcome.FAILED, access.trouble
+                return Outcome.OK, f"{takes}, and answers: {error}"
             except BrokerCallError as error:
-                return _mute(config, who, error)
+                return _silent(config, takes, error)
     except BrokerCallError as error:
-        return Result(Check.BROKER, Outcome.FAILED, f"{_name(config)}: {error}")
-    return Result(Check.BROKER, Outcome.OK, f"{who} takes connections, and answers")
+        return Outcome.FAILED, f"{_name(config)}: {error}"
+    return Outcome.OK, f"{takes}, and answers"
 
 
-def _mute(config: AgentConfig, who: str, error: BrokerCallError) -> Result:
+def _silent(config: AgentConfig, takes: str, error: BrokerCallError) -> Line:
     """Return what it means that a broker does not speak RocketMQ's protocol."""
-    wanted_of = {"its topics": config.topics_from is TopicsFrom.BROKER, "its role": config.elected}
-    needs = [what for what, is_needed in wanted_of.items() if is_needed]
-    if needs:
-        text = f"{who} takes connections and does not answer, which is needed for {', '.join(needs)}: {error}"
-        return Result(Check.BROKER, Outcome.FAILED, text)
-    text = (
-        f"{who} takes connections; it does not speak RocketMQ's protocol, so nobody finds out when it hangs"
-    )
-    return Result(Check.BROKER, Outcome.OK, text)
+    answers = {"its topics": config.topics_from is TopicsFrom.BROKER, "its role": config.elected}
+    needed = ", ".join(what for what, is_needed in answers.items() if is_needed)
+    if needed:
+        return Outcome.FAILED, f"{takes} and does not answer, which is needed for {needed}: {error}"
+    return Outcome.OK, f"{takes}; it does not speak RocketMQ's protocol, so nobody finds out when it hangs"
 
 
 def _name(config: AgentConfig) -> str:

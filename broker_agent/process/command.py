@@ -133,9 +133,9 @@ async def _check(flags: Mapping[str, str], checks: str) -> int:
         for warning in config.warnings:
             click.echo(warning, err=True)
     found = await check(config, looked_at)
-    for result in found:
-        click.echo(result)
-    return 2 if any(result.outcome is Outcome.FAILED for result in found) else 0
+    for one, outcome, text in found:
+        click.echo(f"{one:<6}  {outcome:<8}  {text}".rstrip())
+    return 2 if any(outcome is Outcome.FAILED for _, outcome, _ in found) else 0
 
 
 def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
