@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Final, Self, TextIO
+from typing import Final, TextIO
 
 import click
 from rich.console import Console
@@ -53,8 +52,9 @@ def demo(json_file: TextIO | None) -> None:
         with (
             patience.signals(),
             tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
-            Stage(Path(folder), SETTINGS, patience, show) as stage,
+            ExitStack() as stack,
         ):
+            stage = Stage(stack, Path(folder), SETTINGS, patience, show)
             with show.on():
                 report = stage.run()
             logs = stage.logs()
@@ -77,33 +77,22 @@ def _console(*, to_stderr: bool) -> Console:
 
 
 class Stage:
-    """A server, the fleet and a sending client, for the length of a `with` block, which ends all of them."""
+    """A server, the fleet and a sending client; `stack` ends all of them."""
 
-    def __init__(self, folder: Path, settings: Settings, patience: Patience, show: Show) -> None:
+    def __init__(
+        self, stack: ExitStack, folder: Path, settings: Settings, patience: Patience, show: Show
+    ) -> None:
+        self._stack = stack
         self._settings = settings
         self._patience = patience
         self._show = show
         # Nobody else can take a socket file while the server is away; a free port they can.
-        self._server = EmbeddedServer(unix_socket=folder / "redis.sock")
-        self._fleet = Fleet(BROKERS, folder, self._server.url, settings)
-        self._store = RouteStore.from_url(self._server.url)
+        self._server = stack.enter_context(EmbeddedServer(unix_socket=folder / "redis.sock"))
+        self._fleet = stack.enter_context(Fleet(BROKERS, folder, self._server.url, settings))
+        self._store = stack.enter_context(RouteStore.from_url(self._server.url))
         self._client = RouteClient.from_url(self._server.url, ClientConfig())
         self._sender = Sender(self._client, settings)
         self._live: frozenset[str] = frozenset()
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._server)
-            stack.enter_context(self._fleet)
-            stack.enter_context(self._store)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def run(self, scenario: Sequence[Event] = SCENARIO) -> Report:
         """Make the events happen; return the figures. Raises DemoFailed and Interrupted."""

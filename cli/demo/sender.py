@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from time import monotonic
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from ...client import RouteClient
@@ -61,9 +60,7 @@ class Sender:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
         self._connections.close()

@@ -6,7 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -129,11 +129,6 @@ class Staged:
     report: Report
 
     def __init__(self, *_: Any) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
 
     def run(self) -> Report:
         return self.report
