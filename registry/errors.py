@@ -16,7 +16,11 @@ RegistryError
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+_log = logging.getLogger("sharedroutes.registry")
 
 
 class RegistryError(Exception):
@@ -147,3 +151,9 @@ class BrokerWithdrawn(RegistryError):
 
 class EmbeddedServerError(RegistryError):
     """The embedded server could not be found or started."""
+
+
+def log_corrupt(corrupt: Iterable[CorruptData]) -> None:
+    """Log the corrupt keys that an operation left out of its answer."""
+    for error in corrupt:
+        _log.error("a key of the registry is corrupt, the rest is served: %s", error)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import plans
-from .admin_async import AsyncAdmin, AsyncKeyValues
+from .admin_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 from .concurrency_async import sleep
 from .config import RegistryConfig
 from .connection.links_async import (
@@ -27,12 +27,11 @@ from .connection.replies import (
     doorbell_message,
     lease_channels,
     lease_gone,
-    log_corrupt,
     no_script,
     normal,
     translate,
 )
-from .errors import InvalidInput, SeenLease, StaleEpoch
+from .errors import InvalidInput, SeenLease, log_corrupt
 from .keys import Keys
 from .model import (
     MASTER_ID,
@@ -78,6 +77,7 @@ class AsyncRouteStore:
         self._foreign_keys = ForeignKeyLog()
         self.kv = AsyncKeyValues(self.config, self.run)
         self.admin = AsyncAdmin(self.config, self.run)
+        self.front = AsyncFront(self.config, self.run)
 
     @classmethod
     def from_url(
@@ -154,19 +154,9 @@ class AsyncRouteStore:
             )
         )
 
-    async def register_topic(self, held: Registration, topic: TopicConfig) -> Registration:
-        """Add or change one topic of a broker; see plans.register_topic."""
-        return await self.run(plans.register_topic(self.config, held, topic))
-
     async def owner(self, broker_name: str, broker_id: int = MASTER_ID) -> Registration | None:
         """Return the registration that holds a broker at the moment, without its topics; see plans.owner."""
         return await self.run(plans.owner(self.keys, broker_name, broker_id))
-
-    async def query_data_version(
-        self, broker_name: str, version: DataVersion, broker_id: int = MASTER_ID
-    ) -> tuple[bool, DataVersion | None]:
-        """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
-        return await self.run(plans.query_data_version(self.keys, broker_name, broker_id, version))
 
     async def heartbeat(self, held: Registration, *, listings: bool = False) -> LeaseStatus:
         """Renew a lease; see plans.heartbeat."""
@@ -175,12 +165,6 @@ class AsyncRouteStore:
     async def unregister(self, held: Registration, *, reason: str = "unregistered") -> bool:
         """End a lease at once; see plans.unregister."""
         return await self.run(plans.unregister(self.config, held, reason=reason))
-
-    async def unregister_many(
-        self, held: Iterable[Registration], *, reason: str = "unregistered"
-    ) -> tuple[StaleEpoch, ...]:
-        """End many leases; return why some were not; see plans.unregister_many."""
-        return await self.run(plans.unregister_many(self.config, held, reason=reason))
 
     async def sweep(self, holder: str) -> Sweep:
         """Announce the brokers whose leases have ended; see plans.sweep."""
@@ -210,10 +194,6 @@ class AsyncRouteStore:
     async def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
         """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
         return await self._list(plans.topics(self.keys, cluster, kind))
-
-    async def system_topics(self) -> list[str]:
-        """Return the names of all live clusters and brokers, sorted; corrupt keys are logged."""
-        return await self._list(plans.system_topics(self.keys))
 
     async def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import redis
 from redis.crc import key_slot
 
-from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
+from ..errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from ..keys import Keys
 from ..plans import ErrorReply, Reply
 from ..plans.base import without
@@ -255,12 +255,6 @@ class ReplicaBackoff:
             _log.warning("no replica answers, the primary is read instead: %s", problem)
         self._failing = True
         self._until = now + _BACKOFF_S
-
-
-def log_corrupt(corrupt: Iterable[CorruptData]) -> None:
-    """Log the corrupt keys that an operation left out of its answer."""
-    for error in corrupt:
-        _log.error("a key of the registry is corrupt, the rest is served: %s", error)
 
 
 def report_switch(where: Whereabouts, before: Address, after: Address) -> None:

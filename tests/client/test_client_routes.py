@@ -159,7 +159,7 @@ async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(
         await until_in_place(client)
         first = await client.route("t0")
         agent.heartbeat(held)
-        agent.register_topic(held, TopicConfig("t1", 8, 8))
+        agent.front.register_topic(held, TopicConfig("t1", 8, 8))
         agent.register(broker("broker-b"), topics(1, first=1))
         await until_held_by(client, "t1", "broker-a", "broker-b")
         before = (await client.route("t0")).as_of

@@ -25,7 +25,7 @@ from sharedroutes.registry import (
     embedded,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
-from sharedroutes.registry.admin import Admin, KeyValues
+from sharedroutes.registry.admin import Admin, Front, KeyValues
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.scripts import Script
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -120,7 +120,7 @@ def register(stage: Stage) -> None:
 
 def register_topic(stage: Stage) -> None:
     held = stage.owner.register(broker(), topics(1))
-    stage.store.register_topic(held, topics(1, first=7)[0])
+    stage.store.front.register_topic(held, topics(1, first=7)[0])
     assert stage.owner.topics() == ["t0", "t7"]
 
 
@@ -133,7 +133,7 @@ def unregister(stage: Stage) -> None:
 
 
 def unregister_many(stage: Stage) -> None:
-    assert stage.store.unregister_many([stage.owner.register(broker(), topics(1))]) == ()
+    assert stage.store.front.unregister_many([stage.owner.register(broker(), topics(1))]) == ()
     assert stage.owner.brokers() == []
 
 
@@ -161,7 +161,7 @@ def listings(stage: Stage) -> None:
     store = stage.store
     assert store.topics() == ["t0", "t1"]
     assert store.topics("cluster-1") == ["t0", "t1"]
-    assert store.system_topics() == ["broker-a", "cluster-1"]
+    assert store.front.system_topics() == ["broker-a", "cluster-1"]
     assert [found.broker_name for found in store.brokers()] == ["broker-a"]
     assert list(store.cluster_info().brokers) == ["broker-a"]
     group = store.member_group("broker-a")
@@ -170,7 +170,7 @@ def listings(stage: Stage) -> None:
     owner = store.owner("broker-a")
     assert owner is not None
     assert owner.epoch == held.epoch
-    assert store.query_data_version("broker-a", DataVersion(1)) == (True, DataVersion(2))
+    assert store.front.query_data_version("broker-a", DataVersion(1)) == (True, DataVersion(2))
 
 
 def feed(stage: Stage) -> None:
@@ -287,7 +287,15 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     lookup: (Role.READER, ("lookup", "routes")),
     listings: (
         Role.READER,
-        ("topics", "system_topics", "brokers", "cluster_info", "member_group", "owner", "query_data_version"),
+        (
+            "topics",
+            "front.system_topics",
+            "brokers",
+            "cluster_info",
+            "member_group",
+            "owner",
+            "front.query_data_version",
+        ),
     ),
     feed: (Role.READER, ("changes_since", "doorbell", "history", "history_bounds")),
     follow: (Role.READER, ("follow",)),
@@ -295,10 +303,10 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     hints: (Role.READER, ("hints",)),
     hint: (Role.HINTER, ("hint",)),
     register: (Role.AGENT, ("register",)),
-    register_topic: (Role.AGENT, ("register_topic",)),
+    register_topic: (Role.AGENT, ("front.register_topic",)),
     heartbeat: (Role.AGENT, ("heartbeat",)),
     unregister: (Role.AGENT, ("unregister",)),
-    unregister_many: (Role.AGENT, ("unregister_many",)),
+    unregister_many: (Role.AGENT, ("front.unregister_many",)),
     sweep: (Role.AGENT, ("sweep",)),
     expire: (Role.AGENT, ("expire",)),
     lease_events: (Role.AGENT, ("lease_events",)),
@@ -328,7 +336,7 @@ def public(kind: type) -> set[str]:
 def test_every_operation_of_the_store_is_tried() -> None:
     tried = [name for _, names in OPERATIONS.values() for name in names]
     there = public(RouteStore) | {f"kv.{name}" for name in public(KeyValues)}
-    there |= {f"admin.{name}" for name in public(Admin)}
+    there |= {f"admin.{name}" for name in public(Admin)} | {f"front.{name}" for name in public(Front)}
     assert sorted(tried) == sorted(there - OF_NO_ROLE)
 
 

@@ -101,7 +101,7 @@ async def test_a_registration_that_finds_a_foreign_listing_fences_the_owner_befo
 async def test_one_topic_is_registered(store: Store, plant: Callable[[str], None], key: str) -> None:
     held = await store.register(broker(), topics(1))
     plant(key)
-    held = await store.register_topic(held, topics(1, first=1)[0])
+    held = await store.front.register_topic(held, topics(1, first=1)[0])
     assert held.corrupt_keys == ((key,) if key in (KEYS.topics, KEYS.changes) else ())
     assert await addresses(store, "t1") == {ADDRESS}
 

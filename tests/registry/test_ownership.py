@@ -152,7 +152,7 @@ async def test_a_restarted_agent_may_come_with_a_lower_state_version(store: Stor
     await store.register(broker(), topics(1), version=DataVersion(9))
     held = await store.register(broker(), topics(1), version=DataVersion(1))
     assert await store.heartbeat(held) is LeaseStatus.OK
-    assert await store.query_data_version("broker-a", DataVersion(1)) == (False, DataVersion(1))
+    assert await store.front.query_data_version("broker-a", DataVersion(1)) == (False, DataVersion(1))
 
 
 @pytest.mark.parametrize("take_over", [True, False])

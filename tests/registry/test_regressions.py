@@ -77,7 +77,7 @@ async def test_a_topic_of_an_owner_that_was_looked_up_too_early_costs_no_other_t
     held = await store.register(MASTER, topics(3), held=held)
     before = dump(admin)
     with pytest.raises(RegistryError, match="look") as changed:
-        await store.register_topic(found, topics(1, first=9)[0])
+        await store.front.register_topic(found, topics(1, first=9)[0])
     assert type(changed.value) is RegistryError
     assert dump(admin) == before
     assert await store.heartbeat(held) is LeaseStatus.OK
@@ -89,11 +89,13 @@ async def test_who_looked_the_owner_up_records_a_known_topic_as_changed(
 ) -> None:
     await store.register(MASTER, topics(2))
     topic = topics(1, first=first, queues=8)[0]
-    again = await store.register_topic(await looked_up(store), topic)
+    again = await store.front.register_topic(await looked_up(store), topic)
     *_, record = (await store.changes_since()).changes
     assert (record.kind, record.added, record.changed) == (ChangeKind.TOPICS, added, changed)
     assert not again.complete
-    assert (await store.register_topic(again, topic)).table_token == (await looked_up(store)).table_token
+    assert (await store.front.register_topic(again, topic)).table_token == (
+        await looked_up(store)
+    ).table_token
 
 
 # --- slaves and their seniors -------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ async def test_a_slave_registers_no_topic_while_its_master_lives(store: Store, a
     await store.register(MASTER, topics(2))
     before = dump(admin)
     with pytest.raises(RegistryError, match="lower id"):
-        await store.register_topic(slave, topics(1, first=9)[0])
+        await store.front.register_topic(slave, topics(1, first=9)[0])
     assert dump(admin) == before
 
 
@@ -116,10 +118,10 @@ async def test_a_topic_of_a_slave_that_brought_no_table_costs_the_group_no_other
     await store.unregister(master)
     before = dump(admin)
     with pytest.raises(RegistryError, match="has changed"):
-        await store.register_topic(slave, topics(1, first=9)[0])
+        await store.front.register_topic(slave, topics(1, first=9)[0])
     assert dump(admin) == before
     slave = await store.register(SLAVE, topics(2), held=slave)
-    await store.register_topic(slave, topics(1, first=9)[0])
+    await store.front.register_topic(slave, topics(1, first=9)[0])
     assert await store.topics() == ["t0", "t1", "t9"]
 
 
@@ -163,7 +165,7 @@ async def test_a_promotion_ends_what_its_address_became_after_the_claim(store: S
 @pytest.mark.parametrize("end", ["unregister", "expire", "another owner", "another id"])
 async def test_the_version_of_a_table_goes_with_its_owner(store: Store, admin: redis.Redis, end: str) -> None:
     held = await store.register(SLAVE, topics(1), version=VERSION)
-    assert await store.query_data_version("broker-a", VERSION, 1) == (False, VERSION)
+    assert await store.front.query_data_version("broker-a", VERSION, 1) == (False, VERSION)
     if end == "unregister":
         await store.unregister(held)
     elif end == "expire":
@@ -175,13 +177,13 @@ async def test_the_version_of_a_table_goes_with_its_owner(store: Store, admin: r
         await store.register(SLAVE, topics(1))
     else:
         await store.register(Broker("broker-a", SLAVE.address, 0, "c"), topics(1))
-    assert await store.query_data_version("broker-a", VERSION, 1) == (True, None)
+    assert await store.front.query_data_version("broker-a", VERSION, 1) == (True, None)
 
 
 async def test_an_owner_that_registers_again_without_a_version_keeps_the_one_it_had(store: Store) -> None:
     held = await store.register(MASTER, topics(1), version=VERSION)
     await store.register(MASTER, topics(2), held=held)
-    assert await store.query_data_version("broker-a", VERSION) == (False, VERSION)
+    assert await store.front.query_data_version("broker-a", VERSION) == (False, VERSION)
 
 
 async def test_the_index_of_brokers_follows_a_group_to_another_cluster(

@@ -185,7 +185,7 @@ async def test_what_a_slave_no_longer_has_stays_until_a_master_says_otherwise(
     held = await store.register(slave, topics(3))
     held = await store.register(slave, topics(1), held=held)
     assert await store.topics() == ["t0", "t1", "t2"]
-    held = await store.register_topic(held, TopicConfig("t2", 2, 2))
+    held = await store.front.register_topic(held, TopicConfig("t2", 2, 2))
     held = await store.register(slave, topics(2), held=held)
     assert await store.topics() == ["t0", "t1", "t2"]
     await store.register(MASTER, topics(1))
