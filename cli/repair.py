@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 
 from ..registry import Progress, RouteStore
 from ..registry.acl import Role
-from ..registry.admin import OnProgress
+from ..registry.operations import OnProgress
 from ..registry.plans.repair.checks import Difference
 from .store_options import with_store
 

@@ -25,7 +25,7 @@ class Role(StrEnum):
     """Also registers brokers, renews their leases and sweeps."""
 
     FRONT = "front"
-    """Also changes what is not a broker's own: the key-value store, write permission, topics of others."""
+    """Also changes what no broker owns: the key-value store. For imports, and the name server front to come."""
 
     ADMIN = "admin"
     """Also looks at the whole of the registry and at the server, and mends the registry."""

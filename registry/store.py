@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import plans
-from .admin import Admin, Front, KeyValues
 from .concurrency import sleep
 from .config import RegistryConfig
 from .connection.links import (
@@ -49,6 +48,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
+from .operations import Admin, Front, KeyValues
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:

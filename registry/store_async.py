@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import plans
-from .admin_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 from .concurrency_async import sleep
 from .config import RegistryConfig
 from .connection.links_async import (
@@ -48,6 +47,7 @@ from .model import (
     TopicRoute,
     topic_table,
 )
+from .operations_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
 
 if TYPE_CHECKING:

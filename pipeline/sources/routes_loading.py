@@ -15,10 +15,10 @@ import orjson
 import pyarrow as pa
 
 from ...registry import BrokerOwned, CorruptData, InvalidInput, RegistryError, RouteStore
-from ...registry.admin import iterate
 from ...registry.checks import check_name
 from ...registry.codec import decode_config
 from ...registry.model import TOPIC_FIELDS
+from ...registry.operations import iterate
 from ...registry.plans import Progress
 from ...registry.plans.load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ..errors import BadOption, BadRows, TargetRefused

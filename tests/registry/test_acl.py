@@ -25,8 +25,8 @@ from sharedroutes.registry import (
     embedded,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
-from sharedroutes.registry.admin import Admin, Front, KeyValues
 from sharedroutes.registry.keys import Keys
+from sharedroutes.registry.operations import Admin, Front, KeyValues
 from sharedroutes.registry.scripts import Script
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import SCRIPTS
