@@ -25,7 +25,7 @@ class Role(StrEnum):
     """Also registers brokers, renews their leases and sweeps."""
 
     FRONT = "front"
-    """Also changes what no broker owns: the key-value store. For imports, and the name server front to come."""
+    """Also changes what no broker owns: the key-value store. For imports, and the name server front."""
 
     ADMIN = "admin"
     """Also looks at the whole of the registry and at the server, and mends the registry."""
