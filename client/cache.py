@@ -58,7 +58,9 @@ class RouteCache:
         self._ask_for_missing = False
         """Whether a topic that was missing may have been created unheard: the next full look asks for it."""
 
-        self._refresh_at = 0.0
+        self.refresh_at = 0.0
+        """When everything is read again."""
+
         self._leases_at = 0.0
         self.table = TableCopy()
         self.answered: dict[str, float] = {}
@@ -78,7 +80,7 @@ class RouteCache:
             return max(0.0, next_look - now)
 
         broker_left_s = left_s(self._leases_at, config.tail_s)
-        topic_left_s = left_s(self._refresh_at, config.refresh_s / _REFRESHES_WHILE_HELD)
+        topic_left_s = left_s(self.refresh_at, config.refresh_s / _REFRESHES_WHILE_HELD)
         brokers = [
             HeldLoss("broker", name, now - since, broker_left_s, why)
             for name, since in sorted(losses.brokers.held.items())
@@ -106,11 +108,11 @@ class RouteCache:
         """Return the time at which `due` has something to ask."""
         if self._dirty or self._stale_groups:
             return 0.0
-        return min(self._refresh_at, self._leases_at)
+        return min(self.refresh_at, self._leases_at)
 
     def due(self, now: float) -> Request | None:
         """Return what should be asked now, if anything."""
-        if now >= self._refresh_at:
+        if now >= self.refresh_at:
             missing, self._ask_for_missing = self.table.missing if self._ask_for_missing else {}, False
             return self._next(
                 tuple({**self.table.rows, **self._dirty, **missing}), {}, tuple(self.table.groups), full=True
@@ -181,17 +183,17 @@ class RouteCache:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
         if self.table.alive:
             self.losses.guard.arm(now)
-        self._refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
+        self.refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
     def doubt(self, now: float) -> None:
         """A change could not be read: it may concern anything, so read everything again soon, with jitter."""
         self.begin()
-        self._refresh_at = min(self._refresh_at, now + self._rng.uniform(0, self._config.jitter_s))
+        self.refresh_at = min(self.refresh_at, now + self._rng.uniform(0, self._config.jitter_s))
 
     def accept(self, now: float) -> None:
         """Read everything again now, and believe it whatever it lacks: an operator says so."""
         self.losses.accept(self._number)
-        self._refresh_at = now
+        self.refresh_at = now
 
     def forget(self, topics: Iterable[str]) -> None:
         """Read these topics no more."""
@@ -226,7 +228,7 @@ class RouteCache:
         if not self.losses.awaits(request.number):
             often = _REFRESHES_WHILE_HELD if self.losses.guard.until is not None else 1
             # So far apart that clients which began together are soon spread over all of the interval.
-            self._refresh_at = now + self._config.refresh_s / often * self._rng.uniform(0.5, 1.0)
+            self.refresh_at = now + self._config.refresh_s / often * self._rng.uniform(0.5, 1.0)
 
     def _newly_told(self, request: Request, answer: Lookup) -> list[str]:
         """Return the brokers of which the answer tells more than is known: later, and of all replicas."""

@@ -36,7 +36,7 @@ def ask(cache: RouteCache, table: FakeTable, *topics: str, now: float = 0.0) -> 
 
 def refresh(cache: RouteCache, table: FakeTable, now: float) -> None:
     """Read everything, whether or not it is time."""
-    cache._refresh_at = now
+    cache.refresh_at = now
     look(cache, table, now)
 
 

@@ -52,7 +52,7 @@ def test_refreshes_are_spread_over_half_of_their_interval(table: FakeTable) -> N
     for seed in range(20):
         cache = RouteCache(CONFIG, random.Random(seed))
         look(cache, table)
-        times.add(cache._refresh_at)
+        times.add(cache.refresh_at)
     assert len(times) == 20
     assert REFRESH_S * 0.5 <= min(times) < REFRESH_S * 0.6
     assert REFRESH_S * 0.9 < max(times) <= REFRESH_S

@@ -38,7 +38,7 @@ def lose_leases(table: FakeTable, name: str = "a") -> None:
 
 def one_full_look(cache: RouteCache, table: FakeTable, now: float) -> Request:
     """Answer one request for everything."""
-    cache._refresh_at = now
+    cache.refresh_at = now
     request = cache.due(now)
     assert request is not None
     assert request.full

@@ -151,7 +151,7 @@ def test_when_nothing_is_lacking_any_more_the_next_look_at_everything_takes_its_
     cache.lose(SETTLED)
     look(cache, table, SETTLED + 0.5)
     assert not cache.losses.held
-    assert cache._refresh_at >= SETTLED + 0.5 + REFRESH_S / 2
+    assert cache.refresh_at >= SETTLED + 0.5 + REFRESH_S / 2
 
 
 def test_a_store_that_loses_its_data_again_right_after_the_time_was_over_is_held_back_again(

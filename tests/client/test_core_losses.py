@@ -54,9 +54,9 @@ def test_the_end_of_a_hold_that_ran_out_of_time_is_told(
 ) -> None:
     lose_everything(known, table, heard)
     over = TAIL_S + HOLD_S
-    known.known.cache._refresh_at = over
+    known.known.cache.refresh_at = over
     look(known, table, over)
-    known.known.cache._refresh_at = over + TAIL_S
+    known.known.cache.refresh_at = over + TAIL_S
     look(known, table, over + TAIL_S)
     assert heard.all(LossReleased) == [LossReleased("time")]
     assert [{*event.topics} for event in heard.all(RoutesChanged)] == [{"t", "u"}]
@@ -72,7 +72,7 @@ def test_a_row_that_is_held_back_changes_nothing_when_it_goes_and_when_it_comes_
     look(known, table, TAIL_S)
     assert known.health(TAIL_S).held_topics == ("u",)
     table.rows["u"]["b"] = row
-    known.known.cache._refresh_at = 2 * TAIL_S
+    known.known.cache.refresh_at = 2 * TAIL_S
     look(known, table, 2 * TAIL_S)
     assert known.health(2 * TAIL_S).held_topics == ()
     assert heard.all(RoutesChanged) == []
@@ -120,7 +120,7 @@ def test_a_part_that_was_held_and_is_believed_lost_has_not_returned(
     table.expire("a", 1)
     look(known, table, TAIL_S)
     assert heard.all(LossHeld) == [LossHeld(("a",), ())]
-    known.known.cache._refresh_at = TAIL_S + HOLD_S
+    known.known.cache.refresh_at = TAIL_S + HOLD_S
     look(known, table, TAIL_S + HOLD_S)
     assert known.health(0.0).held == ()
     assert heard.all(LossReleased) == [LossReleased("time")]
@@ -143,7 +143,7 @@ def test_a_held_topic_that_nobody_wants_any_more_ends_the_hold(
     known: ClientCore, table: FakeTable, heard: Heard
 ) -> None:
     del table.rows["t"]
-    known.known.cache._refresh_at = TAIL_S
+    known.known.cache.refresh_at = TAIL_S
     request = known.known.cache.due(TAIL_S)
     assert request is not None
     known.known.offer(request, table.answer(request), TAIL_S)

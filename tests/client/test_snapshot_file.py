@@ -22,12 +22,12 @@ KNOWN: Final = Snapshot(
 
 
 class Stage:
-    """A keeper and what it told."""
+    """A file and what it told."""
 
     def __init__(self, path: Path | None, max_age_s: float = MAX_AGE_S, namespace: str = NAMESPACE) -> None:
         self.told: list[Event] = []
         config = ClientConfig(snapshot_path=path)
-        self.keeper = SnapshotFile(config, namespace, self.told.append, max_age_s)
+        self.file = SnapshotFile(config, namespace, self.told.append, max_age_s)
 
     def unusable(self) -> SnapshotUnusable:
         """Return the only event, which must be of this kind."""
@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def written(path: Path) -> Path:
     """Return a file that was written just now."""
-    Stage(path).keeper.save(KNOWN)
+    Stage(path).file.save(KNOWN)
     return path
 
 
@@ -59,7 +59,7 @@ def make_old(path: Path, age_s: float) -> None:
 
 def test_what_was_written_is_read_and_nothing_is_told(written: Path) -> None:
     stage = Stage(written)
-    assert stage.keeper.load() == KNOWN
+    assert stage.file.load() == KNOWN
     assert stage.told == []
 
 
@@ -67,7 +67,7 @@ def test_an_old_file_is_not_used_and_that_is_told_once_with_its_age(written: Pat
     make_old(written, MAX_AGE_S + 50)
     content = written.read_bytes()
     stage = Stage(written)
-    assert stage.keeper.load() is None
+    assert stage.file.load() is None
     event = stage.unusable()
     assert (event.path, event.use) == (str(written), "read")
     age_s, max_age_s = (int(word) for word in event.reason.split() if word.isdecimal())
@@ -78,7 +78,7 @@ def test_an_old_file_is_not_used_and_that_is_told_once_with_its_age(written: Pat
 
 def test_a_file_that_is_not_that_old_is_used(written: Path) -> None:
     make_old(written, MAX_AGE_S - 60)
-    assert Stage(written).keeper.load() == KNOWN
+    assert Stage(written).file.load() == KNOWN
 
 
 def test_the_age_is_by_the_clock_of_the_file_system_whatever_ours_says(
@@ -86,18 +86,18 @@ def test_the_age_is_by_the_clock_of_the_file_system_whatever_ours_says(
 ) -> None:
     for wrong in (0.0, 1e12):
         monkeypatch.setattr("time.time", lambda wrong=wrong: wrong)
-        assert Stage(written).keeper.load() == KNOWN
+        assert Stage(written).file.load() == KNOWN
 
 
 def test_a_file_that_was_written_later_than_now_is_used(written: Path) -> None:
     make_old(written, -3_600.0)
-    assert Stage(written, max_age_s=0.0).keeper.load() == KNOWN
+    assert Stage(written, max_age_s=0.0).file.load() == KNOWN
 
 
 def test_with_no_age_allowed_no_file_of_an_earlier_moment_is_used(written: Path) -> None:
     make_old(written, 1.0)
     stage = Stage(written, max_age_s=0.0)
-    assert stage.keeper.load() is None
+    assert stage.file.load() is None
     assert "more than 0 s" in stage.unusable().reason
 
 
@@ -110,12 +110,12 @@ def test_where_nobody_may_write_the_age_is_not_known_and_the_file_is_used(
     make_old(written, MAX_AGE_S + 50)
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)  # root may write anywhere, so no mode would do
     stage = Stage(written)
-    assert stage.keeper.load() == KNOWN
+    assert stage.file.load() == KNOWN
     assert stage.told == []
 
 
 def test_looking_at_the_age_leaves_no_other_file(written: Path) -> None:
-    Stage(written).keeper.load()
+    Stage(written).file.load()
     assert [*written.parent.iterdir()] == [written]
 
 
@@ -123,20 +123,20 @@ def test_looking_at_the_age_leaves_no_other_file(written: Path) -> None:
 def test_a_damaged_file_is_told_once_and_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     stage = Stage(path)
-    assert stage.keeper.load() is None
+    assert stage.file.load() is None
     assert stage.unusable().use == "read"
     assert path.read_bytes() == content
 
 
 def test_a_file_of_another_registry_is_told_once(written: Path) -> None:
     stage = Stage(written, namespace="other")
-    assert stage.keeper.load() is None
+    assert stage.file.load() is None
     assert "'sharedroutes'" in stage.unusable().reason
 
 
 def test_no_file_is_nothing_to_tell(path: Path) -> None:
     stage = Stage(path)
-    assert stage.keeper.load() is None
+    assert stage.file.load() is None
     assert stage.told == []
 
 
@@ -145,7 +145,7 @@ def test_no_file_is_nothing_to_tell(path: Path) -> None:
 
 def test_a_write_is_told_with_what_it_holds(path: Path) -> None:
     stage = Stage(path)
-    stage.keeper.save(KNOWN)
+    stage.file.save(KNOWN)
     assert stage.told == [SnapshotSaved(1)]
     assert [*path.parent.iterdir()] == [path]
 
@@ -159,7 +159,7 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file(
     content = written.read_bytes()
     monkeypatch.setattr(Path, "replace", refuse)
     stage = Stage(written)
-    stage.keeper.save(Snapshot({}, {}, None))
+    stage.file.save(Snapshot({}, {}, None))
     event = stage.unusable()
     assert (event.path, event.use) == (str(written), "write")
     assert "No space left" in event.reason
@@ -168,57 +168,57 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file(
 
 
 def test_a_write_is_due_when_there_is_something_new_and_not_twice_in_a_moment(path: Path) -> None:
-    keeper = Stage(path).keeper
-    assert not keeper.due(0.0)
-    keeper.something_new()
-    assert keeper.due(0.0)
-    keeper.taken(0.0)
-    assert not keeper.due(5.0)
-    keeper.something_new()
-    assert not keeper.due(0.9)
-    assert keeper.due(1.0)
+    file = Stage(path).file
+    assert not file.due(0.0)
+    file.something_new()
+    assert file.due(0.0)
+    file.taken(0.0)
+    assert not file.due(5.0)
+    file.something_new()
+    assert not file.due(0.9)
+    assert file.due(1.0)
 
 
 def test_what_could_not_be_written_is_not_tried_again_by_itself(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "no such folder" / "routes.json")
-    stage.keeper.something_new()
-    stage.keeper.taken(0.0)
-    stage.keeper.save(KNOWN)
-    assert not stage.keeper.due(100.0)
+    stage.file.something_new()
+    stage.file.taken(0.0)
+    stage.file.save(KNOWN)
+    assert not stage.file.due(100.0)
     assert stage.unusable().use == "write"
-    stage.keeper.something_new()
-    assert stage.keeper.due(100.0)
+    stage.file.something_new()
+    assert stage.file.due(100.0)
 
 
 def test_writes_that_go_on_failing_are_told_once_until_one_succeeds(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     stage = Stage(folder / "routes.json")
     for _ in range(3):
-        stage.keeper.save(KNOWN)
+        stage.file.save(KNOWN)
     assert stage.unusable().use == "write"
     folder.mkdir()
-    stage.keeper.save(KNOWN)
+    stage.file.save(KNOWN)
     assert stage.told[1:] == [SnapshotSaved(1)]
     (folder / "routes.json").unlink()
     folder.rmdir()
     for _ in range(2):
-        stage.keeper.save(KNOWN)
+        stage.file.save(KNOWN)
     assert [type(event) for event in stage.told] == [SnapshotUnusable, SnapshotSaved, SnapshotUnusable]
 
 
 def test_what_changes_while_the_file_is_written_is_written_next(path: Path) -> None:
-    keeper = Stage(path).keeper
-    keeper.something_new()
-    keeper.taken(0.0)
-    keeper.something_new()
-    keeper.save(KNOWN)
-    assert keeper.due(1.0)
+    file = Stage(path).file
+    file.something_new()
+    file.taken(0.0)
+    file.something_new()
+    file.save(KNOWN)
+    assert file.due(1.0)
 
 
 def test_without_a_path_nothing_is_read_written_or_told() -> None:
     stage = Stage(None)
-    stage.keeper.something_new()
-    assert not stage.keeper.due(0.0)
-    assert stage.keeper.load() is None
-    stage.keeper.save(KNOWN)
+    stage.file.something_new()
+    assert not stage.file.due(0.0)
+    assert stage.file.load() is None
+    stage.file.save(KNOWN)
     assert stage.told == []
