@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from .. import codec
@@ -16,27 +18,14 @@ _SCAN_COUNT: Final = 1_000
 _UNIT: Final = 1
 _UNIT_SUB: Final = 2
 
-_Rows = Iterable[QueueData]
 
-
-def _unit(rows: _Rows) -> bool:
-    return any(row.topic_sys_flag & _UNIT for row in rows)
-
-
-def _unit_sub(rows: _Rows) -> bool:
-    return any(row.topic_sys_flag & _UNIT_SUB for row in rows)
-
-
-def _unit_sub_not_unit(rows: _Rows) -> bool:
-    return _unit_sub(rows) and not _unit(rows)
-
-
-_IS: Final[Mapping[TopicKind, Callable[[list[QueueData]], bool]]] = {
-    TopicKind.ALL: bool,
-    TopicKind.UNIT: _unit,
-    TopicKind.UNIT_SUB: _unit_sub,
-    TopicKind.UNIT_SUB_NOT_UNIT: _unit_sub_not_unit,
-}
+def _is_kind(kind: TopicKind, rows: Sequence[QueueData]) -> bool:
+    if kind is TopicKind.ALL:
+        return bool(rows)
+    flags = reduce(or_, (row.topic_sys_flag for row in rows), 0)
+    if kind is TopicKind.UNIT:
+        return bool(flags & _UNIT)
+    return bool(flags & _UNIT_SUB) and (kind is TopicKind.UNIT_SUB or not flags & _UNIT)
 
 
 def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> Plan[Listing[str]]:
@@ -47,7 +36,6 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
     """
     listing = yield from brokers(keys)
     alive = {broker.broker_name for broker in listing.found if cluster in (None, broker.cluster)}
-    is_kind = _IS[kind]
     corrupt = list(listing.corrupt)
     found: set[str] = set()
     cursor = 0
@@ -60,7 +48,7 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
             if value is not None:
                 rows, bad = codec.decode_index(keys.topic(name), value)
                 corrupt += [bad] if bad else []
-                if is_kind([row for row in rows if row.broker_name in alive]):
+                if _is_kind(kind, [row for row in rows if row.broker_name in alive]):
                     found.add(name)
         if cursor == 0:
             return Listing(sorted(found), tuple(corrupt))
