@@ -8,7 +8,7 @@ import redis
 from sharedroutes.registry import Broker, ChangeKind, CorruptData, InvalidInput, LeaseStatus
 from tests.fix_redis import Store
 from tests.registry.builders import broker, topics
-from tests.registry.probes import dump
+from tests.registry.probes import unchanged
 
 
 async def test_a_topic_is_deleted_everywhere(store: Store, admin: redis.Redis) -> None:
@@ -41,9 +41,8 @@ async def test_it_is_recorded_once_with_the_brokers(store: Store) -> None:
 
 async def test_a_topic_that_nobody_has_changes_nothing(store: Store, admin: redis.Redis) -> None:
     await store.register(broker(), topics(1))
-    before = dump(admin)
-    assert await store.admin.delete_topic("unknown") == ()
-    assert dump(admin) == before
+    with unchanged(admin):
+        assert await store.admin.delete_topic("unknown") == ()
 
 
 async def test_the_owner_is_told_and_brings_back_what_its_broker_still_has(store: Store) -> None:

@@ -19,7 +19,7 @@ from sharedroutes.registry import (
 from sharedroutes.registry.plans import Batch, Call, Reads
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
-from tests.registry.probes import dump, observed, puts, recorded
+from tests.registry.probes import dump, observed, puts, recorded, unchanged
 
 NAMES = [f"t{number}" for number in range(10)]
 
@@ -92,9 +92,8 @@ async def test_a_repeated_registration_changes_nothing_and_announces_nothing(
     store: Store, admin: redis.Redis
 ) -> None:
     held = await store.register(broker(), topics(10))
-    before = dump(admin, but=store.keys.deadlines)
-    assert await store.register(broker(), topics(10), held=held) == held
-    assert dump(admin, but=store.keys.deadlines) == before
+    with unchanged(admin, but=store.keys.deadlines):
+        assert await store.register(broker(), topics(10), held=held) == held
 
 
 async def test_a_large_table_is_written_in_chunks_and_then_complete(

@@ -18,7 +18,7 @@ from sharedroutes.registry.keys import KEY_KINDS, Keys
 from sharedroutes.registry.plans.repair.checks import Difference, DifferenceKind
 from tests.fix_redis import KINDS, Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, topics
-from tests.registry.probes import dump
+from tests.registry.probes import unchanged
 from tests.registry.repairs import differences, everything, register_two
 
 KEYS: Final = Keys("sharedroutes")
@@ -275,10 +275,9 @@ async def test_a_registry_in_order_has_no_differences(store: Store, admin: redis
     await store.admin.delete_topic("t1")
     await store.admin.wipe_write_perm("broker-a")
     await store.hint("client-1", ["broker-a"], ttl_s=60.0)
-    before = dump(admin, but=KEYS.sweeper)
-    assert await differences(store) == []
-    assert await everything(store.admin.rebuild()) == []
-    assert dump(admin, but=KEYS.sweeper) == before
+    with unchanged(admin, but=KEYS.sweeper):
+        assert await differences(store) == []
+        assert await everything(store.admin.rebuild()) == []
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -297,10 +296,9 @@ async def test_what_is_wrong_is_found_and_mended_if_it_can_be(
     assert {one.mended for one in done} == {case.mendable}
     left = await differences(store)
     assert left == [] if case.mendable else {(one.kind, one.key) for one in left} == {*case.found}
-    before = dump(admin)
-    again = await everything(store.admin.rebuild())
-    assert [one.mended for one in again] == [False] * len(left)
-    assert dump(admin) == before
+    with unchanged(admin):
+        again = await everything(store.admin.rebuild())
+        assert [one.mended for one in again] == [False] * len(left)
     if not case.mendable:
         foreign_keys += [key for _, key in case.found]
 
