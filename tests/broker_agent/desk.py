@@ -46,16 +46,11 @@ GONE: Final = BrokerGone("10.0.0.1:10911: refused")
 DOWN: Final = CallFailed(StoreUnavailable("down"))
 STALE: Final = CallFailed(StaleEpoch("broker-a", 0, 1, 2))
 DONE: Final = Answered()
-OK, FENCED, LEASE_LOST, TABLE_LOST, UNLISTED = (
-    Answered(status)
-    for status in (
-        LeaseStatus.OK,
-        LeaseStatus.FENCED,
-        LeaseStatus.LEASE_LOST,
-        LeaseStatus.TABLE_LOST,
-        LeaseStatus.UNLISTED,
-    )
-)
+OK: Final = Answered(LeaseStatus.OK)
+FENCED: Final = Answered(LeaseStatus.FENCED)
+LEASE_LOST: Final = Answered(LeaseStatus.LEASE_LOST)
+CHANGED: Final = Answered(answer=True)
+UNCHANGED: Final = Answered(answer=False)
 
 
 def table_of(*names: str) -> TopicTable:
@@ -82,14 +77,16 @@ def refused(
     return CallFailed(BrokerOwned("broker-a", 0, by, remaining_ms, lease=lease))
 
 
+START: Final = (BrokerUp(), TopicsLoaded(TABLE))
 HELD: Final = held_of()
 REGISTER: Final = Register(BROKER, TABLE, None, take_over=True)
+STAND_BY: Final = replace(REGISTER, take_over=False)
 
 
 class Desk:
     """A planner with a clock, and what it did last."""
 
-    def __init__(self, table: TopicTable | None = None) -> None:
+    def __init__(self, *events: Event) -> None:
         self.planner = Planner(
             BROKER,
             name="broker-a:0",
@@ -98,20 +95,17 @@ class Desk:
             stop_deadline_s=STOP_DEADLINE_S,
             rng=random.Random(1),
         )
-        self.broker = BROKER
         self.now = 100.0
         self.said: list[str] = []
         self.actions: list[Action] = []
         self.all_actions: list[Action] = []
         self.probes: list[ProbeOwner] = []
-        if table is not None:
-            self.send(BrokerUp(), TopicsLoaded(table))
+        self.send(*events)
 
     @classmethod
     def registered(cls) -> Self:
         """Return a planner whose broker has just been registered."""
-        desk = cls(TABLE)
-        desk.send(granted())
+        desk = cls(*START, granted())
         desk.said.clear()
         return desk
 
@@ -155,11 +149,6 @@ class Desk:
             else:
                 self.wait()
         raise AssertionError(f"no {kind}")
-
-    def answer(self, register: Action | None, epoch: int = 1) -> Action | None:
-        """Let a registration succeed."""
-        assert isinstance(register, Register)
-        return self.send(granted(register.table, epoch, broker=self.broker))
 
     def heard(self, text: str) -> int:
         """Return how many messages hold a text."""

@@ -17,23 +17,23 @@ from sharedroutes.broker_agent.planner.events import (
     ProbeOwner,
     Register,
     RoleFound,
+    TopicsLoaded,
     WakeAt,
 )
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
-from sharedroutes.registry import BrokerOwned, DataVersion, SeenLease, StaleEpoch
-from tests.broker_agent.desk import BROKER, HEARTBEAT_S, REGISTER, TABLE, Desk, granted
+from sharedroutes.registry import DataVersion, SeenLease, StaleEpoch
+from tests.broker_agent.desk import BROKER, HEARTBEAT_S, REGISTER, STAND_BY, START, Desk, granted, refused
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.ports import free_port
 
 FORMER: Final = SeenLease(7, "10.0.0.2:10911", 1_000_000)
-OWNED: Final = BrokerOwned("broker-a", 0, FORMER.address, 12_000, lease=FORMER)
 LOOK: Final = ProbeOwner(FORMER, BROKER.address)
 
 
-def owned(lease: SeenLease) -> CallFailed:
-    return CallFailed(BrokerOwned("broker-a", 0, lease.address, 12_000, lease=lease))
+def owned(lease: SeenLease, remaining_ms: int = 12_000) -> CallFailed:
+    return refused(lease.address, remaining_ms, lease=lease)
 
 
 class Newcomer(Desk):
@@ -45,15 +45,13 @@ class Newcomer(Desk):
 
 @pytest.fixture
 def newcomer() -> Newcomer:
-    newcomer = Newcomer(TABLE)
-    newcomer.send(owned(FORMER))
-    return newcomer
+    return Newcomer(*START, owned(FORMER))
 
 
 def test_a_newcomer_takes_over_the_lease_of_an_owner_that_does_not_answer(newcomer: Newcomer) -> None:
     assert newcomer.probes == [LOOK]
     register = newcomer.find(OwnerAnswer.NONE)
-    assert register == Register(BROKER, TABLE, None, take_over=True, instead_of=FORMER)
+    assert register == replace(REGISTER, instead_of=FORMER)
     newcomer.send(granted(epoch=8))
     assert newcomer.phase() is Phase.SERVING
     assert newcomer.heard("10.0.0.2:10911 has the lease of this broker and is gone")
@@ -88,9 +86,8 @@ def test_what_does_not_show_that_the_owner_is_gone_takes_nothing_over(
 def test_an_owner_to_whom_no_way_leads_is_gone_for_who_has_its_table_or_a_newer_one(
     version: tuple[int, int, int], answer: OwnerAnswer, *, takes: bool
 ) -> None:
-    newcomer = Newcomer(TopicTable({}, DataVersion(*version)))
     lease = replace(FORMER, version=(0, 5, 0))
-    newcomer.send(owned(lease))
+    newcomer = Newcomer(BrokerUp(), TopicsLoaded(TopicTable({}, DataVersion(*version))), owned(lease))
     action = newcomer.find(answer, lease)
     assert isinstance(action, Register) is (takes and answer is OwnerAnswer.NO_WAY)
 
@@ -105,9 +102,7 @@ def test_an_owner_that_renews_its_lease_while_it_is_looked_at_is_not_gone(newcom
         assert newcomer.wait() == REGISTER
         newcomer.send(owned(renewed))
     assert newcomer.now - began_s >= HEARTBEAT_S
-    assert newcomer.find(OwnerAnswer.NONE, renewed) == Register(
-        BROKER, TABLE, None, take_over=True, instead_of=renewed
-    )
+    assert newcomer.find(OwnerAnswer.NONE, renewed) == replace(REGISTER, instead_of=renewed)
 
 
 def test_a_take_over_that_comes_too_late_is_not_tried_again_with_the_same_lease(newcomer: Newcomer) -> None:
@@ -120,22 +115,20 @@ def test_a_take_over_that_comes_too_late_is_not_tried_again_with_the_same_lease(
 def test_a_refusal_that_crosses_the_look_is_followed_by_the_take_over(newcomer: Newcomer) -> None:
     newcomer.wait()
     assert newcomer.find(OwnerAnswer.NONE) is None  # a call is under way
-    assert newcomer.send(owned(FORMER)) == Register(BROKER, TABLE, None, take_over=True, instead_of=FORMER)
+    assert newcomer.send(owned(FORMER)) == replace(REGISTER, instead_of=FORMER)
 
 
 def test_who_was_fenced_looks_at_nobody() -> None:
-    desk = Newcomer(TABLE)
-    desk.send(granted())
+    desk = Newcomer(*START, granted())
     desk.wait()
-    desk.send(CallFailed(BrokerOwned("broker-a", 0, FORMER.address, 12_000)))
+    desk.send(refused(FORMER.address))
     other = replace(BROKER, address="10.0.0.5:1")
     desk.send(RoleFound(other), BrokerUp())
     assert desk.probes == []
 
 
 def test_another_agent_beside_the_same_broker_is_not_looked_at() -> None:
-    desk = Newcomer(TABLE)
-    desk.send(owned(replace(FORMER, address=BROKER.address)))
+    desk = Newcomer(*START, owned(replace(FORMER, address=BROKER.address)))
     assert desk.probes == []
 
 
@@ -171,37 +164,31 @@ async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol(
 OWN: Final = SeenLease(7, BROKER.address, 1_000_000)
 
 
-def served(remaining_ms: int, lease: SeenLease = OWN) -> CallFailed:
-    return CallFailed(BrokerOwned("broker-a", 0, lease.address, remaining_ms, lease=lease))
-
-
 @pytest.fixture
 def standby() -> Newcomer:
-    standby = Newcomer(TABLE)
-    standby.send(granted(epoch=6))
+    standby = Newcomer(*START, granted(epoch=6))
     standby.now += HEARTBEAT_S
     standby.send(BrokerUp(), CallFailed(StaleEpoch("broker-a", 0, 6, 7)))
-    assert standby.wait() == Register(BROKER, TABLE, None, take_over=False, admit=False)
+    assert standby.wait() == STAND_BY
     return standby
 
 
 def test_a_standby_takes_over_a_lease_that_its_agent_left_behind_before_it_ends(standby: Newcomer) -> None:
-    register = Register(BROKER, TABLE, None, take_over=False, admit=False)
     for remaining_ms in (14_000, 9_000, 4_000):
-        assert isinstance(standby.send(served(remaining_ms)), WakeAt)
-        assert standby.wait() == register
-    assert standby.send(served(3_700)) == replace(register, instead_of=OWN)
+        assert isinstance(standby.send(owned(OWN, remaining_ms)), WakeAt)
+        assert standby.wait() == STAND_BY
+    assert standby.send(owned(OWN, 3_700)) == replace(STAND_BY, instead_of=OWN)
     standby.send(granted(epoch=8))
     assert standby.phase() is Phase.SERVING
     assert standby.probes == []
 
 
 def test_a_standby_leaves_a_lease_alone_that_was_renewed_meanwhile(standby: Newcomer) -> None:
-    standby.send(served(3_700))
-    standby.send(served(15_000, replace(OWN, ends_ms=OWN.ends_ms + 11_300)))
-    assert standby.wait() == Register(BROKER, TABLE, None, take_over=False, admit=False)
+    standby.send(owned(OWN, 3_700))
+    standby.send(owned(replace(OWN, ends_ms=OWN.ends_ms + 11_300), 15_000))
+    assert standby.wait() == STAND_BY
 
 
 def test_a_standby_looks_in_time_where_leases_are_short(standby: Newcomer) -> None:
-    standby.send(served(4_200))
+    standby.send(owned(OWN, 4_200))
     assert standby.waited_s() < 0.6

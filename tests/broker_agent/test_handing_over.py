@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sharedroutes.broker_agent.planner.events import (
-    Answered,
     BrokerUp,
     Done,
     Drain,
@@ -20,7 +19,18 @@ from sharedroutes.broker_agent.planner.events import (
 )
 from sharedroutes.broker_agent.planner.intent import LEAST_WATCH_S
 from sharedroutes.broker_agent.planner.status import Phase
-from tests.broker_agent.desk import BROKER, DOWN, FENCED, GONE, HEARTBEAT_S, HELD, OK, STOP_DEADLINE_S, Desk
+from tests.broker_agent.desk import (
+    BROKER,
+    DOWN,
+    FENCED,
+    GONE,
+    HEARTBEAT_S,
+    HELD,
+    OK,
+    STOP_DEADLINE_S,
+    UNCHANGED,
+    Desk,
+)
 
 
 @pytest.fixture
@@ -65,7 +75,7 @@ def test_a_broker_whose_end_is_noticed_a_moment_after_the_signal_is_taken_out(de
     assert desk.send(GONE) == Unregister(HELD, "agent stopped")
 
 
-@pytest.mark.parametrize("events", [(Pause(),), (Drain(10.0), Answered(answer=False))])
+@pytest.mark.parametrize("events", [(Pause(),), (Drain(10.0), UNCHANGED)])
 def test_a_broker_that_its_operator_takes_out_is_taken_out_at_once(desk: Desk, events: list[Event]) -> None:
     desk.send(*events, HandOver(20.0))
     assert desk.phase() is Phase.STOPPING

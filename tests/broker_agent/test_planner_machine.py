@@ -55,17 +55,11 @@ from sharedroutes.registry import (
     StoreRefused,
     StoreUnavailable,
 )
+from tests.broker_agent.desk import BROKER, HEARTBEAT_S, MOVED, SLAVE, TTL_S
 from tests.support import examples
 
-BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
-ROLES: Final = (
-    BROKER,
-    replace(BROKER, broker_id=1, enable_acting_master=True),
-    replace(BROKER, address="10.0.0.9:10911"),
-)
+ROLES: Final = (BROKER, SLAVE, MOVED)
 OTHER_ADDRESS: Final = "10.0.0.2:10911"
-HEARTBEAT_S: Final = 5.0
-TTL_S: Final = 15.0
 CALLS_TO_CONVERGE: Final = 100
 _FAULTS: Final = {
     "request lost": StoreUnavailable("down"),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from sharedroutes.broker_agent.planner.events import Drain, Pause, Resume
-from tests.broker_agent.test_planner_machine import BROKER, PlannerUnderFaults
+from tests.broker_agent.desk import BROKER, MOVED, SLAVE
+from tests.broker_agent.test_planner_machine import PlannerUnderFaults
 
-SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)
-MOVED: Final = replace(BROKER, address="10.0.0.9:10911")
 Step = Callable[[PlannerUnderFaults], None]
 
 PAUSED_WHILE_ANOTHER_KEEPS_IT_OUT: Final[Sequence[Step]] = (
