@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
 
 from ...registry import (
     MASTER_ID,
     Broker,
     BrokerOwned,
     BrokerWithdrawn,
+    DataVersion,
     LeaseStatus,
     Registration,
     RegistryError,
     StaleEpoch,
 )
-from ..rocketmq.topics import TopicTable
 from .events import (
     Action,
     Answered,
@@ -49,13 +47,8 @@ from .events import (
 from .intent import LEAST_WATCH_S, Intent, is_same_replica
 from .journal import Journal, Trouble
 from .ownership import Lease, OtherOwner
-from .pace import NEVER, Pace
+from .schedule import NEVER, Pace, Schedule
 from .status import AgentStatus, Phase
-
-_LISTINGS_EVERY: Final = 10
-"""Heartbeats to one that checks the listings: that costs the store half as much as all the rest."""
-
-_NO_TOPICS: Final = TopicTable({})
 
 
 class Planner:
@@ -85,7 +78,7 @@ class Planner:
         self._other = OtherOwner(
             self._journal, self._actions, heartbeat_s=heartbeat_s, lease_ttl_s=lease_ttl_s
         )
-        self._file: TopicTable | None = None
+        self._schedule = Schedule(self._intent, self._lease, self._other, self._journal, self._pace)
         self._call: StoreCall | None = None
         self._gives_up_at_s = NEVER
         self._counts = Counter[str]()
@@ -107,11 +100,12 @@ class Planner:
             case CallFailed(error):
                 self._call_failed(error, now)
             case TopicsLoaded(table):
-                self._file = table
+                self._schedule.loaded = table
             case OwnerLeft():
                 self._pace.owner_left(now, waiting=self._call is None and self._journal.is_elsewhere)
             case OwnerProbed():
-                if self._other.probed(event, (self._file or _NO_TOPICS).version):
+                loaded = self._schedule.loaded
+                if self._other.probed(event, loaded.version if loaded else DataVersion()):
                     self._pace.write_at_s = now
             case BrokerUp() | BrokerGone() | RoleFound() | RoleUnknown():
                 self._broker_changed(event)
@@ -131,6 +125,7 @@ class Planner:
         """Return the state of the agent at `now`."""
         phase = self._note_phase(now)
         intent, lease, journal, counts = self._intent, self._lease, self._journal, self._counts
+        table = self._schedule.loaded
         held = lease.registration if lease.is_held else None
         confirmed_s = lease.confirmed_s
         return AgentStatus(
@@ -140,9 +135,9 @@ class Planner:
             phase_s=max(0.0, now - self._phase_since_s),
             epoch=held.epoch if held is not None else None,
             may_be_served=lease.to_end is not None or intent.to_withdraw() is not None,
-            topics=len(self._file.topics) if self._file else 0,
-            version=self._file.version.counter if self._file else 0,
-            in_step=not self._must_write(),
+            topics=len(table.topics) if table else 0,
+            version=table.version.counter if table else 0,
+            in_step=not self._schedule.must_write,
             broker_up=intent.broker_up,
             why_gone=intent.why_gone,
             trouble=journal.text,
@@ -150,7 +145,7 @@ class Planner:
             corrupt_keys=held.corrupt_keys if held is not None else (),
             last_heartbeat_s=None if confirmed_s is None else max(0.0, now - confirmed_s),
             registrations=counts["registrations"],
-            heartbeats=counts["heartbeats"],
+            heartbeats=self._schedule.heartbeats,
             failures=counts["failures"],
             fenced=counts["fenced"],
         )
@@ -165,12 +160,12 @@ class Planner:
         """Return the phase of the first line that is true."""
         intent, confirmed_s = self._intent, self._lease.confirmed_s
         is_fresh = confirmed_s is not None and now - confirmed_s < self._lease_ttl_s
-        is_served = self._serves() and is_fresh
+        is_served = self._schedule.serves and is_fresh
         lines = (
             (intent.stopping, Phase.STOPPING),
             (intent.out_because or self._journal.is_kept_out, Phase.PAUSED),
             (intent.broker is None or intent.broker_up is False, Phase.BROKER_GONE),
-            (intent.broker_up is None or self._table() is None, Phase.STARTING),
+            (intent.broker_up is None or self._schedule.table is None, Phase.STARTING),
             (intent.draining, Phase.DRAINING),  # also a broker that another agent serves
             (is_served and intent.hands_over_at_s is not None, Phase.HANDING_OVER),
             (is_served, Phase.SERVING),
@@ -181,32 +176,24 @@ class Planner:
     # What to do next.
 
     def _decide(self, now: float) -> None:
-        self._pace.wake_at_s = NEVER
-        if self._gives_up(now):
+        due_s, call = self._schedule.next_call() if self._call is None else (NEVER, self._call)
+        if (self._intent.stopping and call is None) or self._gives_up(now):
+            self._pace.wake_at_s = NEVER
             self._actions.append(Done())
             return
-        due_s = NEVER
-        if self._call is None:
-            at_s, call = self._next_call()
-            if call is None and self._intent.stopping:
-                self._actions.append(Done())
-                return
-            if call is not None and at_s <= now:
-                self._call = call
-                self._pace.call_begins(now)
-                self._actions.append(call)
-            elif call is not None:
-                due_s = at_s
+        if call is not None and due_s <= now:
+            self._call = call
+            self._pace.call_begins(now)
+            self._actions.append(call)
         intent = self._intent
         waits_s = (due_s, intent.drained_at_s, intent.hands_over_at_s, self._gives_up_at_s)
-        self._pace.wake_at_s = min(
-            (at_s for at_s in waits_s if at_s is not None and at_s > now), default=NEVER
-        )
-        if self._pace.wake_at_s < NEVER:
-            self._actions.append(WakeAt(self._pace.wake_at_s))
+        wake_at_s = min((at_s for at_s in waits_s if at_s is not None and at_s > now), default=NEVER)
+        self._pace.wake_at_s = wake_at_s
+        if wake_at_s < NEVER:
+            self._actions.append(WakeAt(wake_at_s))
 
     def _gives_up(self, now: float) -> bool:
-        """Whether the agent has to end now, although the store did not answer its last calls."""
+        """Whether the agent ends although the store has not answered its last calls: see stop_deadline_s."""
         is_leaving = self._intent.stopping or self._intent.watch_is_over(now)
         if is_leaving and self._gives_up_at_s == NEVER:
             self._gives_up_at_s = now + self._stop_deadline_s
@@ -216,56 +203,6 @@ class Planner:
         text = f"{what}, the store does not answer; the lease ends within {self._lease_ttl_s} s by itself"
         self._journal.say(logging.WARNING, text)
         return True
-
-    def _next_call(self) -> tuple[float, StoreCall | None]:
-        """Return when the next store call is due, and which it is; None = there is nothing to call for."""
-        broker = self._intent.broker
-        why_out = self._intent.why_out(moved=broker is not None and self._lease.misleads(broker))
-        if why_out:
-            return self._pace.write_at_s, self._call_to_leave(why_out)
-        nothing: tuple[float, StoreCall | None] = (NEVER, None)
-        return min([*self._calls_to_stay(), nothing], key=lambda due: due[0])  # of equal ones the first
-
-    def _call_to_leave(self, why: str) -> StoreCall | None:
-        withdrawn = self._intent.to_withdraw()
-        if withdrawn is not None:
-            return Withdraw(withdrawn, self._intent.out_because)
-        if self._lease.to_end is not None:
-            return Unregister(self._lease.to_end, why)
-        return SetWritePerm(self._intent.wiped, allowed=True) if self._intent.wiped else None
-
-    def _calls_to_stay(self) -> Iterator[tuple[float, StoreCall]]:
-        """Yield each call that keeps the broker in the registry, and when it is due; the lease goes first."""
-        broker, table, draining, pace = self._intent.broker, self._table(), self._intent.draining, self._pace
-        held = self._lease.of(broker)
-        if held is not None and self._lease.is_held:
-            listings = self._counts["heartbeats"] % _LISTINGS_EVERY == 1
-            yield pace.heartbeat_at_s, Heartbeat(held, listings=listings)
-        if draining and self._intent.drained_at_s is None and broker is not None:
-            yield pace.write_at_s, SetWritePerm(broker.broker_name, allowed=False)
-        gives_back = bool(self._intent.wiped) and not draining
-        if gives_back and self._journal.is_elsewhere:  # else it would wait for the end of the owner
-            yield pace.write_at_s, SetWritePerm(self._intent.wiped, allowed=True)
-        if broker is not None and table is not None and (self._lease.is_held or not draining):
-            at_s = pace.write_at_s if self._must_write() else pace.mend_at_s
-            take_over, admit = not self._lease.yields, self._intent.admit
-            gone = self._other.gone
-            yield at_s, Register(broker, table, held, take_over=take_over, admit=admit, instead_of=gone)
-        if gives_back:
-            yield pace.write_at_s, SetWritePerm(self._intent.wiped, allowed=True)
-
-    def _table(self) -> TopicTable | None:
-        """Return the table to register: a slave from before acting masters (RocketMQ 5) brings no topics."""
-        broker = self._intent.broker
-        if broker is not None and broker.broker_id != MASTER_ID and broker.enable_acting_master is None:
-            return _NO_TOPICS
-        return self._file
-
-    def _serves(self) -> bool:
-        return self._lease.serves(self._intent.broker)
-
-    def _must_write(self) -> bool:
-        return not self._serves() or not self._lease.has_written(self._table())
 
     # What the broker does, and what its operator wants.
 
@@ -298,7 +235,7 @@ class Planner:
         if is_same_replica(broker, before):
             self._journal.say(logging.INFO, f"the broker's settings have changed: {broker}")
             return
-        self._lease.yields = False  # another agent took over what the broker was before
+        self._lease.yields = False  # another agent took over what the broker was before, not what it is
         was = f", it was {before.broker_id} at {before.address}" if before is not None else ""
         self._journal.say(logging.INFO, f"the broker is {broker.broker_id} at {broker.address}{was}")
 
@@ -308,10 +245,8 @@ class Planner:
         match event:
             case Drain(wait_s):
                 if intent.drain(wait_s):
-                    text = (
-                        f"draining: no write permission from now on, out of the registry {wait_s:g} s later"
-                    )
-                    say(logging.WARNING, text)
+                    when = f"out of the registry {wait_s:g} s later"
+                    say(logging.WARNING, f"draining: no write permission from now on, {when}")
             case Pause():
                 intent.leave("paused")
                 say(logging.WARNING, "paused: the broker is taken out of the registry until a resume")
@@ -391,8 +326,8 @@ class Planner:
         self._intent.admit = False
         self._counts["registrations"] += 1
         lease, table = self._lease, call.table
-        if not self._serves() or not lease.has_written(table):
-            what = "wrote its changed table" if self._serves() else "registered"
+        if not self._schedule.serves or not lease.has_written(table):
+            what = "wrote its changed table" if self._schedule.serves else "registered"
             self._journal.say(
                 logging.INFO,
                 f"{what}: {registration.broker.address}, {len(table.topics)} topics, "
@@ -408,7 +343,7 @@ class Planner:
         self._other.forget()
 
     def _heartbeat_answered(self, status: LeaseStatus, now: float) -> None:
-        self._counts["heartbeats"] += 1
+        self._schedule.heartbeats += 1
         lease = self._lease
         lease.confirmed_s = self._pace.call_began_s
         self._pace.renewed()

@@ -322,6 +322,13 @@ def test_stopping_ends_by_its_deadline_when_the_store_does_not_answer(serving: D
     assert "not unregistered, the store does not answer; the lease ends within 15.0 s" in serving.said[-1]
 
 
+def test_an_answer_that_comes_with_the_deadline_is_no_silence_of_the_store(serving: Desk) -> None:
+    serving.send(Stop())
+    serving.now += STOP_DEADLINE_S
+    assert serving.send(DONE) == Done()
+    assert serving.said[-1] == "broker-a:0: unregistered"
+
+
 def test_stopping_without_a_lease_just_ends() -> None:
     assert Desk(BrokerUp()).send(Stop()) == Done()
 
