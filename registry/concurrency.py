@@ -9,35 +9,25 @@ from threading import Condition, Lock
 from time import sleep
 from typing import Any, Final
 
-__all__ = [
-    "LONGEST_WAIT_S",
-    "Background",
-    "Condition",
-    "Lock",
-    "close_fully",
-    "closing_fully",
-    "learn_nodes",
-    "run_blocking",
-    "sleep",
-]
+__all__ = ["Condition", "Lock", "closing_fully", "sleep"]  # imported to be imported from here
 
 LONGEST_WAIT_S: Final = 0.1
-"""The longest wait that still lets `stop` be prompt: a thread is interrupted in none but `pause`."""
+"""The longest wait in one go, so that `stop` is prompt: it interrupts a thread only in `pause`."""
 
 
 def close_fully(thing: Any) -> None:
-    """Close something."""
+    """Close something, to the end."""
     thing.close()
 
 
 def learn_nodes(client: object) -> None:
-    """Do nothing: the blocking client of a Cluster knows its nodes from its start."""
+    """Do nothing: the blocking client of a Cluster learns its nodes when it is made."""
 
 
 class Background:
-    """Runs something on a daemon thread of its own, from start() to stop().
+    """Runs a function on a daemon thread, from start() to stop().
 
-    What runs asks `is_stopping` and waits by `pause`.
+    The function checks `is_stopping` and waits by `pause`.
     """
 
     def __init__(self, run: Callable[[], None], name: str, *, patience_s: float) -> None:
@@ -49,34 +39,34 @@ class Background:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether to end: after stop()."""
+        """Whether the function should return: stop() was called."""
         return self._stop.is_set()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and not ended; not so in a forked child."""
+        """Whether the thread runs; it does not in a forked child."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin, unless that was done."""
+        """Start the thread, unless that was done."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """End pauses, and wait for the end of the thread, but no longer than for `patience_s`.
+        """End pauses, and wait for the end of the thread, for at most `patience_s`.
 
-        A store that hangs lets go of the thread at its deadline, and a daemon thread outlives nobody.
+        A call to a store that hangs ends at its deadline; a daemon thread does not keep the process alive.
         """
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self._patience_s)
 
     def pause(self, seconds: float) -> None:
-        """Wait, until stop() at the longest."""
+        """Wait, or return early when stop() is called."""
         self._stop.wait(seconds)
 
 
 def run_blocking(work: Callable[[], None]) -> None:
-    """Do what waits for the disk or the network: this thread may."""
+    """Call a function that waits for the disk or the network: a thread may do so."""
     work()

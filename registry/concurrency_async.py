@@ -1,4 +1,4 @@
-"""What asyncio and redis-py together do not do: end tasks and close connections for certain.
+"""What asyncio and redis-py lack together: tasks that end, and connections that are closed, for certain.
 
 The blocking modules use `concurrency` instead, by the same names (tools/unasync.py).
 """
@@ -12,22 +12,10 @@ from contextlib import asynccontextmanager
 from math import inf
 from typing import Any, Final, Protocol, TypeVar
 
-__all__ = [
-    "LONGEST_WAIT_S",
-    "Background",
-    "Condition",
-    "Lock",
-    "close_fully",
-    "closing_fully",
-    "end",
-    "is_cancelled",
-    "learn_nodes",
-    "run_blocking",
-    "sleep",
-]
+__all__ = ["Lock", "sleep"]  # imported to be imported from here
 
 LONGEST_WAIT_S: Final = inf
-"""The longest wait that still lets `stop` be prompt: a task is interrupted in any."""
+"""The longest wait in one go: `stop` interrupts a task in any wait."""
 
 _CANCEL_AGAIN_S: Final = 0.1
 
@@ -85,9 +73,9 @@ def is_cancelled() -> bool:
 
 
 class Background:
-    """Runs something in a task of its own, from start() to stop().
+    """Runs a coroutine function in a task, from start() to stop().
 
-    What runs asks `is_stopping` and waits by `pause`. It may also be run without start(), in any task.
+    The function checks `is_stopping` and waits by `pause`; it may also be called without start(), in any task.
     """
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, None]], name: str, *, patience_s: float) -> None:  # noqa: ARG002
@@ -98,16 +86,16 @@ class Background:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether to end: after stop(), or because this task was cancelled."""
+        """Whether the function should return: stop() was called, or this task was cancelled."""
         return self._stopped or is_cancelled()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and not ended."""
+        """Whether the task runs."""
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Begin, unless that was done."""
+        """Start the task, unless that was done."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=self._name)
 
@@ -138,12 +126,12 @@ class Condition:
         """Do nothing."""
 
     def notify_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all tasks that wait."""
         for event in self._waiting:
             event.set()
 
     async def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until somebody wakes us, or the time is over."""
+        """Wait until notify_all() is called, or the time is over."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:
@@ -156,5 +144,5 @@ class Condition:
 
 
 async def run_blocking(work: Callable[[], None]) -> None:
-    """Do in a thread what waits for the disk or the network, as the loop must not."""
+    """Call a function that waits for the disk or the network in a thread: the event loop must not wait."""
     await asyncio.to_thread(work)
