@@ -75,7 +75,7 @@ def is_cancelled() -> bool:
 class Background:
     """Runs a coroutine function in a task, from start() to stop().
 
-    The function checks `is_stopping` and waits by `pause`; it may also be called without start(), in any task.
+    The function checks `is_stopping` and waits by `pause`; it may also be called in another task.
     """
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, None]], name: str, *, patience_s: float) -> None:  # noqa: ARG002
