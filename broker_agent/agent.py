@@ -43,7 +43,7 @@ from .planner.events import (
 )
 from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
-from .roles.master import Masters
+from .roles.master import MasterFollower
 
 if TYPE_CHECKING:
     from .roles.master_notice import MasterNotice
@@ -68,7 +68,7 @@ class BrokerAgent:
         self._rng = rng or random.Random()
         self._filter_servers = config.filter_servers
         self._master_notice = _master_notice(config)
-        self._masters = Masters(self._master_notice.send if self._master_notice else lambda *_: None)
+        self._master = MasterFollower(self._master_notice.send if self._master_notice else lambda *_: None)
         self._planner = Planner(
             None if config.elected else self._with_filter_servers(broker),
             name=name,
@@ -102,7 +102,7 @@ class BrokerAgent:
 
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
-        seen, master = self._observers, self._masters.known
+        seen, master = self._observers, self._master.known
         return replace(
             self._planner.status(asyncio.get_running_loop().time()),
             waiting=seen.waiting,
@@ -188,7 +188,7 @@ class BrokerAgent:
     async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
             notice = (self._master_notice.run(),) if self._master_notice else ()
-            works = (self._observers.run(), self._masters.run(store), *notice, *besides)
+            works = (self._observers.run(), self._master.run(store), *notice, *besides)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)
@@ -201,7 +201,7 @@ class BrokerAgent:
         while not self._ended:
             event = await self._next_event()
             if isinstance(event, RoleFound):
-                self._masters.be(event.broker, store)
+                self._master.note_role(event.broker, store)
             for action in self._planner.step(event, clock()):
                 self._perform(action, store, group)
             self._stepped.set()
@@ -246,9 +246,9 @@ class BrokerAgent:
             self._events.put_nowait(CallFailed(error))
 
     async def _probe_owner(self, probe: ProbeOwner) -> None:
-        from .liveness.other_address import look_at  # noqa: PLC0415 - few agents ever find their broker elsewhere
+        from .liveness.owner_probe import probe_owner  # noqa: PLC0415 - few agents ever find their broker elsewhere
 
-        self._events.put_nowait(await look_at(probe))
+        self._events.put_nowait(await probe_owner(probe))
 
     def _take(self, found: Event | Say) -> None:
         """Hand on what an observer found."""

@@ -24,23 +24,23 @@ class Master(NamedTuple):
     """From where it replicates (RocketMQ: haServerAddr)."""
 
 
-class Masters:
-    """Follows the master of one broker while that is a slave, and calls `tell` with each change.
+class MasterFollower:
+    """Follows the master of one broker while that is a slave, and calls `notify` with each change.
 
     The store is asked once whenever the doorbell rings for the group, and when the doorbell is connected
     anew: an agent costs nothing while nothing changes. Each question begins after the ring, so the last
     answer is never older than the last change. A store that does not answer takes no master away.
     """
 
-    def __init__(self, tell: Callable[[Broker, Master], None]) -> None:
+    def __init__(self, notify: Callable[[Broker, Master], None]) -> None:
         self.known: Master | None = None
         """None = the broker is no slave, or the store has not answered yet."""
 
-        self._tell = tell
+        self._notify = notify
         self._broker: Broker | None = None
         self._ask = asyncio.Event()
 
-    def be(self, broker: Broker | None, store: AsyncRouteStore) -> None:
+    def note_role(self, broker: Broker | None, store: AsyncRouteStore) -> None:
         """Note what the broker is now; None = that is not known, and the master stays."""
         if broker is None or broker == self._broker:
             return
@@ -57,15 +57,15 @@ class Masters:
             while True:
                 await self._ask.wait()
                 self._ask.clear()
-                await self._follow(store)
+                await self._look_up(store)
         finally:
             await bells_of(store).leave(self)
 
-    async def _follow(self, store: AsyncRouteStore) -> None:
+    async def _look_up(self, store: AsyncRouteStore) -> None:
         broker = self._broker
         if broker is None or not _is_slave(broker):
             if broker is not None and self.known:  # promoted: it follows nobody
-                self._tell(broker, Master())
+                self._notify(broker, Master())
             self.known = None
             await bells_of(store).leave(self)
             return
@@ -80,7 +80,7 @@ class Masters:
             self.known = master
             where = f"{master.address}, HA {master.ha_address}" if master.address else "not there"
             _LOG.info("%s:%s: its master is %s", broker.broker_name, broker.broker_id, where)
-            self._tell(broker, master)
+            self._notify(broker, master)
 
 
 def _is_slave(broker: Broker | None) -> bool:

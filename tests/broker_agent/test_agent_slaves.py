@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.rocketmq import broker_conf
 from sharedroutes.broker_agent.settings import agent_config
-from sharedroutes.registry import Broker, Registration, TopicConfig
+from sharedroutes.registry import AsyncRouteStore, Broker, Registration, TopicConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import HEARTBEAT_S, World
@@ -137,25 +137,26 @@ async def test_a_slave_learns_where_its_master_is_and_when_that_changes(world: W
         await until_master(agent, MOVED.address, "10.0.0.2:7")
 
 
-async def test_a_slave_asks_for_its_master_only_when_something_has_happened(world: World) -> None:
-    await master_of(world, "t1")
+async def test_a_slave_asks_for_its_master_only_when_something_has_happened(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = await master_of(world, "t1")
     async with slave(world) as agent:
         await until_master(agent, MASTER.address, MASTER.ha_address)
-        asked = 0
-        owner = agent._masters
-        follow: Callable[[Any], Any] = owner._follow
+        asked: list[str] = []
+        owner = AsyncRouteStore.owner
 
-        async def counted(store: Any) -> None:
-            nonlocal asked
-            asked += 1
-            await follow(store)
+        async def counted(store: AsyncRouteStore, broker_name: str, *further: Any) -> Any:
+            asked.append(broker_name)
+            return await owner(store, broker_name, *further)
 
-        owner._follow = counted  # type: ignore[method-assign]
+        monkeypatch.setattr(AsyncRouteStore, "owner", counted)
         await heartbeats_pass(agent, 20)
-        assert asked == 0
         await world.store.register(Broker("other", "10.0.0.7:1"), [TopicConfig("t9")])
         await heartbeats_pass(agent, 5)
-        assert asked == 0
+        assert asked == []
+        await world.store.unregister(master)
+        await await_until(lambda: asked == ["broker-a"], description="it asks when its group has changed")
 
 
 async def test_a_master_has_none(world: World) -> None:

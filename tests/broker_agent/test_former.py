@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.liveness.other_address import look_at
+from sharedroutes.broker_agent.liveness.owner_probe import probe_owner
 from sharedroutes.broker_agent.planner.events import (
     Action,
     BrokerUp,
@@ -133,7 +133,7 @@ def test_another_agent_beside_the_same_broker_is_not_looked_at() -> None:
 
 
 async def looked(address: str, own: str) -> OwnerAnswer:
-    found = await look_at(ProbeOwner(replace(FORMER, address=address), own))
+    found = await probe_owner(ProbeOwner(replace(FORMER, address=address), own))
     return found.answer
 
 

@@ -1,4 +1,4 @@
-"""Looks whether a broker answers at its former address, which is not this agent's own."""
+"""Finds out whether the owner of a lease, which has another address than this broker, still answers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..planner.events import OwnerAnswer, OwnerProbed, ProbeOwner
 from ..rocketmq.broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
 from .broker_link import QUESTION
 
-_LOOK_S: Final = 0.75
+_PROBE_S: Final = 0.75
 _EVERY_S: Final = 0.25
 """Another connection is tried so long after the one before, which is waited for all the while."""
 
 _TRIES: Final = 3
 _STALL_S: Final = 0.25
-"""A look that takes so much longer says nothing: this process stood still, and the answer may lie here."""
+"""A probe that takes so much longer says nothing: this process stood still, and the answer may lie here."""
 
 
 class _Result(NamedTuple):
@@ -28,29 +28,29 @@ class _Result(NamedTuple):
     """Whether it was accepted."""
 
 
-async def look_at(look: ProbeOwner) -> OwnerProbed:
-    """Return whether a broker answers at the former address, within 0.75 s."""
+async def probe_owner(probe: ProbeOwner) -> OwnerProbed:
+    """Return whether a broker answers at the owner's address, within 0.75 s."""
     clock = asyncio.get_running_loop().time
-    began_s, address = clock(), look.lease.address
+    began_s, address = clock(), probe.lease.address
     asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
-    own, results = await asyncio.gather(_ask(look.own_address), asking)
-    if clock() - began_s > _LOOK_S + _STALL_S:
-        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, "this process stood still while it looked")
+    own, results = await asyncio.gather(_ask(probe.own_address), asking)
+    if clock() - began_s > _PROBE_S + _STALL_S:
+        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, "this process stood still while it looked")
     if not own.is_there:  # the addresses that clients are told may not be reached from here at all
-        why = f"{look.own_address}, this broker's own address, is not reached from here either"
-        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, why)
+        why = f"{probe.own_address}, this broker's own address, is not reached from here either"
+        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, why)
     best = max(results, key=lambda one: one.answer)
     is_silent = best.answer is OwnerAnswer.NONE and any(one.is_there for one in results)
     if is_silent and own.answer is not OwnerAnswer.SOME:
         why = f"{address} accepts connections, and may or may not answer: this broker does not"
-        return OwnerProbed(look.lease, OwnerAnswer.UNKNOWN, why)
-    return OwnerProbed(look.lease, best.answer, best.why)
+        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, why)
+    return OwnerProbed(probe.lease, best.answer, best.why)
 
 
 async def _ask(address: str, after_s: float = 0.0) -> _Result:
     """Send a cheap request; any answer counts, and so does the end of the connection."""
     await asyncio.sleep(after_s)
-    deadline_s = _LOOK_S - after_s
+    deadline_s = _PROBE_S - after_s
     try:
         async with await BrokerClient.connect(*split_address(address), deadline_s=deadline_s) as client:
             try:
