@@ -92,7 +92,7 @@ def register(
         done = yield from _complete(write, registration, change, around, lost_token=token)
         if done is not None:
             return done
-    return _done(write, None)
+    raise RegistryError(f"{write.broker_key}: the table changes under our epoch: is the registration shared?")
 
 
 def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfig) -> Plan[Registration]:
@@ -225,14 +225,6 @@ def _complete(
 def _without_topics(write: Write, registration: Registration, around: _Around) -> Plan[Registration | None]:
     bare = replace(registration, table_token="", topics={}, complete=False)
     return (yield from activate(write, bare, around.former_ids, is_new=around.is_new))
-
-
-def _done(write: Write, registration: Registration | None) -> Registration:
-    if registration is None:
-        raise RegistryError(
-            f"{write.broker_key}: the table changes under our epoch: is the registration shared?"
-        )
-    return registration
 
 
 def may_register(keys: Keys, broker_name: str, broker_id: int) -> Plan[tuple[ErrorReply, ...]]:
