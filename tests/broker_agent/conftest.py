@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_agent.data_files import put, topics_json
-from tests.broker_agent.sidecar_host import Host
+from tests.broker_agent.sidecar_host import Host, Systemd
 from tests.broker_agent.world import World
 
 
@@ -49,3 +49,11 @@ def host(tmp_path: Path, redis_url: str, runner: asyncio.Runner) -> Iterator[Hos
     host = runner.run(make())
     yield host
     runner.run(end(host))
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[Systemd]:
+    """Return the socket that systemd reads."""
+    systemd = Systemd(str(tmp_path / "notify"))
+    yield systemd
+    systemd.socket.close()

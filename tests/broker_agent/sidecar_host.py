@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -86,3 +87,22 @@ async def until_phase(sidecar: Sidecar, name: str, phase: Phase) -> None:
     await await_until(
         lambda: phases(sidecar).get(name) is phase, timeout_s=10.0, description=f"{name} is {phase}"
     )
+
+
+class Systemd:
+    """The socket that systemd reads; `heard` returns the messages that have come since."""
+
+    def __init__(self, address: str) -> None:
+        self.path = address
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.socket.setblocking(False)  # noqa: FBT003 - as it is called
+
+    def heard(self) -> list[str]:
+        """Return the messages: a datagram is there as soon as it was sent."""
+        found = []
+        while True:
+            try:
+                found.append(self.socket.recv(4_096).decode())
+            except BlockingIOError:
+                return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,15 +19,10 @@ from sharedroutes.broker_agent.process.http_server import AddressTaken, HttpServ
 from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.process.supervision import Progress
 from sharedroutes.registry import AsyncSweeper, NotFound
-from tests.broker_agent.sidecar_host import BASICS, Host, phases, until_phase
-from tests.broker_agent.test_notify import Systemd
+from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase
 from tests.support import await_until
 
-
-@pytest.fixture(autouse=True)
-def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "sharedroutes.broker_agent")
-    return caplog
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 async def asked(sidecar: Sidecar, logs: pytest.LogCaptureFixture, request: str) -> tuple[int, str]:
@@ -155,16 +149,15 @@ async def test_a_fault_of_an_agent_that_was_taken_out_ends_the_process(
 
 
 async def test_a_process_that_is_stuck_tells_systemd_of_no_progress(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: pytest.LogCaptureFixture
+    host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch, logs: pytest.LogCaptureFixture
 ) -> None:
-    systemd = Systemd(str(tmp_path / "notify"))
     looks = list[BrokerAgent]()
 
     def hanging(agent: BrokerAgent) -> AgentStatus:
         looks.append(agent)
         return AgentStatus(name="broker-a:0", broker=None, phase=Phase.SERVING, phase_s=0.0, heartbeats=7)
 
-    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
+    environment = {"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "20000"}
     async with host.running("a", environment=environment) as sidecar:
         sidecar._progress = Progress(patience_s=0.0)
         await await_until(lambda: "WATCHDOG=1" in systemd.heard(), description="it makes progress")
@@ -175,7 +168,6 @@ async def test_a_process_that_is_stuck_tells_systemd_of_no_progress(
         await await_until(lambda: len(looks) > enough, description="it has looked again and again")
         assert "WATCHDOG=1" not in systemd.heard()
         assert (await asked(sidecar, logs, "GET /healthz"))[0] == 503
-    systemd.socket.close()
 
 
 def test_the_version_is_looked_up_when_it_is_asked_for() -> None:
@@ -234,15 +226,14 @@ async def test_a_part_that_fails_ends_the_process_and_leaves_the_others_to_the_n
     assert "ZeroDivisionError: a bug" in logs.text
 
 
-async def test_systemd_hears_of_start_progress_reload_and_end(host: Host, tmp_path: Path) -> None:
-    systemd = Systemd(str(tmp_path / "notify"))
+async def test_systemd_hears_of_start_progress_reload_and_end(host: Host, systemd: Systemd) -> None:
     heard: list[str] = []
 
     def listen(text: str) -> bool:
         heard.extend(systemd.heard())
         return text in heard
 
-    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
+    environment = {"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "100000"}
     async with host.running("a", environment=environment) as sidecar:
         await await_until(lambda: listen("READY=1"), description="it is ready")
         await await_until(
@@ -255,7 +246,6 @@ async def test_systemd_hears_of_start_progress_reload_and_end(host: Host, tmp_pa
         assert any(text.startswith("RELOADING=1\nMONOTONIC_USEC=") for text in heard)
     listen("")
     assert any(text.startswith("STOPPING=1\nEXTEND_TIMEOUT_USEC=") for text in heard)
-    systemd.socket.close()
 
 
 async def test_an_address_that_was_asked_for_and_is_taken_ends_it(host: Host) -> None:

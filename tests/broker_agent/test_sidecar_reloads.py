@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -16,15 +14,10 @@ from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.settings import SidecarConfig
 from sharedroutes.registry import AsyncSweeper
 from tests.broker_agent.data_files import rewrite, topics_json
-from tests.broker_agent.sidecar_host import BASICS, Host, phases, until_phase
-from tests.broker_agent.test_notify import Systemd
+from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase
 from tests.support import await_until
 
-
-@pytest.fixture(autouse=True)
-def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "sharedroutes.broker_agent")
-    return caplog
+pytestmark = pytest.mark.usefixtures("logs")
 
 
 async def test_a_reload_takes_brokers_in_and_out_and_leaves_the_others(host: Host) -> None:
@@ -163,15 +156,14 @@ async def test_a_reload_looks_at_the_topics_at_once(host: Host) -> None:
         await host.until_topics("brand-new")
 
 
-async def test_a_reload_goes_on_when_whoever_asked_for_it_is_gone(host: Host, tmp_path: Path) -> None:
-    systemd = Systemd(str(tmp_path / "notify"))
+async def test_a_reload_goes_on_when_whoever_asked_for_it_is_gone(host: Host, systemd: Systemd) -> None:
     goes_on = threading.Event()
 
     def reread() -> SidecarConfig:
         goes_on.wait()
         return host.load()
 
-    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    environment = {"NOTIFY_SOCKET": systemd.path}
     async with host.running("a", environment=environment, reread=reread) as sidecar:
         await host.until_topics("orders-a")
         systemd.heard()
@@ -190,7 +182,6 @@ async def test_a_reload_goes_on_when_whoever_asked_for_it_is_gone(host: Host, tm
             return "READY=1" in heard
 
         await await_until(is_done, description="it is done")
-    systemd.socket.close()
 
 
 async def test_a_reload_that_cannot_read_the_settings_in_time_is_given_up(

@@ -1,50 +1,21 @@
-"""What systemd is told, on a real datagram socket."""
+"""What supervisors see of the process: notifications to systemd, and whether agents still work."""
 
 from __future__ import annotations
 
 import logging
 import os
-import socket
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sharedroutes.broker_agent.process.supervision import Notifier
-
-
-class Systemd:
-    """The socket that systemd reads; `heard` returns the messages that have come since."""
-
-    def __init__(self, address: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(address)
-        self.socket.setblocking(False)  # noqa: FBT003 - as it is called
-
-    def heard(self) -> list[str]:
-        """Return the messages: a datagram is there as soon as it was sent."""
-        found = []
-        while True:
-            try:
-                found.append(self.socket.recv(4_096).decode())
-            except BlockingIOError:
-                return found
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[Systemd]:
-    systemd = Systemd(str(tmp_path / "notify"))
-    yield systemd
-    systemd.socket.close()
-
-
-def path_of(systemd: Systemd) -> str:
-    name: str = systemd.socket.getsockname()
-    return name
+from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
+from sharedroutes.broker_agent.process.supervision import Notifier, Progress
+from tests.broker_agent.sidecar_host import Systemd
 
 
 def test_systemd_hears_of_the_start_of_a_reload_and_of_the_end(systemd: Systemd) -> None:
-    notifier = Notifier({"NOTIFY_SOCKET": path_of(systemd)})
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.path})
     notifier.ready()
     notifier.reloading()
     notifier.ready()
@@ -60,7 +31,7 @@ def test_systemd_hears_of_the_start_of_a_reload_and_of_the_end(systemd: Systemd)
 
 
 def test_a_status_is_one_line_and_is_sent_when_it_changes(systemd: Systemd) -> None:
-    notifier = Notifier({"NOTIFY_SOCKET": path_of(systemd)})
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.path})
     for text in ("a\nREADY=1", "a READY=1", "b"):
         notifier.status(text)
     assert systemd.heard() == ["STATUS=a READY=1", "STATUS=b"]
@@ -80,7 +51,7 @@ def test_a_status_is_one_line_and_is_sent_when_it_changes(systemd: Systemd) -> N
 def test_progress_is_told_when_systemd_watches_this_process(
     systemd: Systemd, environment: dict[str, str], interval_s: float | None
 ) -> None:
-    notifier = Notifier({"NOTIFY_SOCKET": path_of(systemd), **environment})
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.path, **environment})
     assert notifier.watchdog_s == interval_s
     notifier.progress()
     assert systemd.heard() == ([] if interval_s is None else ["WATCHDOG=1"])
@@ -121,7 +92,57 @@ def test_a_socket_that_is_none_is_reported(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_systemd_that_does_not_read_does_not_stop_the_agent(systemd: Systemd) -> None:
-    notifier = Notifier({"NOTIFY_SOCKET": path_of(systemd)})
+    notifier = Notifier({"NOTIFY_SOCKET": systemd.path})
     for number in range(10_000):
         notifier.status(str(number))
     assert systemd.heard()[0] == "STATUS=0"
+
+
+def status(phase: Phase = Phase.SERVING, **counts: Any) -> list[tuple[AgentStatus, float]]:
+    return [(AgentStatus(name="broker-a:0", broker=None, phase=phase, phase_s=0.0, **counts), 1.0)]
+
+
+def test_an_agent_that_stops_calling_the_store_is_stuck_until_it_calls_again() -> None:
+    progress = Progress(patience_s=3.0)
+    for now in range(8):
+        progress.look(status(heartbeats=7), float(now))
+        assert bool(progress.any_stuck) is (now > 6)  # six times the longest call, and longer than 3 s
+    assert progress.stuck("broker-a:0") == "broker-a:0: serving, and has not called the store for 7 s"
+    progress.look(status(heartbeats=8), 8.0)
+    assert not progress.any_stuck
+    assert progress.stuck("broker-a:0") == ""
+
+
+@pytest.mark.parametrize("count", ["heartbeats", "registrations", "failures", "fenced"])
+def test_any_call_is_progress_also_one_that_fails(count: str) -> None:
+    progress = Progress()
+    for now in range(100):
+        progress.look(status(Phase.REGISTERING, **{count: now}), float(now))
+        assert not progress.any_stuck
+
+
+WORKING = {Phase.SERVING, Phase.HANDING_OVER, Phase.REGISTERING}
+
+
+@pytest.mark.parametrize("phase", sorted(set(Phase) - WORKING))
+def test_an_agent_that_has_nothing_to_call_is_not_stuck(phase: Phase) -> None:
+    progress = Progress()
+    for now in range(100):
+        progress.look(status(phase), float(now))
+    assert not progress.any_stuck
+
+
+def test_a_registration_of_many_topics_is_given_a_minute() -> None:
+    progress = Progress()
+    for now in range(61):
+        progress.look(status(Phase.REGISTERING), float(now))
+        assert not progress.any_stuck
+    progress.look(status(Phase.REGISTERING), 61.0)
+    assert progress.any_stuck
+
+
+def test_a_process_that_was_stopped_is_given_time_to_go_on() -> None:
+    progress = Progress(longest_s=2.0, patience_s=1.0)
+    progress.look(status(heartbeats=7), 0.0)
+    progress.look(status(heartbeats=7), 1_000_000.0)
+    assert not progress.any_stuck
