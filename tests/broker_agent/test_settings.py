@@ -221,63 +221,35 @@ def test_what_a_slave_is_told_of_its_master_and_filter_servers_are_said_everywhe
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (
-            "filter_servers = 'h:1'",
-            "agent.toml: broker[1].filter_servers: expected an array of strings, got 'h:1'",
-        ),
-        ("filter_servers = ['h']", "agent.toml: broker[1].filter_servers: 'h' is not host:port"),
-        ('master_hook = "don\'t"', "agent.toml: broker[1].master_hook: "),
-    ],
-)
-def test_what_makes_no_sense_of_them_is_a_problem(site: Path, line: str, problem: str) -> None:
-    (found,) = problems(site, A + line)
-    assert found.startswith(problem)
-
-
-@pytest.mark.parametrize(
     ("toml", "problem"),
     [
-        ("[[broker]]\noverrides = 3", "agent.toml: broker[1].overrides: expected a table, got 3"),
-        (
-            "[[broker]]\noverrides = {a = []}",
-            "agent.toml: broker[1].overrides: a: expected a string, a whole",
-        ),
-        ("[store", "agent.toml: is no TOML: "),
-        ("store = 3", "agent.toml: store: expected a table, got an integer"),
-        ("[broker]\nbroker_conf = 'a.conf'", "agent.toml: broker: write [[broker]] instead of [broker]"),
-        ("broker = [3]", "agent.toml: broker[1]: expected a table, got an integer"),
-        ("[agent]\nxyzzy = 3", "agent.toml: agent.xyzzy: is not a setting of [agent]: they are http, "),
-        (
-            "[agent]\nhang_failures = true",
-            "agent.toml: agent.hang_failures: expected a whole number, got True",
-        ),
-        (
-            "[agent]\nhang_failures = 1.5",
-            "agent.toml: agent.hang_failures: expected a whole number, got 1.5",
-        ),
-        ("[agent]\nrecheck_s = 0", "agent.toml: agent.recheck_s: 0.0 is not within 0.01..86400 seconds"),
-        ("[agent]\nrecheck_s = nan", "agent.toml: agent.recheck_s: nan is not within"),
-        ("[[broker]]\nprobe = 'x:1'", "agent.toml: broker[1].broker_conf: is missing"),
+        ("[store", "is no TOML: "),
+        ("store = 3", "store: expected a table, got an integer"),
+        ("store = 'redis://u:SECRET@h'", "store: expected a table, got a string"),
+        ("store = ['redis://u:SECRET@h']", "store: expected a table, got an array"),
+        ("[store]\nurl = ['redis://u:SECRET@h']", "store.url: expected a string, got an array"),
+        ("[store]\nurl = {a = 'SECRET'}", "store.url: expected a string, got a table"),
+        ("[store]\nurl = 2026-01-01", "store.url: expected a string, got a date or a time"),
+        ("[agent]\nxyzzy = 3", "agent.xyzzy: is not a setting of [agent]: they are http, "),
+        ("[agent]\nhang_failures = true", "agent.hang_failures: expected a whole number, got True"),
+        ("[agent]\nhang_failures = 1.5", "agent.hang_failures: expected a whole number, got 1.5"),
+        ("[agent]\nrecheck_s = true", "agent.recheck_s: expected a number of seconds, got True"),
+        ("[agent]\nrecheck_s = 0", "agent.recheck_s: 0.0 is not within 0.01..86400 seconds"),
+        ("[agent]\nrecheck_s = nan", "agent.recheck_s: nan is not within"),
+        ("[broker]\nbroker_conf = 'a.conf'", "broker: write [[broker]] instead of [broker]"),
+        ("broker = [3]", "broker[1]: expected a table, got an integer"),
+        ("[[broker]]\nprobe = 'x:1'", "broker[1].broker_conf: is missing"),
+        (A + "overrides = 3", "broker[1].overrides: expected a table, got 3"),
+        (A + "overrides = {a = []}", "broker[1].overrides: a: expected a string, a whole"),
+        (A + "filter_servers = 'h:1'", "broker[1].filter_servers: expected an array of strings, got 'h:1'"),
+        (A + "filter_servers = ['h']", "broker[1].filter_servers: 'h' is not host:port"),
+        (A + 'master_hook = "don\'t"', "broker[1].master_hook: "),
     ],
 )
-def test_a_wrong_file_is_a_problem(site: Path, toml: str, problem: str) -> None:
-    assert any(found.startswith(problem) for found in problems(site, toml))
-
-
-@pytest.mark.parametrize(
-    ("toml", "problem"),
-    [
-        ("store = 'redis://u:SECRET@h'", "agent.toml: store: expected a table, got a string"),
-        ("store = ['redis://u:SECRET@h']", "agent.toml: store: expected a table, got an array"),
-        ("[store]\nurl = ['redis://u:SECRET@h']", "agent.toml: store.url: expected a string, got an array"),
-        ("[store]\nurl = {a = 'SECRET'}", "agent.toml: store.url: expected a string, got a table"),
-        ("[store]\nurl = 2026-01-01", "agent.toml: store.url: expected a string, got a date or a time"),
-    ],
-)
-def test_what_may_hold_a_password_is_not_shown_when_it_is_wrong(site: Path, toml: str, problem: str) -> None:
-    assert problems(site, toml) == (problem,)
+def test_a_wrong_file_is_a_problem_that_shows_no_password(site: Path, toml: str, problem: str) -> None:
+    (found,) = problems(site, toml)
+    assert found.startswith(f"agent.toml: {problem}")
+    assert "SECRET" not in found
 
 
 def test_the_quickest_heartbeat_leaves_the_store_the_shortest_time_that_it_may_have(site: Path) -> None:
