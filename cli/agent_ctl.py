@@ -65,7 +65,7 @@ _WAIT: Final = click.option(
 )
 @click.pass_context
 def agent_ctl(context: click.Context, address: str) -> None:
-    """Ask a running agent how it is, and tell it what to do.
+    """Show the state of a running agent, and control it.
 
     Exit status: 0 = done, or yes; 1 = no, or the agent does not answer; 2 = wrong usage.
     """
@@ -109,7 +109,7 @@ def master(agent: _Agent, broker: str | None, output: str) -> None:
     """Print where the masters of slaves are; exit with 1 when one is not known."""
     found = [one for one in json.loads(agent.ask("GET", "/status"))["brokers"] if _is_meant(one, broker)]
     if broker is not None and not found:
-        raise click.ClickException(f"{broker}: the agent does not keep it")
+        raise click.ClickException(f"{broker}: the agent does not manage it")
     if output == "json":
         click.echo(json.dumps([{key: one[key] for key in _MASTER_FIELDS} for one in found], indent=2))
     else:
@@ -224,9 +224,7 @@ def _named(name: str, brokers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     same = [one for one in brokers if one["name"] == name]
     same = same or [one for one in brokers if _without_id(one["name"]) == _without_id(name)]
     if not same:
-        raise click.ClickException(
-            f"{name}: the agent does not keep it any more: nobody can tell whether it is out"
-        )
+        raise click.ClickException(f"{name}: the agent no longer manages it: it may still be registered")
     return same
 
 

@@ -112,7 +112,7 @@ def _topics(path: Path, source: TopicsFrom) -> str:
         raise InvalidInput("there is no such file, and by topics_from nothing else is read") from None
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}") from None
-    odd = f", {len(table.odd)} of them make no sense" if table.odd else ""
+    odd = f", {len(table.odd)} of them are invalid" if table.odd else ""
     return f"{len(table.topics)} topic{'' if len(table.topics) == 1 else 's'}{odd}"
 
 
@@ -142,7 +142,7 @@ def _denied(namespace: str, denied: plans.ErrorReply) -> str:
 
 async def _brokers(config: SidecarConfig, accesses: Iterable[Access]) -> list[Line]:
     found = await asyncio.gather(*map(_broker, config.agents, accesses))
-    return found + [(Outcome.LEFT_OUT, f"nobody knows where: {one.why}") for one in config.awaited]
+    return found + [(Outcome.LEFT_OUT, f"its address is not known: {one.why}") for one in config.awaited]
 
 
 async def _broker(config: AgentConfig, access: Access) -> Line:
@@ -173,7 +173,10 @@ def _silent(config: AgentConfig, takes: str, error: BrokerCallError) -> Line:
     needed = ", ".join(what for what, is_needed in answers.items() if is_needed)
     if needed:
         return Outcome.FAILED, f"{takes} and does not answer, which is needed for {needed}: {error}"
-    return Outcome.OK, f"{takes}; it does not speak RocketMQ's protocol, so nobody finds out when it hangs"
+    return (
+        Outcome.OK,
+        f"{takes}; it does not speak RocketMQ's protocol, so the agent cannot find out when it hangs",
+    )
 
 
 def _name(config: AgentConfig) -> str:

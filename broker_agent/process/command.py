@@ -36,8 +36,8 @@ _EXPECTED: Final = (Fault, InvalidInput, AddressTaken)
 
 EXIT_CODES: Final = {
     0: "ended by SIGTERM or SIGINT",
-    1: "a fault: a part of the process has ended that should not have; start it anew",
-    2: "the configuration is wrong: starting it anew does not help",
+    1: "a fault: a part of the process ended unexpectedly; restart it",
+    2: "the configuration is wrong: a restart does not help",
     3: "the address of --http is taken",
 }
 
@@ -48,10 +48,10 @@ _SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind
 
 _HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
 
-What a flag says counts more than its variable, and that more than agent.toml, which --config names. Several
-brokers are for agent.toml, with one [[broker]] each.
+A flag takes precedence over its variable, and a variable over agent.toml, which --config names. Several
+brokers need an agent.toml with a [[broker]] table for each.
 
-Taken from variables alone: {_SECRETS}.
+Set by variables only: {_SECRETS}.
 
 Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT end it: brokers
 that end within stop_watch_s too, or are drained, are taken out of the registry, and those that go on stay for
@@ -83,12 +83,10 @@ def _help(option: Option) -> str:
     is_flag=False,
     flag_value=_CHECKS,
     metavar="[CHECKS]",
-    help="Look at what is needed, a line a check, and end with 0 when all is well, else with 2. Without a "
-    f"list, all is looked at: {_CHECKS}.",
+    help="Check what the agent needs, print a line for each check, and exit with 0 if all is well, else "
+    f"with 2. Without a list, check everything: {_CHECKS}.",
 )
-@click.option(
-    "--print-config", is_flag=True, help="Print the configuration and where it comes from, and end."
-)
+@click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and exit.")
 @click.pass_context
 def agent_command(
     context: click.Context, /, *, checks: str | None, print_config: bool, **_: str | None
@@ -105,7 +103,7 @@ def agent_command(
             else:
                 _run(config, flags, ending)
     except _EXPECTED as error:
-        said = f"{error} has ended: see the log" if isinstance(error, Fault) else error
+        said = f"{error} ended unexpectedly: see the log" if isinstance(error, Fault) else error
         click.echo(f"Error: {said}", err=True)
         context.exit(_exit_code(error))
 
@@ -155,7 +153,7 @@ async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> Non
     except Exception as error:
         if not isinstance(error, _EXPECTED):
             # Python shows it too, unless asyncio hangs before that.
-            _LOG.critical("a fault ends the process", exc_info=True)
+            _LOG.critical("an unexpected error ends the process", exc_info=True)
         ending.limit(_exit_code(error))
         raise
     finally:
@@ -238,6 +236,6 @@ class _Ending:
 
     def _give_up(self, code: int, log: LogOutput, passed_s: float) -> None:
         threads = ", ".join(one.name for one in threading.enumerate() if not one.daemon)
-        _LOG.warning("not ended within %.1f s, going without waiting for %s", passed_s, threads)
+        _LOG.warning("not ended within %.1f s, exiting without waiting for %s", passed_s, threads)
         log.finish()
         os._exit(code)

@@ -153,11 +153,13 @@ class HttpServer:
         self._answering += 1
         try:
             if self._answering > self._max_connections:
-                return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at a time")
+                return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
             return await self._handler(request)
         except Exception:  # noqa: BLE001 - a page that fails must not take the agent with it
-            _LOG.exception("a fault in answering %s %s", request.method, request.path)
-            return Response.text(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the agent: see its log")
+            _LOG.exception("failed to answer %s %s", request.method, request.path)
+            return Response.text(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error of the agent: see its log"
+            )
         finally:
             self._answering -= 1
             self._silent[task] = None

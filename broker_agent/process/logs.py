@@ -99,7 +99,7 @@ class LogOutput(logging.Handler):
         """Take a line, after a word about those that were lost."""
         try:
             if self._lost:
-                text = f"{self._lost} lines of the log were lost: nobody read it"
+                text = f"{self._lost} lines of the log were lost: they were not read in time"
                 lost = logging.makeLogRecord({**vars(record), "msg": text, "args": None, "exc_info": None})
                 self._lines.put_nowait(self.format(lost))
                 self._lost = 0

@@ -183,9 +183,7 @@ class Sidecar:
         except AddressTaken as error:
             if not self._config.values["http"].is_default:
                 raise
-            _LOG.warning(
-                "%s; going on without HTTP, as nobody asked for it: give another --http, or off", error
-            )
+            _LOG.warning("%s; continuing without HTTP: set --http to another address, or to off", error)
         else:
             _LOG.info("HTTP at %s:%s", host, server.port)
 
@@ -233,7 +231,9 @@ class Sidecar:
             if task in self._leaving and error is None:
                 self._leaving.discard(task)
                 continue
-            _LOG.critical("%s has ended, and the process ends with it", task.get_name(), exc_info=error)
+            _LOG.critical(
+                "%s ended unexpectedly, and the process ends with it", task.get_name(), exc_info=error
+            )
             return task.get_name()
         return None
 
@@ -294,7 +294,9 @@ class Sidecar:
         names = {agent: agent.status().name for agent in self._agents}
         meant = [agent for agent in names if broker in ("", names[agent], agent.config.broker.broker_name)]
         if broker and not meant:
-            raise NotFound(f"broker: {broker!r} is not here; here are {', '.join(names.values())}")
+            raise NotFound(
+                f"broker: {broker!r} is not one of this process: it has {', '.join(names.values())}"
+            )
         for agent in meant:
             act(agent)
         self._told_late = self._told_late or self._stopping
@@ -331,9 +333,9 @@ class Sidecar:
                 config = await in_thread(self._reread)
             found = changes(self._config, config)
         except InvalidInput as error:
-            return [f"the settings stay as they are: {problem}" for problem in str(error).splitlines()]
+            return [f"the settings are unchanged: {problem}" for problem in str(error).splitlines()]
         except TimeoutError:
-            return [f"the settings stay as they are: they could not be read within {_REREAD_S:g} s"]
+            return [f"the settings are unchanged: they could not be read within {_REREAD_S:g} s"]
         self._use_log(config.value("log_format"), config.value("log_level"))
         self._config = found.config
         self._apply(found)

@@ -30,7 +30,7 @@ class Notifier:
         path = environment.get("NOTIFY_SOCKET", "")
         if path and path[0] not in "/@":
             _LOG.warning(
-                "NOTIFY_SOCKET: %r is neither a path nor an abstract socket: systemd is told nothing", path
+                "NOTIFY_SOCKET: %r is neither a path nor an abstract socket: systemd is not notified", path
             )
             path = ""
         self._address = f"\0{path[1:]}" if path.startswith("@") else path
@@ -74,7 +74,7 @@ class Notifier:
         except OSError as error:
             if not self._complained:
                 self._complained = True
-                _LOG.warning("NOTIFY_SOCKET: systemd cannot be told %s: %s", message.partition("=")[0], error)
+                _LOG.warning("NOTIFY_SOCKET: cannot send %s to systemd: %s", message.partition("=")[0], error)
 
 
 def _watchdog_s(environment: Mapping[str, str]) -> float | None:

@@ -13,7 +13,7 @@ from .brokers import with_path
 from .sidecar_config import OPTIONS, BrokerSettings, SidecarConfig, Value
 
 _RESTART: Final = "restart the agent to apply it"
-_AS_BEFORE: Final = "its agent goes on with what it has read before"
+_AS_BEFORE: Final = "its agent continues with what it read before"
 _LIVE: Final = frozenset(one.key for one in OPTIONS if one.is_live)
 _OF_BROKERS: Final = frozenset(one.key for one in OPTIONS if one.each_broker)
 
@@ -69,7 +69,7 @@ def _with_store_of(old: SidecarConfig, broker: BrokerSettings) -> BrokerSettings
     try:
         config = replace(broker.config, registry=old.registry, redis_url=old.redis_url)
     except InvalidInput as error:
-        why = f"{error} (what [store] says now counts after a restart)"
+        why = f"{error} (a change of [store] takes effect after a restart)"
         raise InvalidInput(with_path(broker.config.broker_conf_path, why)) from error
     return replace(broker, config=config)
 

@@ -115,7 +115,10 @@ class _Loader:
         if len(tables) > 1:
             for one in OPTIONS:
                 for place, _ in self._said(one, None) if one.section is Section.BROKER else ():
-                    self.problem(f"{place}: names one broker, and agent.toml has {len(tables)}: say it there")
+                    count = len(tables)
+                    self.problem(
+                        f"{place}: is for one broker, and agent.toml has {count}: set it in their tables"
+                    )
         return [self._of_broker(table, process) for table in tables or (_Table("", {}),)]
 
     def broker(
@@ -237,7 +240,7 @@ def _unknown(variables: Iterable[str]) -> Iterator[str]:
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
             hint = _nearest(name.removeprefix(PREFIX), stems, PREFIX)
-            yield f"{name}: is not a setting of the agent, and is left aside{hint}"
+            yield f"{name}: is not a setting of the agent and is ignored{hint}"
 
 
 def _nearest(name: str, known: Sequence[str], prefix: str = "") -> str:

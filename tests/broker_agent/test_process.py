@@ -188,7 +188,7 @@ def test_what_never_ends_does_not_keep_the_process(site: Site, program: str) -> 
     with site.agent("--stop-deadline", "10", program=program + RUN) as agent:
         site.until_served()
         assert agent.end() == 0
-    assert " going without waiting for " in agent.log().splitlines()[-1]
+    assert " exiting without waiting for " in agent.log().splitlines()[-1]
 
 
 @pytest.mark.long

@@ -261,7 +261,7 @@ async def test_a_fault_of_a_page_is_logged_and_answered(caplog: pytest.LogCaptur
 
     async with serving(broken) as server:
         assert b" 500 " in await exchange(server, b"GET /x HTTP/1.0\r\n\r\n")
-    assert "a fault in answering GET /x" in caplog.text
+    assert "failed to answer GET /x" in caplog.text
     assert "a bug" in caplog.text
 
 

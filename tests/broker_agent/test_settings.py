@@ -167,7 +167,7 @@ def test_where_nobody_can_tell_the_brokers_none_is_said_to_be_missing(
 def test_a_variable_that_is_no_setting_is_warned_of(site: Path, name: str, hint: str) -> None:
     environment = {name: "1", "SHAREDROUTES_RECHECK": "1", "OTHER": "1"}
     (warning,) = load({"--broker-conf": str(site / "a.conf")}, environment).warnings
-    assert warning == f"{name}: is not a setting of the agent, and is left aside{hint}"
+    assert warning == f"{name}: is not a setting of the agent and is ignored{hint}"
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_without_a_broker_there_is_nothing_to_do() -> None:
 def test_what_names_one_broker_is_refused_where_there_are_several(site: Path) -> None:
     found = problems(site, A + B, flags={"--probe": "h:1"}, SHAREDROUTES_BROKER_ADDRESS="h:1")
     assert found == (
-        "SHAREDROUTES_BROKER_ADDRESS: names one broker, and agent.toml has 2: say it there",
-        "--probe: names one broker, and agent.toml has 2: say it there",
+        "SHAREDROUTES_BROKER_ADDRESS: is for one broker, and agent.toml has 2: set it in their tables",
+        "--probe: is for one broker, and agent.toml has 2: set it in their tables",
     )
 
 
@@ -351,7 +351,7 @@ def test_every_setting_has_a_flag_a_variable_and_a_line_in_the_help(option: Opti
     text = " ".join(CliRunner().invoke(agent_command, ["--help"], terminal_width=400).output.split())
     if option.kind is Kind.SECRET:  # who looks at the processes sees flags
         assert option.flag not in text
-        assert f"Taken from variables alone: {option.variable}" in text
+        assert f"Set by variables only: {option.variable}" in text
     else:
         assert f"{option.flag} {option.metavar} {option.help} [env var: {option.variable}" in text
 

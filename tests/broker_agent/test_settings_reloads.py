@@ -79,7 +79,9 @@ def test_a_reload_waits_for_what_is_new_and_cannot_be_read_and_leaves_what_runs(
     assert (found.new, found.gone, found.config.brokers) == ((), frozenset(), old.brokers)
     assert [one.path for one in found.config.awaited] == [site / "later.conf"]
     (problem,) = found.need_restart
-    assert problem.startswith(f"{site}/a.conf: cannot be read: No such file or directory: its agent goes on")
+    assert problem.startswith(
+        f"{site}/a.conf: cannot be read: No such file or directory: its agent continues"
+    )
     (site / "later.conf").write_text(CONF.format(name="later", port=1))
     again = changes(found.config, loaded(site, '[[broker]]\nbroker_conf = "later.conf"\n'))
     assert [agent.broker.broker_name for agent in again.new] == ["broker-later"]

@@ -69,7 +69,9 @@ async def test_one_broker_can_be_paused_drained_and_resumed(host: Host) -> None:
         await host.until_topics("orders-a", "orders-b")
         route = (await host.store.routes(["orders-b"]))["orders-b"]
         assert route.queue_datas[0].perm == 6
-        with pytest.raises(NotFound, match="'broker-c' is not here; here are broker-a:0, broker-b:0"):
+        with pytest.raises(
+            NotFound, match="'broker-c' is not one of this process: it has broker-a:0, broker-b:0"
+        ):
             sidecar.pause("broker-c")
 
 
@@ -82,7 +84,7 @@ async def test_http_says_how_it_is_and_takes_orders(host: Host, logs: pytest.Log
         assert status["brokers"][0]["topics"] == 1
         assert await asked(sidecar, logs, "POST /pause?broker=broker-b") == (
             404,
-            "broker: 'broker-b' is not here; here are broker-a:0\n",
+            "broker: 'broker-b' is not one of this process: it has broker-a:0\n",
         )
         assert (await asked(sidecar, logs, "POST /pause"))[0] == 202
         await host.until_topics()
@@ -222,7 +224,7 @@ async def test_a_part_that_fails_ends_the_process_and_leaves_the_others_to_the_n
     with pytest.raises(Fault, match="the agent of broker-a:0" if what == "agent" else "the sweep"):
         await task
     assert await host.topics() == ({"orders-b"} if what == "agent" else {"orders-a", "orders-b"})
-    assert "has ended, and the process ends with it" in logs.text
+    assert "ended unexpectedly, and the process ends with it" in logs.text
     assert "ZeroDivisionError: a bug" in logs.text
 
 
@@ -272,4 +274,4 @@ async def test_an_address_that_nobody_asked_for_and_is_taken_is_done_without(
     await task
     await other.aclose()
     assert "127.0.0.1:9877: " in logs.text
-    assert "going on without HTTP, as nobody asked for it" in logs.text
+    assert "continuing without HTTP" in logs.text

@@ -75,9 +75,7 @@ async def test_a_reload_that_does_not_fit_the_running_store_changes_nothing(
         await until_phase(sidecar, "broker-a:0", Phase.SERVING)
         host.toml("a", "b", agent=BASICS.replace("0.1", "20"), lease_ttl_s=60)
         (problem,) = await sidecar.reload()
-        assert problem.startswith(
-            f"the settings stay as they are: {host.folder}/b.conf: lease_ttl_s: 15.0 is "
-        )
+        assert problem.startswith(f"the settings are unchanged: {host.folder}/b.conf: lease_ttl_s: 15.0 is ")
         assert phases(sidecar) == {"broker-a:0": Phase.SERVING}
         host.toml("a", "b")
         assert await sidecar.reload() == []
@@ -191,8 +189,6 @@ async def test_a_reload_that_cannot_read_the_settings_in_time_is_given_up(
     hangs = threading.Event()
     async with host.running("a", reread=hangs.wait) as sidecar:
         await until_phase(sidecar, "broker-a:0", Phase.SERVING)
-        assert await sidecar.reload() == [
-            "the settings stay as they are: they could not be read within 0.05 s"
-        ]
+        assert await sidecar.reload() == ["the settings are unchanged: they could not be read within 0.05 s"]
         assert phases(sidecar) == {"broker-a:0": Phase.SERVING}
     hangs.set()

@@ -82,7 +82,7 @@ def test_a_socket_that_is_not_there_is_reported_once(
         notifier.ready()
         notifier.stopping(1.0)
     assert [record.getMessage() for record in caplog.records] == [
-        "NOTIFY_SOCKET: systemd cannot be told READY: [Errno 2] No such file or directory"
+        "NOTIFY_SOCKET: cannot send READY to systemd: [Errno 2] No such file or directory"
     ]
 
 

@@ -76,7 +76,7 @@ def test_a_broker_that_the_agent_does_not_keep_any_more_does_not_count_as_out() 
     with an_agent([a_broker("broker-b:0", "serving", may_be_served=True)]) as address:
         gone = drained(address)
     assert gone.exit_code == 1
-    assert "broker-a:0: the agent does not keep it any more" in gone.output
+    assert "broker-a:0: the agent no longer manages it" in gone.output
 
 
 @pytest.mark.parametrize("action", ["drain", "pause"])
