@@ -1,4 +1,4 @@
-"""The sidecar that keeps the topics and the heartbeats of brokers in the registry."""
+"""The sidecar that registers brokers, their topics and their heartbeats."""
 
 try:
     from .agent import BrokerAgent

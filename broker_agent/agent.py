@@ -54,8 +54,9 @@ _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 class BrokerAgent:
     """Keeps one broker's topics and lease in the registry for as long as the broker lives.
 
-    `run` works until `stop`; as an async context manager it works meanwhile, and unregisters at the end. All
-    methods belong into the event loop in which it runs. With a `store` it neither closes that nor sweeps.
+    `run` works until `stop`. As an async context manager the agent works in the background, and unregisters
+    its broker at the end. Call its methods only in the event loop that runs it. A `store` that is passed in
+    stays open, and the agent announces no ended leases there.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class BrokerAgent:
         self._probe: asyncio.Task[None] | None = None
         self._wake_at_s: float | None = None
         self._ended = False
-        self._is_told = False
+        self._hears_bell = False
 
     async def __aenter__(self) -> Self:
         self._work = asyncio.create_task(
@@ -124,14 +125,14 @@ class BrokerAgent:
         return status
 
     def set_topics(self, topics: Iterable[TopicConfig], *, version: DataVersion | None = None) -> None:
-        """Let these be all topics of the broker, where its own program tells them (TopicsFrom.PROGRAM).
+        """Replace all topics of the broker, if its own program provides them (TopicsFrom.PROGRAM).
 
-        Raises InvalidInput when the topics are read elsewhere, or when one name stands twice.
+        Raises InvalidInput if the topics are read from elsewhere, or a name occurs twice.
         """
         self._observers.take_topics(topics, version or DataVersion())
 
     def set_filter_servers(self, servers: Iterable[str]) -> None:
-        """Let these be the broker's filter servers, host:port, from now on; raises InvalidInput."""
+        """Replace the broker's filter servers, host:port; raises InvalidInput."""
         known = self.status().broker
         broker = replace(known or self.config.broker, filter_servers=tuple(servers))
         self._filter_servers = broker.filter_servers
@@ -139,7 +140,7 @@ class BrokerAgent:
             self._events.put_nowait(RoleFound(broker))
 
     def stop(self) -> None:
-        """Ask `run` to take the broker out of the registry, for another agent to take over, and to end."""
+        """Ask `run` to unregister the broker, which another agent may then register, and to end."""
         self._events.put_nowait(Stop())
 
     def hand_over(self, watch_s: float | None = None) -> None:
@@ -147,7 +148,7 @@ class BrokerAgent:
 
         While the broker is up its lease is renewed, for `watch_s` seconds (by default `stop_watch_s`), and
         once more at the end. A broker that ends meanwhile, or is drained or paused, is taken out at once.
-        Said again with a shorter time, it ends sooner.
+        A second call with a shorter time ends the watch sooner.
         """
         self._events.put_nowait(HandOver(self.config.stop_watch_s if watch_s is None else watch_s))
 
@@ -164,16 +165,16 @@ class BrokerAgent:
         self._events.put_nowait(Resume())
 
     async def reload(self) -> str:
-        """Look at the broker's files and at the broker anew, now.
+        """Read the broker's files and ask the broker again, now.
 
         Returns why its credentials or certificates cannot be read: those read before stay. Empty = they can.
         """
         return await self._observers.reload()
 
     async def run(self) -> None:
-        """Work until `stop` is called; trouble with files, broker or store is logged and outlived.
+        """Work until `stop` is called; log and outlive any trouble with files, broker or store.
 
-        Raises InvalidInput for a redis_url that is none.
+        Raises InvalidInput if redis_url is not valid.
         """
         try:
             if self._store is not None:
@@ -185,10 +186,10 @@ class BrokerAgent:
             self._ended = True
             self._stepped.set()
 
-    async def _run(self, store: AsyncRouteStore, *besides: Coroutine[None, None, None]) -> None:
+    async def _run(self, store: AsyncRouteStore, *more: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
             notice = (self._master_notice.run(),) if self._master_notice else ()
-            works = (self._observers.run(), self._master.run(store), *notice, *besides)
+            works = (self._observers.run(), self._master.run(store), *notice, *more)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)
@@ -205,14 +206,14 @@ class BrokerAgent:
             for action in self._planner.step(event, clock()):
                 self._perform(action, store, group)
             self._stepped.set()
-            await self._mind_bell(store)
+            await self._follow_bell(store)
 
-    async def _mind_bell(self, store: AsyncRouteStore) -> None:
-        """Hear at once that the owner leaves, while this agent waits for that."""
+    async def _follow_bell(self, store: AsyncRouteStore) -> None:
+        """Subscribe to the doorbell while this agent is a standby: the owner's end is then known at once."""
         is_standby = self._planner.is_standby
-        if is_standby == self._is_told:
+        if is_standby == self._hears_bell:
             return
-        self._is_told, name = is_standby, self.config.broker.broker_name
+        self._hears_bell, name = is_standby, self.config.broker.broker_name
         if is_standby:
             bells_of(store).join(store, self, name, lambda: self._events.put_nowait(OwnerLeft()))
         else:
@@ -251,7 +252,7 @@ class BrokerAgent:
         self._events.put_nowait(await probe_owner(probe))
 
     def _take(self, found: Event | Say) -> None:
-        """Hand on what an observer found."""
+        """Pass on what an observer found."""
         if isinstance(found, Say):
             _say(found)
         elif isinstance(found, RoleFound):
@@ -260,9 +261,9 @@ class BrokerAgent:
             self._events.put_nowait(found)
 
     def _with_filter_servers(self, broker: Broker) -> Broker:
-        """Return the broker with the filter servers that were told, if any were, else with its own."""
-        told = self._filter_servers
-        return broker if told is None else replace(broker, filter_servers=told)
+        """Return the broker with the filter servers that were set, if any were, else with its own."""
+        servers = self._filter_servers
+        return broker if servers is None else replace(broker, filter_servers=servers)
 
 
 def _master_notice(config: AgentConfig) -> MasterNotice | None:

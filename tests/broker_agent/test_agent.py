@@ -110,11 +110,8 @@ async def test_a_slave_is_registered_without_topics_of_its_own(world: World) -> 
     remove(world.path)
     slave = world.config(broker=Broker("broker-a", world.address, 1))
     async with running(slave):
-
-        async def listed() -> bool:
-            return [data.broker_addrs for data in await world.store.brokers()] == [{1: world.address}]
-
-        await await_until(listed, description="the slave is listed")
+        await world.until_members({1: world.address})
+        assert [data.broker_addrs for data in await world.store.brokers()] == [{1: world.address}]
 
 
 async def test_another_owner_is_reported_and_followed_when_its_lease_ends(

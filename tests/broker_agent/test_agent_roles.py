@@ -13,7 +13,6 @@ from sharedroutes.broker_agent import BrokerAgent, Phase
 from sharedroutes.broker_agent.config import TopicsFrom
 from sharedroutes.registry import (
     Broker,
-    BrokerData,
     DataVersion,
     InvalidInput,
     RegistryConfig,
@@ -25,23 +24,6 @@ from tests.broker_agent.world import World, running, times
 from tests.support import await_until
 
 GROUP: Final = "brokerName=broker-a\n"
-
-
-async def members(world: World) -> dict[int, str]:
-    """Return the live replicas of the group."""
-    group = await world.store.member_group("broker-a")
-    return dict(group.broker_addrs) if group else {}
-
-
-async def group(world: World) -> BrokerData | None:
-    return await world.store.member_group("broker-a")
-
-
-async def until_members(world: World, expected: dict[int, str]) -> None:
-    async def reached() -> bool:
-        return await members(world) == expected
-
-    await await_until(reached, timeout_s=30.0, description=f"the replicas are {expected}")
 
 
 def become(broker: SpeakingBroker, broker_id: int) -> None:
@@ -80,17 +62,17 @@ async def test_a_broker_is_registered_as_what_it_was_elected_to_be(world: World)
     async with electing(world) as broker:
         for broker_id in (2, 0, 1):
             become(broker, broker_id)
-            await until_members(world, {broker_id: broker.address})
+            await world.until_members({broker_id: broker.address})
             await world.until_served(orders=4)
-    assert await members(world) == {}
+    assert await world.members() == {}
 
 
 async def test_a_broker_that_lost_its_role_is_told_to_nobody(world: World) -> None:
     async with electing(world) as broker:
         become(broker, 0)
-        await until_members(world, {0: broker.address})
+        await world.until_members({0: broker.address})
         become(broker, -1)
-        await until_members(world, {})
+        await world.until_members({})
 
 
 async def test_a_broker_conf_that_makes_a_slave_of_a_master_counts_when_the_broker_restarts(
@@ -99,14 +81,14 @@ async def test_a_broker_conf_that_makes_a_slave_of_a_master_counts_when_the_brok
     put(world.conf_path, GROUP.encode())
     config = world.config(broker_conf_path=world.conf_path, advertised=world.address)
     async with running(config) as agent:
-        await until_members(world, {0: world.address})
+        await world.until_members({0: world.address})
         rewrite(world.conf_path, (GROUP + "brokerRole=SLAVE\nbrokerId=3\n").encode())
         await await_until(lambda: agent.status().waiting, description="the agent has seen it")
-        assert await members(world) == {0: world.address}
+        assert await world.members() == {0: world.address}
         await world.broker.die()
-        await until_members(world, {})
+        await world.until_members({})
         await world.broker.start()
-        await until_members(world, {3: world.address})
+        await world.until_members({3: world.address})
         assert not agent.status().waiting
 
 
@@ -142,24 +124,18 @@ async def test_a_drained_broker_is_not_written_to_and_then_not_there_until_it_is
     async with BrokerAgent(world.config()) as agent:
         await agent.until(Phase.SERVING)
         agent.drain(wait_s=600.0)
-
-        async def unwritable() -> bool:
-            found = await group(world)
-            return found is not None and found.wiped
-
-        await await_until(unwritable, description="nobody writes to it")
+        await await_until(world.is_wiped, description="nobody writes to it")
         assert (await agent.until(Phase.DRAINING)).phase is Phase.DRAINING
         agent.resume()
         await await_until(lambda: agent.status().phase is Phase.SERVING, description="it is called off")
         agent.drain(wait_s=0.0)
         await agent.until(Phase.PAUSED)
-        await until_members(world, {})
+        await world.until_members({})
         agent.resume()
         await agent.until(Phase.SERVING)
 
         async def writable() -> bool:
-            found = await group(world)
-            return found is not None and not found.wiped
+            return not await world.is_wiped()
 
         await await_until(writable, description="producers may write again")
 
@@ -170,12 +146,10 @@ async def test_a_broker_that_an_operator_wiped_is_still_wiped_after_a_drain(worl
         await world.store.admin.wipe_write_perm("broker-a")
         agent.drain(wait_s=0.0)
         await agent.until(Phase.PAUSED)
-        await until_members(world, {})
+        await world.until_members({})
         agent.resume()
-        await until_members(world, {0: world.address})
-        found = await group(world)
-        assert found is not None
-        assert found.wiped
+        await world.until_members({0: world.address})
+        assert await world.is_wiped()
 
 
 async def test_a_paused_broker_is_out_at_once_and_stays_out_whatever_its_files_say(world: World) -> None:
@@ -252,10 +226,10 @@ async def test_of_two_agents_the_second_serves_when_the_first_has_left(
         await first.until(Phase.SERVING)
         async with BrokerAgent(world.config()) as second:
             await second.until(Phase.STANDBY)
-            assert await members(world) == {0: another.address}
+            assert await world.members() == {0: another.address}
             first.stop()
             await second.until(Phase.SERVING)
-            assert await members(world) == {0: world.address}
+            assert await world.members() == {0: world.address}
     assert times(logs, f"is held by {another.address}") == 1
 
 

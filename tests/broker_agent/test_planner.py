@@ -12,17 +12,24 @@ from sharedroutes.broker_agent.planner.events import (
     BrokerUp,
     CallFailed,
     Done,
+    Drain,
     Event,
+    HandOver,
     Heartbeat,
+    Pause,
     Register,
     Stop,
     TopicsLoaded,
     Unregister,
     WakeAt,
+    Withdraw,
     Woken,
 )
+from sharedroutes.broker_agent.planner.intent import LEAST_WATCH_S
+from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.registry import CorruptData, LeaseStatus, StaleEpoch, StoreRefused, StoreTimeout
 from tests.broker_agent.desk import (
+    BROKER,
     DONE,
     DOWN,
     FENCED,
@@ -37,6 +44,7 @@ from tests.broker_agent.desk import (
     START,
     STOP_DEADLINE_S,
     TABLE,
+    UNCHANGED,
     Desk,
     granted,
     held_of,
@@ -336,3 +344,87 @@ def test_stopping_without_a_lease_just_ends() -> None:
 def test_stopping_a_broker_that_was_taken_over_ends_without_harm(serving: Desk) -> None:
     serving.send(Stop())
     assert serving.send(STALE) == Done()
+
+
+def test_a_hand_over_serves_a_broker_that_is_up_while_it_is_watched(serving: Desk) -> None:
+    serving.send(HandOver(20.0))
+    assert serving.phase() is Phase.HANDING_OVER
+    serving.now += HEARTBEAT_S
+    assert serving.send(BrokerUp()) == Heartbeat(HELD)
+    assert "watching it for 20 s" in serving.said[-2] + serving.said[-1]
+
+
+@pytest.mark.parametrize("watch_s", [0.0, 20.0])
+def test_after_a_hand_over_the_lease_is_renewed_and_left_behind(serving: Desk, watch_s: float) -> None:
+    serving.now += 1.0
+    serving.send(HandOver(watch_s))
+    for _ in range(5):
+        action = serving.actions[0]
+        assert isinstance(action, WakeAt)
+        serving.now = action.at_s
+        assert serving.send(BrokerUp()) == Heartbeat(HELD)
+        began_s = serving.now
+        if serving.send(OK) == Done():
+            break
+    assert serving.actions == [Done()]
+    assert began_s >= 101.0 + max(watch_s, LEAST_WATCH_S)
+    assert "handed over" in serving.said[-1]
+
+
+def test_a_broker_that_ends_during_a_hand_over_is_taken_out_at_once(serving: Desk) -> None:
+    serving.send(HandOver(20.0))
+    assert serving.send(GONE) == STOPPED
+
+
+def test_a_broker_whose_end_is_noticed_a_moment_after_the_signal_is_taken_out(serving: Desk) -> None:
+    serving.send(HandOver(0.0))
+    serving.now += LEAST_WATCH_S / 2
+    assert serving.send(GONE) == STOPPED
+
+
+@pytest.mark.parametrize("events", [(Pause(),), (Drain(10.0), UNCHANGED)])
+def test_a_hand_over_of_a_broker_that_its_operator_takes_out_takes_it_out_at_once(
+    serving: Desk, events: list[Event]
+) -> None:
+    serving.send(*events, HandOver(20.0))
+    assert serving.phase() is Phase.STOPPING
+    withdraws = [action for action in serving.all_actions if isinstance(action, Withdraw)]
+    assert [one.broker for one in withdraws] == [BROKER]
+
+
+def test_a_hand_over_ends_by_the_deadline_when_the_store_does_not_answer(serving: Desk) -> None:
+    serving.send(HandOver(0.0))
+    serving.now += LEAST_WATCH_S
+    assert serving.send(BrokerUp()) == Heartbeat(HELD)
+    assert isinstance(serving.send(DOWN), WakeAt)
+    serving.now += STOP_DEADLINE_S
+    assert serving.send(DOWN) == Done()
+    assert "handed over without a last heartbeat, the store does not answer" in serving.said[-1]
+
+
+def test_a_drain_during_a_hand_over_goes_its_way(serving: Desk) -> None:
+    serving.send(HandOver(60.0), Drain(10.0))
+    assert serving.phase() is Phase.DRAINING
+
+
+def test_a_hand_over_to_an_agent_that_is_there_ends_without_a_word_to_the_store(
+    serving: Desk,
+) -> None:
+    serving.send(HandOver(20.0))
+    serving.now += HEARTBEAT_S
+    serving.send(BrokerUp())
+    assert serving.send(FENCED) == Done()
+
+
+def test_a_stop_during_a_hand_over_takes_the_broker_out(serving: Desk) -> None:
+    serving.send(HandOver(20.0))
+    assert serving.send(Stop()) == STOPPED
+
+
+def test_a_second_hand_over_only_shortens_the_watch(serving: Desk) -> None:
+    serving.send(HandOver(600.0))
+    assert serving.send(HandOver(0.0)) == WakeAt(serving.now + LEAST_WATCH_S)
+
+
+def test_a_hand_over_of_nothing_ends_at_once() -> None:
+    assert Desk().send(HandOver(20.0)) == Done()

@@ -54,6 +54,23 @@ class World:
 
         await await_until(served, description=f"{topics} are served")
 
+    async def members(self) -> dict[int, str]:
+        """Return the live replicas of the group."""
+        group = await self.store.member_group("broker-a")
+        return dict(group.broker_addrs) if group else {}
+
+    async def until_members(self, expected: dict[int, str]) -> None:
+        async def reached() -> bool:
+            return await self.members() == expected
+
+        await await_until(reached, timeout_s=30.0, description=f"the replicas are {expected}")
+
+    async def is_wiped(self) -> bool:
+        """Whether the group's write permission is taken away."""
+        group = await self.store.member_group("broker-a")
+        assert group is not None
+        return group.wiped
+
     async def last_heartbeat(self, held: Registration, *, lasts_s: float = 0.2) -> None:
         """Let the lease of another owner end soon."""
         async with AsyncRouteStore.from_url(self.url, RegistryConfig(lease_ttl_s=lasts_s)) as store:
