@@ -1,8 +1,7 @@
 """The settings of the agent process: from flags, environment and agent.toml to a checked configuration."""
 
-from .brokers import Awaiting, agent_config, settings_of
-from .changes import Changes, changes
-from .loading import load
+from .loader import agent_config, load, settings_of
+from .reload import Awaiting, Changes, changes
 from .sidecar_config import (
     CONFIG_FLAG,
     CONFIG_VARIABLE,

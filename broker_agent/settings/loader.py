@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...registry import Broker, InvalidInput, RegistryConfig
-from ..config import AgentConfig
+from ..config import AGENT_OPTIONS, AgentConfig
 from ..option import PREFIX, Option, Section, toml_type
-from .brokers import settings_of, twins, with_path
+from ..rocketmq import broker_conf
+from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
+from ..topic_sources import choose
 from .sidecar_config import (
     CONFIG_FLAG,
     CONFIG_VARIABLE,
@@ -76,6 +79,62 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarCon
         awaited=tuple(one for one in made if isinstance(one, AwaitedBroker)),
         warnings=tuple(_unknown(environment)),
     )
+
+
+def agent_config(conf: BrokerConf, *, topics_path: Path | None = None, **settings: Any) -> AgentConfig:
+    """Return the settings for the broker of a broker.conf; raises InvalidInput.
+
+    Without `topics_path` the broker's own topics are read; `settings` are those of AgentConfig.
+    """
+    config = AgentConfig(
+        broker=conf.broker,
+        topics_path=topics_path or conf.topics_path,
+        broker_permission=conf.broker_permission,
+        elected=conf.elected,
+        **settings,
+    )
+    choice = choose(config, conf)
+    return replace(config, topics_from=choice.source, topics_why=choice.why)
+
+
+def settings_of(
+    values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
+) -> BrokerSettings | AwaitedBroker:
+    """Return what the values and the broker.conf make; raises InvalidInput with what is wrong there."""
+    path = values["broker_conf"].value
+    if path.is_fifo():  # to open one may wait for ever, and nobody can look at it twice
+        raise InvalidInput(f"{path}: is no regular file: the broker's broker.conf is expected")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        # Not there, or not for us: whoever puts it there may be started after the agent.
+        return AwaitedBroker(values, f"{path}: cannot be read: {error.strerror}")
+    said = {one.attribute: values[one.key].value for one in AGENT_OPTIONS}
+    operator = OperatorSettings(said["advertised"], said["zone"], said["overrides"])
+    conf = broker_conf.read(path, operator)
+    return BrokerSettings(values, agent_config(conf, redis_url=redis_url, registry=registry, **said))
+
+
+def with_path(path: Path | None, problem: str) -> str:
+    """Return what is wrong with the settings of a broker, with the path of its broker.conf."""
+    return problem if problem.startswith(str(path)) else f"{path}: {problem}"
+
+
+def twins(configs: Iterable[AgentConfig]) -> list[str]:
+    """Return what is wrong where two are the same broker: a sentence each."""
+    seen: dict[tuple[str, int], AgentConfig] = {}
+    found = []
+    for config in configs:
+        broker = config.broker
+        if config.elected:
+            continue
+        first = seen.setdefault((broker.broker_name, broker.broker_id), config)
+        if first is not config:
+            found.append(
+                f"{config.broker_conf_path}: is {broker.broker_name}:{broker.broker_id}, "
+                f"as is {first.broker_conf_path}"
+            )
+    return found
 
 
 class _Table(NamedTuple):

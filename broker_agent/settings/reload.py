@@ -1,17 +1,20 @@
-"""Compares two configurations of the process: what a reload applies, and what waits for a restart."""
+"""What changes while the process runs: reloads of its settings, and brokers whose broker.conf comes later."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ...registry import InvalidInput
 from ..config import AgentConfig
-from .brokers import with_path
-from .sidecar_config import OPTIONS, BrokerSettings, SidecarConfig, Value
+from ..daemon_threads import in_thread
+from .loader import settings_of, twins, with_path
+from .sidecar_config import OPTIONS, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RESTART: Final = "restart the agent to apply it"
 _AS_BEFORE: Final = "its agent continues with what it read before"
 _LIVE: Final = frozenset(one.key for one in OPTIONS if one.is_live)
@@ -83,3 +86,54 @@ def _changed(
         for key, said in new.items()
         if key not in besides and old[key].value != said.value
     ]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    broker: AwaitedBroker
+    why: str
+
+
+class Awaiting:
+    """Looks at files that could not be read; each problem with one is logged once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Path, _Waiting] = {}
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """Why brokers are waited for: a sentence each."""
+        return tuple(f"{one.why}: waiting for it" for one in self._waiting.values())
+
+    def wait_for(self, brokers: Sequence[AwaitedBroker]) -> None:
+        """Wait for these, and for no others any more."""
+        before, self._waiting = self._waiting, {}
+        for broker in brokers:
+            known = before.get(broker.path)
+            if known is None:
+                _LOG.warning("%s: waiting for it", broker.why)
+            self._waiting[broker.path] = _Waiting(broker, known.why if known else broker.why)
+
+    async def look(self, current: Callable[[], SidecarConfig]) -> AsyncGenerator[BrokerSettings, None]:
+        """Look at every file once, and yield the brokers that can be started besides the `current` ones."""
+        for path, waiting in list(self._waiting.items()):
+            config = current()
+            try:
+                read = await in_thread(settings_of, waiting.broker.values, config.redis_url, config.registry)
+            except InvalidInput as error:
+                self._say(waiting, "; ".join(with_path(path, line) for line in str(error).splitlines()))
+                continue
+            if self._waiting.get(path) is not waiting:  # a reload came between
+                continue
+            if isinstance(read, AwaitedBroker):
+                self._say(waiting, read.why)
+            elif same := twins((*current().agents, read.config)):
+                self._say(waiting, same[0])
+            else:
+                del self._waiting[path]
+                yield read
+
+    def _say(self, waiting: _Waiting, why: str) -> None:
+        if why != waiting.why:
+            waiting.why = why
+            _LOG.warning("%s: waiting for it", why)
