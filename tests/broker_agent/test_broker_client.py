@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -233,11 +234,20 @@ async def test_a_host_that_does_not_answer_is_waited_for_until_the_deadline() ->
             await BrokerClient.connect("127.0.0.1", port, deadline_s=SOON_S)
 
 
-async def test_the_system_looks_whether_the_other_host_is_still_there() -> None:
-    async with facing() as (client, _):
-        transport = client._link._transport
-        assert transport is not None
-        connection = transport.get_extra_info("socket")
+async def test_the_system_looks_whether_the_other_host_is_still_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    create_connection, transports = loop.create_connection, []
+
+    async def created(*args: Any, **kwargs: Any) -> Any:
+        transport, protocol = await create_connection(*args, **kwargs)
+        transports.append(transport)
+        return transport, protocol
+
+    monkeypatch.setattr(loop, "create_connection", created)
+    async with facing():
+        connection = transports[0].get_extra_info("socket")
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
