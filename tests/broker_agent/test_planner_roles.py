@@ -15,6 +15,7 @@ from sharedroutes.broker_agent.planner.events import (
     Done,
     Drain,
     Event,
+    HandOver,
     Heartbeat,
     OwnerLeft,
     Pause,
@@ -411,18 +412,23 @@ def test_only_the_first_drain_counts_and_is_logged_until_a_resume(desk: Desk) ->
     assert (desk.heard("draining: "), desk.heard("paused: ")) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ((), Phase.SERVING),
-        ((GONE,), Phase.BROKER_GONE),
-        ((Stop(),), Phase.STOPPING),
-        ((RoleFound(SLAVE),), Phase.REGISTERING),
-        ((Pause(),), Phase.PAUSED),
-    ],
-)
-def test_the_status_tells_the_phase(desk: Desk, events: tuple[Event, ...], expected: Phase) -> None:
-    desk.send(*events)
+LEADS_TO: Final[dict[Phase, tuple[Event, ...]]] = {
+    Phase.STARTING: (RoleFound(MOVED), DONE),
+    Phase.BROKER_GONE: (GONE,),
+    Phase.REGISTERING: (RoleFound(SLAVE),),
+    Phase.SERVING: (),
+    Phase.HANDING_OVER: (HandOver(20.0),),
+    Phase.STANDBY: (TopicsLoaded(OTHER_TABLE), STALE),
+    Phase.DRAINING: (Drain(60.0), CHANGED),
+    Phase.PAUSED: (Pause(),),
+    Phase.STOPPING: (Stop(),),
+}
+"""What leads from serving to each phase."""
+
+
+@pytest.mark.parametrize("expected", Phase)
+def test_the_status_tells_the_phase(desk: Desk, expected: Phase) -> None:
+    desk.send(*LEADS_TO[expected])
     assert desk.phase() is expected
 
 
