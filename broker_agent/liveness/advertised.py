@@ -39,16 +39,15 @@ async def findings(
     warning and no more.
     """
     store_is_remote = bool(store_url) and is_remote(store_url)
-    known: str | None = None
-    first = True
+    known: tuple[str | None] | None = None
     while True:
         try:
             found = await _look(address, probe, deadline_s, store_is_remote=store_is_remote)
         except _Undecided:
             pass
         else:
-            if first or found != known:
-                first, known = False, found
+            if known != (found,):
+                known = (found,)
                 yield found
         await asyncio.sleep(every_s)
 

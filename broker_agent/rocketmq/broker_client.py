@@ -97,15 +97,7 @@ class BrokerClient:
         self._opaque = 0
 
     @classmethod
-    async def connect(
-        cls,
-        host: str,
-        port: int,
-        *,
-        deadline_s: float,
-        access: Access | None = None,
-        max_frame_bytes: int = _MAX_FRAME_BYTES,
-    ) -> Self:
+    async def connect(cls, host: str, port: int, *, deadline_s: float, access: Access | None = None) -> Self:
         """Connect within `deadline_s` seconds.
 
         Raises BrokerUnreachable, BrokerTimeout, and BrokerUntrusted where `access` has TLS.
@@ -118,7 +110,7 @@ class BrokerClient:
         try:
             async with asyncio.timeout(deadline_s):
                 _, link = await loop.create_connection(
-                    lambda: _Link(address, max_frame_bytes), host, port, ssl=access.tls, server_hostname=name
+                    lambda: _Link(address), host, port, ssl=access.tls, server_hostname=name
                 )
         except TimeoutError:
             # Also the one of the system, which says nothing more.
@@ -194,7 +186,7 @@ class BrokerClient:
 class _Link(asyncio.Protocol):
     """Our end of the connection, and the requests that wait for their answers."""
 
-    def __init__(self, address: str, max_frame_bytes: int) -> None:
+    def __init__(self, address: str) -> None:
         self.address = address
         self.ended = asyncio.Event()
         self.why = ""
@@ -203,7 +195,7 @@ class _Link(asyncio.Protocol):
         """Whether nothing has come yet: TLS 1.3 refuses a certificate only after it has let us in."""
 
         self.leads_to_itself = False
-        self._reader = FrameReader(max_frame_bytes)
+        self._reader = FrameReader(_MAX_FRAME_BYTES)
         self._waiting: dict[int, tuple[asyncio.Future[RemotingCommand], str]] = {}
         self._transport: asyncio.Transport | None = None
 
