@@ -84,7 +84,10 @@ def _changed(
     return [
         f"{key}{'' if said.is_default else f' ({said.place})'}{whose} has changed: {_RESTART}"
         for key, said in new.items()
-        if key not in besides and old[key].value != said.value
+        if key not in besides
+        and old[key].value != said.value
+        # A default that follows other settings needs no word of its own.
+        and not (old[key].is_default and said.is_default)
     ]
 
 

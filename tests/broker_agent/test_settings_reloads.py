@@ -110,6 +110,8 @@ def test_a_broker_that_a_reload_brings_uses_the_store_as_it_was(site: Path) -> N
     found = changes(old, loaded(site, f"[store]\nurl = 'redis://other'\nlease_ttl_s = 60\n{A}{B}"))
     (new,) = found.new
     assert (new.registry, new.redis_url) == (old.registry, old.redis_url)
+    quick = changes(old, loaded(site, f"{A}{B}heartbeat_s = 0.5\n"))
+    assert (quick.new[0].registry, quick.need_restart) == (old.registry, ())
     assert found.config.agents == (*old.agents, new)
 
 
