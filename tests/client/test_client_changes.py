@@ -391,4 +391,5 @@ async def test_a_client_that_may_not_listen_reads_the_changes_all_the_same(
             own_agent.register(broker("broker-b"), topics(1))
             await until_held_by(client, "t0", "broker-a", "broker-b")
             assert client.health().source == "live"
+            await await_until(lambda: "no doorbell" in caplog.text, description="it is logged")
     assert len([record for record in caplog.records if "no doorbell" in record.message]) == 1
