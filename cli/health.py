@@ -55,10 +55,7 @@ def _facts(report: HealthReport) -> Iterator[tuple[str, str]]:
     yield "registry", f"{report.namespace}, schema {_text(registry.schema)}"
     yield "brokers, topics", f"{_text(registry.brokers)}, {_text(registry.topics)}"
     yield "key-value namespaces", _text(registry.namespaces)
-    yield (
-        "leases",
-        f"{_text(registry.live_leases)} live, {_text(registry.due_leases)} ended, unannounced",
-    )
+    yield ("leases", f"{_text(registry.live_leases)} live, {_text(registry.due_leases)} ended, unannounced")
     yield "sweep", _text(registry.sweeper, empty="nobody")
     yield "feed", f"{_text(registry.feed_entries)} changes, of the last {_seconds(registry.feed_age_s)}"
     for kind, size in registry.memory_bytes.items():

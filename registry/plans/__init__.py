@@ -4,19 +4,7 @@ Here are those that agents and clients need; those of operators are imported fro
 take no memory elsewhere.
 """
 
-from .base import (
-    Batch,
-    Call,
-    Command,
-    ErrorReply,
-    Page,
-    Plan,
-    Progress,
-    Reads,
-    Reply,
-    Stream,
-    advance,
-)
+from .base import Batch, Call, Command, ErrorReply, Page, Plan, Progress, Reads, Reply, Stream, advance
 from .changes import (
     NEWEST,
     ORIGIN,

@@ -168,10 +168,7 @@ def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) 
 
 
 def _announce(
-    config: RegistryConfig,
-    due: Iterable[str],
-    expired: list[tuple[str, int]],
-    corrupt: list[CorruptData],
+    config: RegistryConfig, due: Iterable[str], expired: list[tuple[str, int]], corrupt: list[CorruptData]
 ) -> Plan[None]:
     """Announce the end of leases, or add the reason why not to `corrupt`."""
     keys = Keys(config.namespace)

@@ -146,12 +146,7 @@ def _activate_arguments(
     for former_id in former_ids:
         reason = f"has id {broker.broker_id} now"
         end = replace(
-            record,
-            kind=ChangeKind.DOWN,
-            broker_id=former_id,
-            address="",
-            reason=reason,
-            lease_ttl_ms=None,
+            record, kind=ChangeKind.DOWN, broker_id=former_id, address="", reason=reason, lease_ttl_ms=None
         )
         ends += (former_id, keys.lease_member(name, former_id), codec.encode_change(end))
     return (

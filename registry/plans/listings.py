@@ -78,10 +78,7 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
 
 
 def _read_rows(
-    keys: Keys,
-    names: Sequence[str],
-    rows: dict[str, tuple[QueueData, ...]],
-    corrupt: list[CorruptData],
+    keys: Keys, names: Sequence[str], rows: dict[str, tuple[QueueData, ...]], corrupt: list[CorruptData]
 ) -> Plan[None]:
     values = yield from mget([keys.topic(name) for name in names])
     absent = []

@@ -55,10 +55,7 @@ class Lookup:
 
 
 def lookup(
-    keys: Keys,
-    topics: Sequence[str],
-    known: Mapping[str, Group] | None = None,
-    anew: Iterable[str] = (),
+    keys: Keys, topics: Sequence[str], known: Mapping[str, Group] | None = None, anew: Iterable[str] = ()
 ) -> Plan[Lookup]:
     """Read many topics and the leases of their brokers.
 
