@@ -1,4 +1,7 @@
-"""Decides what the agent does next: a pure state machine over events, with the time passed in."""
+"""Decides what the agent does next: a pure state machine over events, with the time passed in.
+
+Each step notes one event, lets a drain or a hand-over go on, and asks for one store call at most.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sharedroutes.broker_agent import BrokerAgent, Phase
 from sharedroutes.broker_agent.bells import tells_of_an_end
 from sharedroutes.registry import Broker, ChangeKind, RegistryConfig
 from tests.broker_agent.speaking_broker import SpeakingBroker
-from tests.broker_agent.world import World, running
+from tests.broker_agent.world import World, running, times
 from tests.support import await_until
 
 
@@ -93,7 +93,7 @@ async def test_a_standby_of_another_address_cannot_take_the_owner_out_and_says_s
 
 
 async def test_a_standby_hears_of_the_end_of_the_owner_and_does_not_wait_for_its_next_look(
-    world: World,
+    world: World, logs: pytest.LogCaptureFixture
 ) -> None:
     other = Broker("broker-a", "10.0.0.9:10911")
     patient = {"heartbeat_s": 1_800.0, "registry": RegistryConfig(lease_ttl_s=3_600.0)}  # it bounds the looks
@@ -101,8 +101,11 @@ async def test_a_standby_hears_of_the_end_of_the_owner_and_does_not_wait_for_its
         await owner.until(Phase.SERVING)
         async with running(world.config(broker=other, probe=world.address, **patient)) as standby:
             await standby.until(Phase.STANDBY)
+            assert await world.members() == {0: world.address}
             owner.stop()
             await standby.until(Phase.SERVING)
+            assert await world.members() == {0: other.address}
+    assert times(logs, f"is held by {world.address}") == 1
 
 
 async def test_a_standby_takes_a_lease_over_that_is_left_behind_before_clients_miss_the_broker(

@@ -417,11 +417,11 @@ class PlannerUnderFaults(RuleBasedStateMachine):
             case Withdraw(broker), Answered():
                 if self.told is not None and self.told.broker.broker_id == broker.broker_id:
                     self.told = None
-            case Unregister(), Answered():
-                self.told = None
-            case Heartbeat(), Answered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED):
-                self.told = None
-            case _, CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()):
+            case (
+                (Unregister(), Answered())
+                | (Heartbeat(), Answered(LeaseStatus.LEASE_LOST | LeaseStatus.FENCED))
+                | (_, CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()))
+            ):
                 self.told = None
         self.send(event)
         if self.done and not self.stopped and event == Answered(LeaseStatus.OK):
