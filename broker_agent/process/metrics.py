@@ -30,24 +30,32 @@ class Family(NamedTuple):
 METRICS: Final = (
     Family("broker_up", "Whether the broker is alive; absent while nobody knows.", lambda one: one.broker_up),
     Family("ready", "Whether the broker is served, or on standby.", lambda one: not one.unready),
-    Family("stuck", "Whether the agent makes no progress.", lambda one: one.stuck),
-    Family("trouble", "Whether the store keeps the agent from its work.", lambda one: one.trouble),
+    Family("stuck", "Whether the agent has stopped calling the store.", lambda one: one.stuck),
+    Family(
+        "trouble",
+        "Whether the store keeps the agent from its work; /status says how.",
+        lambda one: one.trouble,
+    ),
     Family(
         "source_trouble",
-        "Whether topics or the broker.conf cannot be read, in whole or in part.",
+        "Whether topics, queue mappings or the broker.conf cannot be read; /status says which.",
         lambda one: one.source_trouble,
     ),
-    Family("unreachable", "Whether the address for clients is doubtful.", lambda one: one.advice),
+    Family(
+        "unreachable",
+        "Whether the address for clients is doubtful; /status says why.",
+        lambda one: one.advice,
+    ),
     Family(
         "master_known",
-        "Whether a slave's master is alive, and so known; absent for masters.",
+        "Whether a slave's master is alive; absent for masters.",
         lambda one: one.master_address,
     ),
     Family("topics", "Topics in the table that was read last.", lambda one: one.topics),
     Family("in_step", "Whether the store holds that table.", lambda one: one.in_step),
     Family(
         "last_heartbeat_age_seconds",
-        "Since the store confirmed the lease; absent while there is none.",
+        "Time since the store confirmed the lease; absent while there is none.",
         lambda one: one.last_heartbeat_s,
     ),
     Family("registrations_total", "Tables written.", lambda one: one.registrations),
@@ -80,7 +88,7 @@ class _Collector(Collector):
         status = self._status()
         brokers, clock_problem = status.brokers, status.clock_problem is not None
         yield _family("info", "The version of the agent.", ("version",), [((status.version,), 1)])
-        yield _family("uptime_seconds", "Since the process works.", (), [((), status.uptime_s)])
+        yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
         text = "Whether the clock of the store's server stands still or jumps."
         yield _family("clock_problem", text, (), [((), clock_problem)])
         text = "Brokers whose broker.conf cannot be read yet."

@@ -143,15 +143,18 @@ def test_every_phase_is_in_the_table() -> None:
     assert [names(phase)[0] for phase, _ in rows("Phases")] == [phase.value for phase in Phase]
 
 
-def test_every_metric_is_in_the_table() -> None:
+def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
     prefix = "sharedroutes_agent_"
     written = {
-        (names(name)[0].removeprefix(prefix), kind, tuple(names(labels)))
-        for name, kind, labels, _ in rows("Metrics")
+        (names(name)[0].removeprefix(prefix), kind, tuple(names(labels))): means
+        for name, kind, labels, means in rows("Metrics")
     }
-    assert written == OF_PROCESS | {
-        (one.name, "counter" if one.name.endswith("_total") else "gauge", ("broker",)) for one in METRICS
+    of_brokers = {
+        (one.name, "counter" if one.name.endswith("_total") else "gauge", ("broker",)): one.help
+        for one in METRICS
     }
+    assert written.keys() == OF_PROCESS | of_brokers.keys()
+    assert written == written | of_brokers
 
 
 def test_every_signal_is_in_the_table() -> None:
