@@ -24,6 +24,11 @@ _ON_REQUEST: Final = {
 """Folders of tests that need more servers, or much time: each has an option that asks for it."""
 
 _SPARK: Final = "tests/pipeline/spark/"
+_BEYOND: Final = {
+    Path(__file__).parent / folder
+    for folder in ("benchmarks", "cluster", "faults", "pipeline/processes", "pipeline/spark", "real")
+}
+"""Folders whose tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
 
 LONG_S: Final = {
     _SPARK: 190.0,
@@ -116,6 +121,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave a folder out unless it is asked for."""
+    if config.getoption("--offline") and collection_path in _BEYOND:
+        return True
     option = _ON_REQUEST.get(collection_path)
     return True if option is not None and not config.getoption(option) else None
 
@@ -144,8 +151,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _keep(
     config: pytest.Config, items: list[pytest.Item], condition: Callable[[pytest.Item], object]
 ) -> None:
-    kept = [item for item in items if condition(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (kept if condition(item) else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 
 

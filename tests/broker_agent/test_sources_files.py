@@ -152,6 +152,7 @@ async def test_a_broker_that_comes_later_is_waited_for(tmp_path: Path) -> None:
         await told.until(last_is("a"), "the first table")
 
 
+@pytest.mark.long
 async def test_a_hundred_thousand_topics_are_read_while_the_loop_goes_on(path: Path) -> None:
     names = [f"orders-of-the-region-{number}" for number in range(100_000)]
     put(path, topics_json(*names))
@@ -165,6 +166,7 @@ async def test_a_hundred_thousand_topics_are_read_while_the_loop_goes_on(path: P
     assert all(last[name] is topic for name, topic in first.items())
 
 
+@pytest.mark.long
 async def test_another_permission_of_a_hundred_thousand_topics_is_taken_while_the_loop_goes_on(
     path: Path,
 ) -> None:
