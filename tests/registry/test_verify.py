@@ -167,7 +167,7 @@ CASES: Final[dict[str, Case]] = {
         GROUP_A,
         lambda admin: (
             admin.hset(GROUP_A, "member:7", "{"),
-            admin.zadd(KEYS.deadlines, {"broker-a:7": admin.time()[0] * 1_000}),
+            admin.zadd(KEYS.deadlines, {"broker-a:7": (admin.time()[0] + 5) * 1_000}),
         ),
     ),
     "a cluster that is lost": mendable(
