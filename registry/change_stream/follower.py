@@ -78,33 +78,33 @@ class StreamReader:
         """Do one step after the other, in the foreground."""
         try:
             while not (self.is_over or self._background.is_stopping):
-                with self.news:
-                    step = self._core.next_step(monotonic())
-                if step.do is Do.STOP:
+                if not self._go_on():
                     return
-                self._try(step)
-        except _Stopped:
-            return
         finally:
             with self.news:
                 self.news.notify_all()
             self._drop_bell()
 
-    def _try(self, step: Step) -> None:
+    def _go_on(self) -> bool:
+        """Do the next step; return whether there may be another one."""
         try:
+            with self.news:
+                step = self._core.next_step(monotonic())
             self._do(step)
         except _Stopped:
-            raise
+            return False
         except Exception as error:  # noqa: BLE001 - one that dies would leave all who rely on it waiting
             if not isinstance(error, RegistryError):
                 _log.exception("a fault in the follower; it begins anew")
-            if not isinstance(
-                error, CorruptData
-            ):  # after a failover, the doorbell may hang on the wrong server
+            if not isinstance(error, CorruptData):  # after a failover, it may hang on the wrong server
                 self._drop_bell()
             self._tell(self._core.failed, error, monotonic())
+            return True
+        return step.do is not Do.STOP
 
     def _do(self, step: Step) -> None:
+        if step.do is Do.STOP:
+            return
         if step.do is Do.HEAR:
             self._hear(step.wait_s)
             return
@@ -112,10 +112,8 @@ class StreamReader:
             self._background.pause(step.wait_s)
             return
         if step.do is Do.AWAIT_ROOM:
-            with self.news:
-                if (
-                    not self.is_over and self._core.next_step(monotonic()) == step
-                ):  # else it was made meanwhile
+            with self.news:  # unless there is room meanwhile
+                if not self.is_over and self._core.next_step(monotonic()) == step:
                     self.news.wait(step.wait_s)
         elif step.work is not None:
             run_blocking(step.work)

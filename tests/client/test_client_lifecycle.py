@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, NoRoute, RouteClient
+from sharedroutes.client.cache_follower import CacheFollower
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RouteStore
+from sharedroutes.registry.change_stream.stream import Step
 from tests.client.clients import (
     BELL_ONLY,
     FOLLOWER,
@@ -22,6 +24,7 @@ from tests.client.clients import (
     attempt,
     until_held_by,
     until_in_place,
+    until_source,
 )
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.support import await_until, wait_until
@@ -53,6 +56,25 @@ async def test_a_client_that_was_closed_says_so(make_client: ClientMaker, redis_
         await client.select_queue("t0")
     with pytest.raises(RuntimeError, match="closed"):
         await client.start()
+
+
+async def test_a_fault_in_what_decides_is_said_and_the_client_goes_on(
+    make_client: ClientMaker,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real, faults = CacheFollower.next_step, iter([ValueError("a fault")])
+
+    def next_step(self: CacheFollower, now: float) -> Step:
+        for fault in faults:
+            raise fault
+        return real(self, now)
+
+    monkeypatch.setattr(CacheFollower, "next_step", next_step)
+    async with make_client(redis_url) as client:
+        await until_source(client, "live")
+    assert "a fault in the follower" in caplog.text
 
 
 async def test_starting_and_closing_twice_is_starting_and_closing_once(
