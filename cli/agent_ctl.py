@@ -135,7 +135,11 @@ def ready(agent: _Agent) -> None:
 @agent_ctl.command()
 @_BROKER
 @click.option(
-    "--after", "wait_s", type=click.FloatRange(0, 86_400), metavar="SECONDS", help="The wait between."
+    "--after",
+    "wait_s",
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="Time between the two; by default drain_wait_s.",
 )
 @_WAIT
 @click.pass_obj
@@ -164,7 +168,7 @@ def resume(agent: _Agent, broker: str | None) -> None:
 @agent_ctl.command()
 @click.pass_obj
 def reload(agent: _Agent) -> None:
-    """Let the agent read all its files anew; exit with 1 when something could not be applied."""
+    """Make the agent read all its files anew; exit with 1 when something could not be applied."""
     problems = json.loads(agent.ask("POST", "/reload"))["problems"]
     for problem in problems:
         click.echo(problem)
@@ -172,7 +176,7 @@ def reload(agent: _Agent) -> None:
 
 
 class _Agent:
-    """Speaks to one agent process."""
+    """The HTTP interface of one agent process."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
