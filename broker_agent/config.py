@@ -22,7 +22,7 @@ PROBE_ATTEMPTS: Final = 3
 lost where the queue of the port is full, and one by a pause of the host; no network between loses more."""
 
 HANG_SUCCESSES: Final = 2
-"""So many answers in a row bring back a broker that hung: a single one may be the last thing that it did."""
+"""So many answers in a row bring back a broker that hung: a single one may be a late one."""
 
 
 class TopicsFrom(StrEnum):
@@ -43,13 +43,13 @@ class BrokerTls(StrEnum):
 
     OFF = "off"
     INSECURE = "insecure"
-    """By nothing, as with RocketMQ's own clients by default, and its self-signed test certificate."""
+    """Encrypted, and nothing is checked, as RocketMQ's own clients do by default."""
 
     VERIFY_CA = "verify-ca"
-    """By a certificate of a known authority, whatever its name."""
+    """The certificate has to come from a known authority, whatever its name."""
 
     VERIFY_FULL = "verify-full"
-    """By one that names the host besides."""
+    """And it has to name the host."""
 
 
 def _check_command(text: str) -> None:

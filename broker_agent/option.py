@@ -1,4 +1,4 @@
-"""Settings, each declared once: its flag, variable, key in agent.toml, check and pages follow from that."""
+"""Settings, each declared once: flag, variable, key in agent.toml, check and help follow from it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..registry.checks import check_address, check_int, check_seconds
 T = TypeVar("T")
 
 PREFIX: Final = "SHAREDROUTES_"
-"""How every variable begins."""
+"""The prefix of every variable."""
 
 _DECLARED: Final = "option"
 _NO_ADDRESSES: Final = "none"
-"""In a flag or a variable, where an empty text says nothing."""
+"""In a flag or a variable, where an empty text counts as unset."""
 
 _TOML_TYPES: Final = {
     str: "a string",
@@ -39,7 +39,7 @@ class Section(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a value is; also what stands for it in help texts."""
+    """The kind of a value; also its placeholder in help texts."""
 
     TEXT = "TEXT"
     URL = "URL"
@@ -62,7 +62,7 @@ _USUAL: Final = {
     dict: Kind.PAIRS,
     type(None): Kind.PATH,
 }
-"""What a setting is by its default, unless it says something else."""
+"""The kind of a setting that names none, by the type of its default."""
 
 _EXPECTED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.SECONDS: ((int, float), "a number of seconds"),
@@ -70,7 +70,7 @@ _EXPECTED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.PAIRS: ((dict,), "a table"),
     Kind.ADDRESSES: ((list,), "an array of strings"),
 }
-"""What agent.toml may say of a kind; of all others, a string."""
+"""The types that agent.toml may give for a kind, and how messages call them; all others are strings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Option:
 
     section: Section = Section.AGENT
     each_broker: bool = False
-    """Whether it stands in [agent], and every [[broker]] may have a value of its own."""
+    """Whether it is set in [agent], and each [[broker]] may override it."""
 
     is_live: bool = False
     """Whether a reload applies a change; all others wait for a restart of the agent."""
@@ -96,12 +96,12 @@ class Option:
     """The field of the configuration that it becomes; usually the key."""
 
     stem: str = ""
-    """What its variable is made from, when that is not the key without its unit."""
+    """What the variable is derived from, if that is not the key without its unit."""
 
     unit: str = ""
     low: float = 0
     high: int = 0
-    """The bounds of numbers; those of seconds end with a day."""
+    """The bounds of numbers; seconds end with a day."""
 
     choices: tuple[str, ...] = ()
     also: Callable[[Any], object] | None = None
@@ -109,17 +109,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """How it is named on the command line."""
+        """Its name on the command line."""
         return "--" + (self.stem or self.key.removesuffix("_s")).removesuffix("_url").replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """How it is named in the environment."""
+        """Its name in the environment."""
         return PREFIX + (self.stem or self.key.removesuffix("_s")).upper()
 
     @property
     def metavar(self) -> str:
-        """What stands for the value in help texts."""
+        """The placeholder of the value in help texts."""
         return "|".join(self.choices) if self.choices else self.kind.value
 
     @property
@@ -128,7 +128,7 @@ class Option:
         return self.meaning.partition(". ")[0].removesuffix(".").replace("`", "") + "."
 
     def from_text(self, text: str) -> Any:
-        """Return the value that a flag or a variable gives; raise InvalidInput for one that is none."""
+        """Return the value of a flag or a variable; raise InvalidInput for one of another kind."""
         match self.kind:
             case Kind.SECONDS | Kind.COUNT:
                 try:
@@ -145,7 +145,7 @@ class Option:
                 return self._chosen(text)
 
     def from_toml(self, value: Any, folder: Path) -> Any:
-        """Return the value that agent.toml in `folder` gives; raise InvalidInput for one that is none."""
+        """Return the value from an agent.toml in `folder`; raise InvalidInput for one of another kind."""
         if self.kind is Kind.SECRET:
             raise InvalidInput(f"is a secret: say it in {self.variable}, or in a file")
         types, expected = _EXPECTED.get(self.kind, ((str,), "a string"))
@@ -166,7 +166,7 @@ class Option:
                 return self._chosen(value)
 
     def check(self, value: Any) -> None:
-        """Raise InvalidInput, with the name of the field, for a value that no other setting could mend."""
+        """Raise InvalidInput, naming the field, for a value that is invalid whatever else is set."""
         match self.kind:
             case Kind.SECONDS:
                 check_seconds(self.attribute, value, self.low)
@@ -187,13 +187,13 @@ class Option:
 
 
 def declare(default: object, meaning: str, **rest: Any) -> Option:
-    """Return a setting; `rest` are the other fields of Option, its kind by default that of such a value."""
+    """Return a setting; `rest` are further fields of Option, and the default's type implies the kind."""
     kind = Kind.CHOICE if "choices" in rest else _USUAL[type(default)]
     return Option(**{"kind": kind, "default": default, "meaning": meaning, **rest})
 
 
 def option(default: T, meaning: str, **rest: Any) -> T:
-    """Return the field of a dataclass that is a setting; `rest` as for `declare`."""
+    """Return a dataclass field that is a setting; `rest` as for `declare`."""
     found = declare(default, meaning, **rest)
     of_field: dict[str, Any] = {"metadata": {_DECLARED: found}, "repr": found.kind is not Kind.SECRET}
     if isinstance(default, dict):
@@ -209,7 +209,7 @@ def options_of(config: type[Any]) -> Iterator[Option]:
 
 
 def toml_type(value: object) -> str:
-    """Return what TOML calls such a value: the value itself may hold a password."""
+    """Return TOML's name for the type of a value that may hold a password."""
     return _TOML_TYPES.get(type(value), "a date or a time")
 
 
@@ -224,7 +224,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _texts(table: dict[str, Any]) -> dict[str, str]:
-    """Return a table of TOML as a broker.conf says the same."""
+    """Return the values of a TOML table as a broker.conf writes them."""
     for key, said in table.items():
         if not isinstance(said, str | int):
             raise InvalidInput(f"{key}: expected a string, a whole number, true or false, got {said!r:.80}")

@@ -32,7 +32,7 @@ _INTERRUPTED: Final = 128
 """Plus the number of the signal: the exit code of what a signal has ended, in every shell."""
 
 _EXPECTED: Final = (Fault, InvalidInput, AddressTaken)
-"""What is said where the process ends."""
+"""Errors that end the process with their message alone."""
 
 EXIT_CODES: Final = {
     0: "ended by SIGTERM or SIGINT",
@@ -42,7 +42,7 @@ EXIT_CODES: Final = {
 }
 
 _CHECKS: Final = "files,store,broker"
-"""What --check looks at unless it is told."""
+"""What --check looks at without a list."""
 
 _SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind is Kind.SECRET)
 
@@ -63,7 +63,7 @@ Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.ite
 
 
 def _with_settings(command: F) -> F:
-    """Add an option for every setting; what they say is looked at all together, and not by click."""
+    """Add an option for every setting; all values are checked together, and not by click."""
     for option in reversed([option for option in OPTIONS if option.kind is not Kind.SECRET]):
         command = click.option(option.flag, metavar=option.metavar, help=_help(option))(command)
     described = f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]"
@@ -91,7 +91,7 @@ def _help(option: Option) -> str:
 def agent_command(
     context: click.Context, /, *, checks: str | None, print_config: bool, **_: str | None
 ) -> None:
-    """Run the agents; the settings are taken from the context, since their names are made from a table."""
+    """Run the agents; the settings come from the context, as their options are made from a table."""
     flags = _given(context)
     try:
         with _Ending(only_looks=bool(checks) or print_config) as ending:
@@ -109,7 +109,7 @@ def agent_command(
 
 
 def _given(context: click.Context) -> Mapping[str, str]:
-    """Return what the command line says, by flag."""
+    """Return the values of the command line by flag."""
     return {
         parameter.opts[0]: value
         for parameter in context.command.params

@@ -30,12 +30,12 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 
 class AddressTaken(OSError):
-    """Nobody can be served at the address that was asked for; the message says why."""
+    """The server cannot listen at this address; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What somebody asks for."""
+    """One request."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What is answered."""
+    """The answer to a request."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
@@ -66,7 +66,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class _Refused(Exception):
-    """The request is none that can be answered otherwise."""
+    """The request is malformed or too large."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -126,7 +126,7 @@ class HttpServer:
             writer.transport.abort()
 
     def _make_room(self) -> None:
-        """Hang up on the oldest that asks nothing: those who do nothing must not keep out who asks."""
+        """Close the oldest silent connection: it must not keep out clients that ask."""
         if len(self._connections) > self._max_connections and self._silent:
             oldest = next(iter(self._silent))
             del self._silent[oldest]
@@ -168,7 +168,7 @@ class HttpServer:
 async def _read(
     connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> Request:
-    """Return the request, whose body is read and left aside; raises _Refused."""
+    """Return the request; its body is read and ignored. Raises _Refused."""
     head: h11.Request | None = None
     body_bytes = 0
     while True:

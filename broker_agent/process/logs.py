@@ -19,7 +19,7 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 _RESERVED: Final = frozenset(("time", "level", "logger", "message", "error"))
 _MOST_LINES: Final = 1_000
 _LAST_WORDS_S: Final = 0.25
-"""The end of the process waits for whoever reads the log no longer than that."""
+"""The process waits no longer than that for the reader of its log when it ends."""
 
 _STDERR: Final = 2
 
@@ -78,7 +78,7 @@ class LogOutput(logging.Handler):
         self.use(log_format, log_level)
 
     def use(self, log_format: str, log_level: str) -> None:
-        """Go on in this format (text, json) and with this level (debug, info, warning, error)."""
+        """Change the format (text, json) and the level (debug, info, warning, error)."""
         self.setFormatter(JsonLines() if log_format == "json" else TextLines())
         self._log.setLevel(log_level.upper())
 
@@ -96,7 +96,7 @@ class LogOutput(logging.Handler):
         self.finish()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a line, after a word about those that were lost."""
+        """Take a line, after one that counts the lost ones."""
         try:
             if self._lost:
                 text = f"{self._lost} lines of the log were lost: they were not read in time"
@@ -110,7 +110,7 @@ class LogOutput(logging.Handler):
             self.handleError(record)
 
     def finish(self) -> None:
-        """Write what is left, if somebody reads it, and write no more; for any thread."""
+        """Write what is left, if it is read, and no more after that; from any thread."""
         end_s = time.monotonic() + _LAST_WORDS_S
         try:
             self._lines.put(None, timeout=_LAST_WORDS_S)

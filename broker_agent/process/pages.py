@@ -39,7 +39,7 @@ class ProcessStatus:
 
     @property
     def unhealthy(self) -> tuple[str, ...]:
-        """Why the process should be started anew; empty = it works."""
+        """Why the process should be restarted; empty = it works."""
         return tuple(one.stuck for one in self.brokers if one.stuck)
 
     @property
@@ -177,7 +177,7 @@ def _json(status: HTTPStatus, value: object) -> Response:
 
 
 def _as_json(status: ProcessStatus) -> dict[str, object]:
-    """Return all that is known: of each broker, every field of its agent's status."""
+    """Return everything that is known: for each broker, every field of its agent's status."""
     return {
         "version": status.version,
         "uptime_s": round(status.uptime_s, 3),

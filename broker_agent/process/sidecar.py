@@ -27,7 +27,7 @@ from .supervision import Notifier, Progress
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""What the process obeys: stop, stop, reload, drain, resume."""
+"""The signals that the process handles: stop, stop, reload, drain, resume."""
 
 _LOOK_S: Final = 1.0
 _GRACE_S: Final = 0.4
@@ -45,7 +45,7 @@ _REREAD_S: Final = 20.0
 
 
 class Fault(Exception):
-    """A part of the process ended that should not have: the process has to be started anew."""
+    """A part of the process ended unexpectedly: the process has to be restarted."""
 
 
 class Sidecar:
@@ -79,7 +79,7 @@ class Sidecar:
         self._ended: asyncio.Queue[asyncio.Task[None] | None] = asyncio.Queue()
         self._stopping = False
         self._told_late = False
-        """Whether somebody has told the process something while it ends."""
+        """Whether a control came while the process ends."""
 
         self._started = asyncio.Event()
         """Set when the agents of the first configuration have been started."""
@@ -210,7 +210,7 @@ class Sidecar:
             raise Fault(fault)
 
     def _task(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a part of the process that is not to end before it."""
+        """Start a part of the process whose end ends the process."""
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(self._ended.put_nowait)
         return task

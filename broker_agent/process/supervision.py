@@ -37,7 +37,7 @@ class Notifier:
         self._status = ""
         self._complained = False
         self.watchdog_s = _watchdog_s(environment) if path else None
-        """So often systemd wants to hear of progress; None = it does not."""
+        """The interval in which systemd expects a sign of progress; None = it expects none."""
 
     def ready(self) -> None:
         """Say that the process works, at its start and after a reload."""
@@ -48,7 +48,7 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, within_s: float) -> None:
-        """Say that the process is about to end, and how long that may take: it goes before TimeoutStopSec."""
+        """Say that the process is about to end, and how long that may take, whatever TimeoutStopSec says."""
         self._send(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round(within_s * 1_000_000)}")
 
     def progress(self) -> None:
@@ -106,7 +106,7 @@ class Progress:
         self._stuck: dict[str, str] = {}
 
     def look(self, agents: list[tuple[AgentStatus, float]], now: float) -> None:
-        """Take in what every agent says, each with the longest time that one call and its pause may take."""
+        """Compare the status of every agent with its last one; each comes with its longest time between calls."""
         passed_s = 0.0 if self._at_s is None else min(now - self._at_s, self._longest_s)
         self._at_s = now
         before, self._seen, self._stuck = self._seen, {}, {}

@@ -51,7 +51,7 @@ _NO_BROKER: Final = (
 
 
 def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarConfig:
-    """Return what the flags, by their names as in `--redis`, the environment and agent.toml say together.
+    """Return the settings of flags (by name, as `--redis`), environment and agent.toml together.
 
     A broker.conf that cannot be read is awaited. Raises InvalidInput with all problems of all of them, and of
     every broker.conf: a line each, which names the key, the variable or the flag.
@@ -100,7 +100,7 @@ def agent_config(conf: BrokerConf, *, topics_path: Path | None = None, **setting
 def settings_of(
     values: Mapping[str, Value], redis_url: str, registry: RegistryConfig
 ) -> BrokerSettings | AwaitedBroker:
-    """Return what the values and the broker.conf make; raises InvalidInput with what is wrong there."""
+    """Return the settings of one broker with those of its broker.conf; raises InvalidInput."""
     path = values["broker_conf"].value
     if path.is_fifo():  # to open one may wait for ever, and nobody can look at it twice
         raise InvalidInput(f"{path}: is no regular file: the broker's broker.conf is expected")
@@ -116,12 +116,12 @@ def settings_of(
 
 
 def with_path(path: Path | None, problem: str) -> str:
-    """Return what is wrong with the settings of a broker, with the path of its broker.conf."""
+    """Return a problem of a broker's settings with the path of its broker.conf."""
     return problem if problem.startswith(str(path)) else f"{path}: {problem}"
 
 
 def twins(configs: Iterable[AgentConfig]) -> list[str]:
-    """Return what is wrong where two are the same broker: a sentence each."""
+    """Return a problem for each broker that is configured twice."""
     seen: dict[tuple[str, int], AgentConfig] = {}
     found = []
     for config in configs:
@@ -138,7 +138,7 @@ def twins(configs: Iterable[AgentConfig]) -> list[str]:
 
 
 class _Table(NamedTuple):
-    """One table of agent.toml, and what stands before its keys in messages."""
+    """One table of agent.toml, and the prefix of its keys in messages."""
 
     place: str
     values: Mapping[str, Any]
@@ -169,7 +169,7 @@ class _Loader:
         }
 
     def of_brokers(self, process: Mapping[str, Value]) -> list[dict[str, Value]]:
-        """Return the settings of every broker; those of `process` count where it has none of its own."""
+        """Return the settings of every broker, with those of `process` where it has none of its own."""
         tables = self._brokers or ()
         if len(tables) > 1:
             for one in OPTIONS:
@@ -198,12 +198,12 @@ class _Loader:
             return None
 
     def problem(self, text: str) -> None:
-        """Note a problem, once: what is said of all brokers is looked at for each of them."""
+        """Note a problem once: a setting for all brokers is checked for each of them."""
         if text not in self.problems:
             self.problems.append(text)
 
     def _pick(self, option: Option, table: _Table | None, otherwise: Value | None = None) -> Value:
-        """Return the value that counts; one that cannot be used is a problem, and the next stands in."""
+        """Return the value in effect; an invalid one is noted as a problem, and the next one replaces it."""
         for place, read in self._said(option, table):
             try:
                 value = read()
@@ -215,7 +215,7 @@ class _Loader:
         return otherwise or Value(option.default, DEFAULT)
 
     def _said(self, option: Option, table: _Table | None) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Yield who says something, the first that counts first; an empty text says nothing."""
+        """Yield the places that give a value, by precedence; an empty text counts as unset."""
         if text := self._flags.get(option.flag):
             yield option.flag, partial(option.from_text, text)
         if text := self._environment.get(option.variable):
@@ -224,7 +224,7 @@ class _Loader:
             yield table.place + option.key, partial(option.from_toml, table.values[option.key], self._folder)
 
     def _of_broker(self, table: _Table, process: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the settings of a broker; a value in its own table counts more than that of [agent]."""
+        """Return the settings of a broker; its own table takes precedence over [agent]."""
         values = {
             key: self._pick(one, table, process.get(key)) for key, one in options_in(Section.BROKER).items()
         }
@@ -235,7 +235,7 @@ class _Loader:
         return values
 
     def _fit(self, values: Mapping[str, Value], registry: RegistryConfig) -> bool:
-        """Whether lease and heartbeat fit together; if not, all that somebody said of them is named."""
+        """Whether lease and heartbeat fit together; if not, the problem names the places that set them."""
         try:
             AgentConfig(broker=_ANY_BROKER, heartbeat_s=values["heartbeat_s"].value, registry=registry)
         except InvalidInput as error:
@@ -245,7 +245,7 @@ class _Loader:
         return True
 
     def _read(self, path: Path) -> None:
-        """Take in the tables of an agent.toml; what the values may be is looked at where they count."""
+        """Read the tables of an agent.toml; their values are checked where they take effect."""
         root = self._root(path)
         if root is None:
             self._brokers = None
@@ -293,7 +293,7 @@ class _Loader:
 
 
 def _unknown(variables: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable that begins as a setting and is none: it would say nothing."""
+    """Yield a warning for each variable that looks like a setting and is none."""
     known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
     stems = [one.removeprefix(PREFIX) for one in known]  # what all begin with would make all of them near
     for name in sorted(variables):

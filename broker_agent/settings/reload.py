@@ -26,18 +26,18 @@ class Changes:
     """What a reload does; brokers are the same when their broker.conf has the same path."""
 
     config: SidecarConfig
-    """What counts from now on: the live settings, the new brokers, and all else as it was."""
+    """The settings from now on: live settings and brokers are new, all else is as it was."""
 
     new: tuple[AgentConfig, ...]
     gone: frozenset[Path | None]
     """The broker.conf of the brokers that are no longer there."""
 
     need_restart: tuple[str, ...]
-    """What has changed and is not applied: a sentence each."""
+    """A sentence for each change that is not applied."""
 
 
 def changes(old: SidecarConfig, new: SidecarConfig) -> Changes:
-    """Return what is to be done to get from one configuration to another.
+    """Return the changes from one configuration to another.
 
     New brokers get the store as it was. Raises InvalidInput when one of them cannot be used with that.
     """
@@ -109,7 +109,7 @@ class Awaiting:
         return tuple(f"{one.why}: waiting for it" for one in self._waiting.values())
 
     def wait_for(self, brokers: Sequence[AwaitedBroker]) -> None:
-        """Wait for these, and for no others any more."""
+        """Wait for these brokers and no others."""
         before, self._waiting = self._waiting, {}
         for broker in brokers:
             known = before.get(broker.path)

@@ -21,20 +21,20 @@ _REGISTRY: Final = {one.name: one.default for one in fields(RegistryConfig)}
 
 
 class Value(NamedTuple):
-    """What a setting is, and where that was said."""
+    """The value of a setting, and where it was set."""
 
     value: Any
     place: str
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody said anything."""
+        """Whether nobody has set it."""
         return self.place.startswith(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """The settings of one broker by key, with where each was said; and what they make."""
+    """The settings of one broker by key, each with its place, and the agent's configuration made of them."""
 
     values: Mapping[str, Value]
     config: AgentConfig
@@ -68,7 +68,7 @@ class SidecarConfig:
     """Brokers whose broker.conf is not there yet, or not readable."""
 
     warnings: tuple[str, ...] = ()
-    """What is probably a mistake, and does no harm otherwise."""
+    """Probable mistakes that do no other harm."""
 
     def value(self, key: str) -> Any:
         """Return a setting of the process, or of the store."""

@@ -1,4 +1,4 @@
-"""Writes settings as an agent.toml that says of each value where it came from, with passwords masked."""
+"""Writes settings as an agent.toml with the place of each value, and with passwords masked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _masked_parameter(parameter: re.Match[str]) -> str:
 
 
 def as_toml(config: SidecarConfig) -> str:
-    """Return the settings that count; what a broker.conf says stands there as a comment."""
+    """Return the settings in effect; those of a broker.conf are comments."""
     return "\n".join(_lines(config)) + "\n"
 
 
@@ -71,7 +71,7 @@ def _broker(broker: BrokerSettings | AwaitedBroker, config: SidecarConfig) -> It
 
 
 def _of_broker_conf(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
-    """Yield what the broker.conf and RocketMQ's defaults make: name, value, and where that is said."""
+    """Yield what comes from the broker.conf and RocketMQ's defaults: name, value, place."""
     config, places = broker.config, _Places(broker)
     its = config.broker
     yield "brokerName", its.broker_name, places.of("brokerName", "default: the name of this host")
@@ -93,7 +93,7 @@ def _of_broker_conf(broker: BrokerSettings) -> Iterator[tuple[str, str, str]]:
 
 
 class _Places:
-    """Where the broker.conf, or what goes before it, says a setting of the broker."""
+    """Where the broker.conf, or an override of it, sets a setting of the broker."""
 
     def __init__(self, broker: BrokerSettings) -> None:
         path, self._overrides = broker.values["broker_conf"].value, broker.values["overrides"]
