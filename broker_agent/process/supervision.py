@@ -106,7 +106,7 @@ class Progress:
         self._stuck: dict[str, str] = {}
 
     def look(self, agents: list[tuple[AgentStatus, float]], now: float) -> None:
-        """Compare the status of every agent with its last one; each comes with its longest time between calls."""
+        """Compare each status with the last one; it comes with the longest time between calls."""
         passed_s = 0.0 if self._at_s is None else min(now - self._at_s, self._longest_s)
         self._at_s = now
         before, self._seen, self._stuck = self._seen, {}, {}
