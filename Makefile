@@ -15,8 +15,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := $(if $(wildcard $(READY)),$(READY),$(VENV)/.demo)
 
-# Most tests wait most of the time: two processes share them. `make test WORKERS=0` runs them in one, in order.
-WORKERS ?= 2
+# Most tests wait most of the time: four processes share two cores well. `make test WORKERS=0` runs them in one, in order.
+WORKERS ?= 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # The server in the wheel of the extra `embedded`: with an empty PATH, it is the only one left to find.
