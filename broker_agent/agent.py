@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Self
 from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
 from ..registry.concurrency_async import end
 from ..registry.sweeper_async import AsyncSweeper
-from .bells import bells_of
+from .broker_watch import BrokerWatch
 from .config import AgentConfig
-from .observers import Observers
+from .doorbells import bells_of
 from .planner.events import (
     Action,
     Answered,
@@ -78,7 +78,7 @@ class BrokerAgent:
             stop_deadline_s=config.stop_deadline_s,
             rng=self._rng,
         )
-        self._observers = Observers(config, self._rng, self._take)
+        self._broker_watch = BrokerWatch(config, self._rng, self._take)
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._stepped = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -103,7 +103,7 @@ class BrokerAgent:
 
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
-        seen, master = self._observers, self._master.known
+        seen, master = self._broker_watch, self._master.known
         return replace(
             self._planner.status(asyncio.get_running_loop().time()),
             waiting=seen.waiting,
@@ -129,7 +129,7 @@ class BrokerAgent:
 
         Raises InvalidInput if the topics are read from elsewhere, or a name occurs twice.
         """
-        self._observers.take_topics(topics, version or DataVersion())
+        self._broker_watch.take_topics(topics, version or DataVersion())
 
     def set_filter_servers(self, servers: Iterable[str]) -> None:
         """Replace the broker's filter servers, host:port; raises InvalidInput."""
@@ -169,7 +169,7 @@ class BrokerAgent:
 
         Returns why its credentials or certificates cannot be read: those read before stay. Empty = they can.
         """
-        return await self._observers.reload()
+        return await self._broker_watch.reload()
 
     async def run(self) -> None:
         """Work until `stop` is called; log and outlive any trouble with files, broker or store.
@@ -189,7 +189,7 @@ class BrokerAgent:
     async def _run(self, store: AsyncRouteStore, *more: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
             notice = (self._master_notice.run(),) if self._master_notice else ()
-            works = (self._observers.run(), self._master.run(store), *notice, *more)
+            works = (self._broker_watch.run(), self._master.run(store), *notice, *more)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)

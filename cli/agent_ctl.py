@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
-from .commands import Group
+from .root import Group
 
 DEFAULT_HTTP: Final = "127.0.0.1:9877"
 """As of the agent, which is not imported for it: this has to be quick enough for a health check."""

@@ -33,7 +33,7 @@ class Place:
         return getattr(import_module(self.module, __package__), self.attribute)
 
 
-_ROOT: Final = Place(".commands", "sharedroutes", ABOUT)
+_ROOT: Final = Place(".root", "sharedroutes", ABOUT)
 
 COMMANDS: Final = {
     "acl": Place(".acl", "acl", "Print the ACL line of a Redis user with a given role.", ()),
@@ -44,7 +44,7 @@ COMMANDS: Final = {
         ("agent",),
     ),
     "agent-ctl": Place(".agent_ctl", "agent_ctl", "Show a running agent's status; drain, pause, resume.", ()),
-    "brokers": Place(".routes", "brokers", "List the live brokers, or all."),
+    "brokers": Place(".listings", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
     "demo": Place(
@@ -63,8 +63,8 @@ COMMANDS: Final = {
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),
     "rebuild": Place(".repair", "rebuild", "Repair what `verify` finds."),
-    "routes": Place(".routes", "routes", "Show which brokers hold a topic, and where."),
-    "topics": Place(".routes", "topics", "List the topics of the live brokers."),
+    "routes": Place(".listings", "routes", "Show which brokers hold a topic, and where."),
+    "topics": Place(".listings", "topics", "List the topics of the live brokers."),
     "verify": Place(".repair", "verify", "Check the registry for inconsistencies."),
     "wipe": Place(".operators", "wipe", "Take away the write permission of brokers."),
 }

@@ -8,8 +8,8 @@ import click
 
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
-from .commands import Group
 from .output import print_json, print_table
+from .root import Group
 from .store_options import with_store
 
 

@@ -15,8 +15,8 @@ from rich.progress import Progress as Bar
 
 from ..registry import Progress, RouteStore
 from ..registry.acl import Role
-from ..registry.operations import OnProgress
 from ..registry.plans.repair.checks import Difference
+from ..registry.store_parts import OnProgress
 from .store_options import with_store
 
 

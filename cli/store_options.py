@@ -14,7 +14,7 @@ import click
 
 from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
 from ..registry.acl import Role, commands_of
-from .commands import ended_by_sigterm
+from .root import ended_by_sigterm
 
 P = ParamSpec("P")
 Command = Callable[Concatenate[RouteStore, str, P], None]

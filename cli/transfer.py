@@ -14,7 +14,7 @@ import click
 
 from ..registry import InvalidInput, RouteStore
 from ..registry.acl import Role
-from ..registry.plans.records import Counts, ImportSummary
+from ..registry.plans.export_import import Counts, ImportSummary
 from .output import print_json, print_table
 from .repair import progress_bar
 from .store_options import with_store

@@ -48,8 +48,8 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .operations import Admin, Front, KeyValues
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
+from .store_parts import Admin, Front, KeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower import Follower

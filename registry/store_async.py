@@ -47,8 +47,8 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .operations_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
+from .store_parts_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower

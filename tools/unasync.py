@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 SOURCES: Final = (
     "client/route_client_async.py",
-    "registry/operations_async.py",
+    "registry/store_parts_async.py",
     "registry/change_stream/follower_async.py",
     "registry/connection/links_async.py",
     "registry/connection/located_async.py",

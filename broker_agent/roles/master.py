@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ...registry import MASTER_ID, AsyncRouteStore, Broker, RegistryError
-from ..bells import bells_of, tells_of_a_master
+from ..doorbells import bells_of, tells_of_a_master
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = 5.0

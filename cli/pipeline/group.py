@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..commands import Group
+from ..root import Group
 from .demo import demo
 from .ingest import compact, ingest
 from .load import load

@@ -18,9 +18,9 @@ from ...registry import BrokerOwned, CorruptData, InvalidInput, RegistryError, R
 from ...registry.checks import check_name
 from ...registry.codec import decode_config
 from ...registry.model import TOPIC_FIELDS
-from ...registry.operations import iterate
 from ...registry.plans import Progress
-from ...registry.plans.load import Loaded, Look, Wanted, live_brokers, load_table, look
+from ...registry.plans.bulk_load import Loaded, Look, Wanted, live_brokers, load_table, look
+from ...registry.store_parts import iterate
 from ..errors import BadOption, BadRows, TargetRefused
 from .registries import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS

@@ -17,7 +17,7 @@ local deleted = 0
 for i = FIRST_BROKER, #KEYS, 2 do
   if redis.call('HDEL', KEYS[i + 1], ARGV[1]) == 1 then
     deleted = deleted + 1
-    rename_table(KEYS[i]) -- a topic that its broker still has comes back
+    disown_table(KEYS[i]) -- a topic that its broker still has comes back
   end
 end
 if ARGV[3] == '' then

@@ -32,7 +32,7 @@ if not is_listed and attempt('hash', 'HEXISTS', KEYS[4], ARGV[6]) == 0 then
   redis.call('HSET', KEYS[4], ARGV[6], redis.call('HGET', KEYS[1], 'cluster') or '')
 end
 if not is_served and attempt('set', 'SISMEMBER', KEYS[5], ARGV[7]) == 0 then
-  rename_table(KEYS[1]) -- the owner looks, and lists its topics anew
+  disown_table(KEYS[1]) -- the owner looks, and lists its topics anew
   return {'table'}
 end
 return {'ok'}

@@ -33,7 +33,7 @@ if #listed > 0 then redis.call('SADD', KEYS[2], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
 if #unlisted > 0 then redis.call('SREM', KEYS[2], unpack(unlisted)) end
 if ARGV[4] == '1' and redis.call('TYPE', KEYS[5]).ok == 'hash' then
-  rename_table(KEYS[5]) -- the table may be what is damaged
+  disown_table(KEYS[5]) -- the table may be what is damaged
 end
 if #listed + #unlisted > 0 and ARGV[1] ~= '' then
   announce(KEYS[3], ARGV[2], ARGV[1])

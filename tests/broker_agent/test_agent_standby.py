@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharedroutes.broker_agent import BrokerAgent, Phase
-from sharedroutes.broker_agent.bells import tells_of_an_end
+from sharedroutes.broker_agent.doorbells import tells_of_an_end
 from sharedroutes.registry import Broker, ChangeKind, RegistryConfig
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, running, times

@@ -177,7 +177,7 @@ def test_the_version_is_looked_up_when_it_is_asked_for() -> None:
 import sharedroutes
 looked_up = []
 sharedroutes.__getattr__ = lambda name: looked_up.append(name) or "1.2"
-import sharedroutes.broker_agent.process.command, sharedroutes.cli.commands
+import sharedroutes.broker_agent.process.command, sharedroutes.cli.root
 from sharedroutes.broker_agent.process.sidecar import _version
 print("__version__" in looked_up, _version())
 """

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from click.testing import CliRunner, Result
 
-from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.cli.root import sharedroutes
 
 COMMAND: Final = (sys.executable, "-m", "sharedroutes")
 _ROWS: Final = 50

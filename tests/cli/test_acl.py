@@ -6,7 +6,7 @@ import pytest
 import redis
 from click.testing import CliRunner, Result
 
-from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.cli.root import sharedroutes
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules
 

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from sharedroutes.cli.commands import sharedroutes
 from sharedroutes.cli.demo import command
 from sharedroutes.cli.demo.results import Log, Observed, Report, measure, summary, to_json
 from sharedroutes.cli.demo.scenario import SCENARIO, SETTINGS, Happening
 from sharedroutes.cli.demo.sender import Message
+from sharedroutes.cli.root import sharedroutes
 from tests.cli.records import log_of, observed, try_of
 
 TRIES: Final = [

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from sharedroutes import __version__
-from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.cli.root import sharedroutes
 from sharedroutes.registry import EmbeddedServer
 from tests.cli.terminal import COMMAND, started
 from tests.support import wait_until

@@ -10,7 +10,7 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from sharedroutes.cli.commands import sharedroutes
+from sharedroutes.cli.root import sharedroutes
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 from tests.cli.terminal import document, rows, run
 from tests.support import wait_until

@@ -27,7 +27,7 @@ from sharedroutes.registry import (
     RouteStore,
     TopicConfig,
 )
-from sharedroutes.registry.plans.load import Wanted, difference_of
+from sharedroutes.registry.plans.bulk_load import Wanted, difference_of
 
 PLAIN = b"4 4 6 0"
 SCHEMA = StructType([StructField(name, StringType()) for name in ("broker", "topic", "cluster", "perm")])

@@ -26,8 +26,8 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
 from sharedroutes.registry.keys import Keys
-from sharedroutes.registry.operations import Admin, Front, KeyValues
 from sharedroutes.registry.scripts import Script
+from sharedroutes.registry.store_parts import Admin, Front, KeyValues
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import SCRIPTS
 from tests.support import wait_until

@@ -15,7 +15,7 @@ from sharedroutes.registry import (
     RouteStore,
     StaleEpoch,
 )
-from sharedroutes.registry.plans.load import forget
+from sharedroutes.registry.plans.bulk_load import forget
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import Crash, dump, interrupted, observed, unchanged

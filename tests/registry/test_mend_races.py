@@ -18,7 +18,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans import Batch, Call, Reads, advance
-from sharedroutes.registry.plans.records import BrokerRecord, Counts, ImportSummary, Unit, import_unit
+from sharedroutes.registry.plans.export_import import BrokerRecord, Counts, ImportSummary, Unit, import_unit
 from sharedroutes.registry.plans.repair.checks import Difference
 from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.scripts import PUT_TOPICS

@@ -28,7 +28,7 @@ from sharedroutes.registry import (
     TopicConfig,
     topic_table,
 )
-from sharedroutes.registry.plans.records import Counts, ImportSummary
+from sharedroutes.registry.plans.export_import import Counts, ImportSummary
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, broker_names, names, topic_configs, topics
 from tests.registry.probes import dump

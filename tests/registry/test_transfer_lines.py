@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.registry import InvalidInput, QueueMapping, RouteStore, TopicConfig
-from sharedroutes.registry.plans.records import BrokerRecord, KvRecord, Record, Skipped, Unit
-from sharedroutes.registry.transfer import Reader, Writer
+from sharedroutes.registry.export_file import Reader, Writer
+from sharedroutes.registry.plans.export_import import BrokerRecord, KvRecord, Record, Skipped, Unit
 from tests.fix_redis import Store
 
 Lines = list[dict[str, Any]]

@@ -12,8 +12,8 @@ from . import codec
 from .checks import check_name
 from .errors import CorruptData, InvalidInput
 from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
-from .plans.load import NOBODY
-from .plans.records import BrokerRecord, KvRecord, Record, Skipped, Unit, check_kv
+from .plans.bulk_load import NOBODY
+from .plans.export_import import BrokerRecord, KvRecord, Record, Skipped, Unit, check_kv
 from .scripts import SCHEMA
 
 FORMAT: Final = "sharedroutes-export"

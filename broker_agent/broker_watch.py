@@ -27,7 +27,7 @@ _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 T = TypeVar("T")
 
 
-class Observers:
+class BrokerWatch:
     """Hands each finding to `take`; every watch goes on until `run` is cancelled."""
 
     def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event | Say], None]) -> None:

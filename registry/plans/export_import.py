@@ -14,7 +14,7 @@ from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Broker, DataVersion, TopicConfig
 from .base import Page, Plan, Progress, Reads, Stream, advance, checked
-from .load import NOBODY, Loaded, Unsettled, Wanted, load_table, look
+from .bulk_load import NOBODY, Loaded, Unsettled, Wanted, load_table, look
 from .operators import MAX_NAME_BYTES, MAX_VALUE_BYTES, check_schema, kv_put
 from .repair.checks import field_problem
 from .replicas import table_sizes
