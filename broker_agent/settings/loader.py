@@ -38,7 +38,7 @@ _OF_THE_LEASE: Final = ("heartbeat_s", "lease_ttl_s", "call_deadline_s")
 """The settings that have to fit together."""
 
 _OF_OTHERS: Final = frozenset(
-    ("SHAREDROUTES_REDIS_SERVER", "SHAREDROUTES_EXAMPLES", "SHAREDROUTES_ROCKETMQ_JARS")
+    f"SHAREDROUTES_{name}" for name in ("REDIS_SERVER", "EXAMPLES", "TESTS", "ROCKETMQ_JARS")
 )
 """Variables that other parts of the project read."""
 

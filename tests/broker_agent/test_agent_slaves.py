@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import redis
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.rocketmq import broker_conf
@@ -143,6 +144,13 @@ async def test_a_slave_asks_for_its_master_only_when_something_has_happened(
     master = await master_of(world, "t1")
     async with slave(world) as agent:
         await until_master(agent, MASTER.address, MASTER.ha_address)
+        with redis.Redis.from_url(
+            world.url
+        ) as admin:  # the agent asks once more when its doorbell is connected
+            await await_until(
+                lambda: admin.pubsub_numsub(world.store.keys.changes)[0][1], description="it listens"
+            )
+        await heartbeats_pass(agent)
         asked: list[str] = []
         owner = AsyncRouteStore.owner
 

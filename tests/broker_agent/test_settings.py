@@ -175,6 +175,7 @@ def test_a_variable_that_is_no_setting_is_warned_of(site: Path, name: str, hint:
     [
         "SHAREDROUTES_REDIS_SERVER",
         "SHAREDROUTES_EXAMPLES",
+        "SHAREDROUTES_TESTS",
         "SHAREDROUTES_SERVICE_HOST",  # of a service in Kubernetes that has the name sharedroutes
         "SHAREDROUTES_SERVICE_PORT_HTTP",
         "SHAREDROUTES_PORT_9877_TCP_ADDR",
