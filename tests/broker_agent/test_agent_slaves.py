@@ -144,9 +144,8 @@ async def test_a_slave_asks_for_its_master_only_when_something_has_happened(
     master = await master_of(world, "t1")
     async with slave(world) as agent:
         await until_master(agent, MASTER.address, MASTER.ha_address)
-        with redis.Redis.from_url(
-            world.url
-        ) as admin:  # the agent asks once more when its doorbell is connected
+        with redis.Redis.from_url(world.url) as admin:
+            # The agent asks once more when its doorbell is connected.
             await await_until(
                 lambda: admin.pubsub_numsub(world.store.keys.changes)[0][1], description="it listens"
             )
