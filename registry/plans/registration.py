@@ -85,7 +85,7 @@ def register(
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
             stored_token, stored = yield from read_table(write, topics)
-            change = difference_to_stored((yield from routed(write, stored)), topics)
+            change = difference_to_stored(stored, (yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
         if not write.is_master:
             change = replace(change, removed=[])

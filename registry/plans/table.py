@@ -115,12 +115,15 @@ def difference(
 
 
 def difference_to_stored(
-    stored: Mapping[str, bytes], topics: Mapping[str, TopicConfig]
+    stored: Mapping[str, bytes], served: Mapping[str, bytes], topics: Mapping[str, TopicConfig]
 ) -> TableDifference[TopicConfig]:
-    """Return the difference of `topics` to a stored table, which holds encoded configurations."""
+    """Return the difference of `topics` to a stored table, which holds encoded configurations.
+
+    `served`: those of it that are listed and have their row; the others are written again, or removed.
+    """
     added, changed = dict[str, TopicConfig](), dict[str, TopicConfig]()
     for name, config in topics.items():
-        old = stored.get(name)
+        old = served.get(name)
         if old is None:
             added[name] = config
         elif old != codec.encode_config(config):

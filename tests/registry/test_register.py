@@ -88,6 +88,18 @@ async def test_a_restarted_owner_with_the_same_table_writes_no_topic(store: Stor
     assert puts(batches) == []
 
 
+@pytest.mark.parametrize("lost", ["index", "list"])
+async def test_a_restarted_owner_gives_up_a_topic_whose_row_was_lost(
+    store: Store, admin: redis.Redis, lost: str
+) -> None:
+    await store.register(broker(), topics(2))
+    admin.delete(store.keys.topic("t1") if lost == "index" else store.keys.topics)
+    await store.register(broker(), topics(1))
+    assert admin.hkeys(store.keys.broker_topics("broker-a")) == [b"t0"]
+    assert list(await store.routes(["t0", "t1"])) == ["t0"]
+    assert [*await store.topics()] == ["t0"]
+
+
 async def test_a_repeated_registration_changes_nothing_and_announces_nothing(
     store: Store, admin: redis.Redis
 ) -> None:
