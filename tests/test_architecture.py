@@ -6,7 +6,6 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -74,9 +73,8 @@ def _lines(source: str) -> list[str]:
     return (ROOT / source).read_text(encoding="utf-8").splitlines()
 
 
-@cache
-def _nodes(source: str) -> list[ast.AST]:
-    return [*ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"), source))]
+def _nodes(source: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"), source))
 
 
 def _imported(source: str) -> Iterator[str]:
