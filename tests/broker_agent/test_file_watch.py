@@ -98,7 +98,10 @@ async def test_a_file_that_is_removed_and_put_back_is_seen_by_notification(path:
         await seen.last(b"2")
 
 
-async def test_a_file_that_does_not_exist_yet_is_seen_when_it_does(path: Path) -> None:
+@pytest.mark.parametrize("missing", ["its folder is there", "nor its folders"])
+async def test_a_file_that_does_not_exist_yet_is_seen_when_it_does(path: Path, missing: str) -> None:
+    if missing == "nor its folders":
+        path = path.parent / "store" / "config" / path.name
     async with following(path, OFTEN_S) as seen:
         await seen.last(FileNotFoundError)
         put(path, b"1")
@@ -110,14 +113,6 @@ async def test_a_file_that_does_not_change_is_read_twice_and_then_only_looked_at
     async with following(path, OFTEN_S) as seen:
         await await_until(lambda: seen.looks >= 6, description="six looks")
         assert seen.contents == [b"1", b"1"]
-
-
-async def test_a_folder_that_does_not_exist_yet_is_seen_when_it_does(tmp_path: Path) -> None:
-    path = tmp_path / "store" / "config" / "topics.json"
-    async with following(path, OFTEN_S) as seen:
-        await seen.last(FileNotFoundError)
-        put(path, b"1")
-        await seen.last(b"1")
 
 
 async def test_a_folder_that_is_replaced_is_followed_on(path: Path) -> None:
