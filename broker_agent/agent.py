@@ -8,7 +8,6 @@ import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
@@ -94,9 +93,7 @@ class BrokerAgent:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
         if self._work is not None:
             await self._work

@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 from weakref import WeakSet
 
@@ -148,9 +147,7 @@ class Changes(_Changing, Iterator[RouteChange]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -203,9 +200,7 @@ class AsyncChanges(_Changing, AsyncIterator[RouteChange]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

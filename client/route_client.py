@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from ..registry.change_stream.follower import StreamReader
@@ -73,9 +72,7 @@ class RouteClient(RouteClientBase):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from ..registry.change_stream.follower_async import AsyncStreamReader
@@ -72,9 +71,7 @@ class AsyncRouteClient(AsyncRouteClientBase):
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def start(self) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from .concurrency import LONGEST_WAIT_S, Background
@@ -36,9 +35,7 @@ class Sweeper:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

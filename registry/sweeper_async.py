@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from .concurrency_async import LONGEST_WAIT_S, Background
@@ -37,9 +36,7 @@ class AsyncSweeper:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import click
@@ -197,9 +197,7 @@ class _Ending:
         self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._limits.put(None)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from queue import Full, Queue
-from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
@@ -87,9 +86,7 @@ class LogOutput(logging.Handler):
         logging.getLogger().addHandler(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._log.setLevel(self._level_before)
         logging.getLogger().removeHandler(self)
         self.close()

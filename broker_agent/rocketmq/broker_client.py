@@ -10,7 +10,6 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
 from ...registry.concurrency_async import end
@@ -130,9 +129,7 @@ class BrokerClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.abort()
 
     async def invoke(self, command: RemotingCommand, *, deadline_s: float) -> RemotingCommand:

@@ -91,9 +91,7 @@ class Attempt(_Block[Select]):
             sleep(pause_s)
         return self._begin(queue)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         return self._end(error)
 
 

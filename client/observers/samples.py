@@ -15,7 +15,6 @@ from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import orjson
@@ -117,9 +116,7 @@ class SampleRecorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def on_event(self, event: Event) -> None:
