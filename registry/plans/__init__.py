@@ -4,7 +4,7 @@ Here are those that agents and clients need; those of operators are imported fro
 take no memory elsewhere.
 """
 
-from .base import Batch, Call, Command, ErrorReply, Page, Plan, Progress, Reads, Reply, Stream, advance
+from .base import Batch, Call, Command, ErrorReply, Plan, Progress, Reads, Reply, Stream, advance
 from .changes import (
     NEWEST,
     ORIGIN,
@@ -42,63 +42,5 @@ from .operators import (
     set_write_perm,
     withdraw,
 )
-from .registration import may_register, register, register_topic
+from .registration import register, register_topic
 from .routes import Listing, Lookup, brokers, lookup, route_of
-
-__all__ = [
-    "NEWEST",
-    "ORDER_TOPIC_CONFIG",
-    "ORIGIN",
-    "Batch",
-    "Call",
-    "ChangePage",
-    "Command",
-    "ErrorReply",
-    "HistoryBounds",
-    "HistoryPage",
-    "HistoryRange",
-    "Listing",
-    "Lookup",
-    "Page",
-    "Plan",
-    "Progress",
-    "Reads",
-    "Reply",
-    "Stream",
-    "advance",
-    "brokers",
-    "changes_since",
-    "check_schema",
-    "cluster_info",
-    "delete_topic",
-    "expire",
-    "heartbeat",
-    "hint",
-    "hints",
-    "history",
-    "history_bounds",
-    "kv_delete",
-    "kv_get",
-    "kv_list",
-    "kv_namespaces",
-    "kv_put",
-    "last_change_id",
-    "lookup",
-    "may_register",
-    "member_group",
-    "order_configs",
-    "owner",
-    "query_data_version",
-    "register",
-    "register_topic",
-    "route_of",
-    "server_time",
-    "set_write_perm",
-    "sweep",
-    "system_topics",
-    "topics",
-    "unregister",
-    "unregister_many",
-    "whole_table",
-    "withdraw",
-]
