@@ -45,10 +45,10 @@ help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(DEMO) ## the main job, end to end, on an embedded server
-	$(BIN)/sharedroutes demo $(ARGS)
+	$(BIN)/python -m demo $(ARGS)
 
 pipeline-demo: $(READY) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
-	$(BIN)/sharedroutes pipeline demo $(ARGS)
+	$(BIN)/python -m demo.pipeline $(ARGS)
 
 check: lint ## lint, types, layers, and the tests that need no server and no Spark: a minute
 	$(PYTEST) --offline $(ARGS)

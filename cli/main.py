@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,12 +46,6 @@ COMMANDS: Final = {
     "brokers": Place(".listings", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
-    "demo": Place(
-        ".demo.command",
-        "demo",
-        "Kill brokers, a host and Redis; lose no message.",
-        ("agent", "cli", "embedded"),
-    ),
     "export": Place(".transfer", "export", "Write the whole registry to a file."),
     "forget": Place(".operators", "forget", "Remove brokers that will not come back."),
     "health": Place(".health", "health", "Report on the registry and its server, with advice."),
@@ -94,21 +87,7 @@ def missing_extras(words: Sequence[str]) -> str | None:
     place = COMMANDS.get(words[0])
     if place is None:
         return None
-    name, extras = words[0], place.extras
-    if [*words[:2]] == ["pipeline", "demo"]:
-        name, extras = "pipeline demo", (*extras, "agent", "embedded")
-    return lacking(f"`{name}`", *(extra for extra in extras if extra != "embedded" or _lacks_server()))
-
-
-def _lacks_server() -> bool:
-    from ..registry import EmbeddedServerError  # noqa: PLC0415 - for the demos alone
-    from ..registry.embedded import find_server  # noqa: PLC0415 - as above
-
-    try:
-        find_server()
-    except EmbeddedServerError:
-        return "SHAREDROUTES_REDIS_SERVER" not in os.environ  # else the demo says that it names no server
-    return False
+    return lacking(f"`{words[0]}`", *place.extras)
 
 
 def _without_click(words: Sequence[str]) -> int:

@@ -32,7 +32,7 @@ _BEYOND: Final = {
 
 LONG_S: Final = {
     _SPARK: 190.0,
-    "tests/cli/test_demo.py": 60.0,
+    "tests/demo/test_demo.py": 60.0,
     "tests/benchmarks/test_benchmarks.py": 40.0,
     "tests/benchmarks/test_select.py": 40.0,
     "tests/broker_agent/test_process.py": 40.0,

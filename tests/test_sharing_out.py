@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = (
     *(f"tests/test_small.py::test_{n}" for n in range(3)),
     *(f"tests/test_of_many.py::test_{n}" for n in range(90)),
-    "tests/cli/test_demo.py::test_it",
+    "tests/demo/test_demo.py::test_it",
     "tests/pipeline/spark/test_load.py::test_it",
     "tests/pipeline/spark/test_report.py::test_it",
 )
@@ -41,7 +41,7 @@ def test_the_longest_are_given_out_first_and_those_on_spark_together() -> None:
         shared._assign_work_unit(worker)
     assert [(unit[0].partition("::")[0], len(unit)) for unit in worker.told] == [
         ("tests/pipeline/spark/test_load.py", 2),
-        ("tests/cli/test_demo.py", 1),
+        ("tests/demo/test_demo.py", 1),
         ("tests/test_of_many.py", 90),
         ("tests/test_small.py", 3),
     ]

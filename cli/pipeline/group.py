@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ..root import Group
-from .demo import demo
 from .ingest import compact, ingest
 from .load import load
 from .report import report
@@ -20,5 +19,5 @@ def pipeline() -> None:
     """
 
 
-for command in (compact, demo, ingest, load, report, simulate):
+for command in (compact, ingest, load, report, simulate):
     pipeline.add_command(command)

@@ -23,7 +23,6 @@ SOURCE: Final = Path(__file__).parents[2] / "src"
 NAMES: Final = (
     "agent",
     "brokers",
-    "demo",
     "export",
     "forget",
     "import",
@@ -93,14 +92,10 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
     [
         ("agent", ["h11"], "h11", "agent"),
         ("agent", ["h11", "watchdog"], "h11 and watchdog", "agent"),
-        ("demo", ["watchdog"], "watchdog", "agent"),
-        ("demo", ["rich"], "rich", "cli"),
-        ("demo", ["click", "h11", "rich", "watchdog"], "click, h11, rich and watchdog", "agent,cli"),
         ("routes", ["rich"], "rich", "cli"),
         ("routes", ["click"], "click", "cli"),
         ("acl", ["click", "rich"], "click and rich", "cli"),
         ("pipeline report", ["pyspark"], "pyspark", "spark"),
-        ("pipeline demo", ["h11", "pyspark"], "h11 and pyspark", "agent,spark"),
     ],
 )
 def test_a_command_names_all_that_it_lacks_in_one_line(
@@ -108,8 +103,7 @@ def test_a_command_names_all_that_it_lacks_in_one_line(
 ) -> None:
     done = run_without(missing, *command.split())
     assert (done.returncode, done.stdout) == (2, "")
-    name = command if command == "pipeline demo" else command.partition(" ")[0]
-    assert done.stderr.startswith(f"Error: `{name}` needs {named}: run `")
+    assert done.stderr.startswith(f"Error: `{command.partition(' ')[0]}` needs {named}: run `")
     assert done.stderr.endswith(f"[{extras}]'`\n")
     assert len(done.stderr.splitlines()) == 1
 

@@ -15,13 +15,14 @@ from typing import Final, Self
 
 import orjson
 
-from ...client import ClientConfig, NoRoute, RouteClient
-from ...client.observers.samples import SampleRecorder
-from ...registry import EmbeddedServer, RouteStore
-from ...registry.plans import ErrorReply, server_time
-from ..demo.fleet import DemoFailed, Fleet, Patience
-from ..demo.scenario import BROKERS, SETTINGS, TOPIC
-from ..demo.sender import Sender
+from sharedroutes.client import ClientConfig, NoRoute, RouteClient
+from sharedroutes.client.observers.samples import SampleRecorder
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry.plans import ErrorReply, server_time
+
+from .fleet import DemoFailed, Fleet, Patience
+from .scenario import BROKERS, SETTINGS, TOPIC
+from .sender import Sender
 
 _START_S: Final = 20.0
 _SPARK_S: Final = 120.0

@@ -31,6 +31,8 @@ _LOG_LINES: Final = 3
 # file = the demo is gone, in whatever way, and so is then the whole group, stopped processes too.
 _GUARD: Final = ("/bin/sh", "-c", "trap '' HUP; read -r _; kill -s KILL -- -$$")
 
+_BROKER: Final = Path(__file__).with_name("stand_in_broker.py")
+
 _CLUSTER: Final = "DefaultCluster"
 _CONF: Final = """\
 brokerClusterName={cluster}
@@ -140,7 +142,7 @@ class Fleet:
         """Start the broker process of a name."""
         host = self._hosts[name]
         arguments = (str(host.port), name, str(host.journal))
-        host.broker = self._start(host, "sharedroutes.cli.demo.stand_in_broker", *arguments)
+        host.broker = self._start(host, "broker", str(_BROKER), *arguments)
 
     def start_agent(self, name: str) -> None:
         """Start the agent beside the broker of a name."""
@@ -153,7 +155,7 @@ class Fleet:
             "--http": "off",
         }
         words = (word for pair in arguments.items() for word in pair)
-        host.agent = self._start(host, "sharedroutes.broker_agent", *words)
+        host.agent = self._start(host, "agent", "-m", "sharedroutes.broker_agent", *words)
 
     def kill_broker(self, name: str) -> None:
         """Kill the broker process of a name (SIGKILL); its agent goes on."""
@@ -198,14 +200,14 @@ class Fleet:
             f"  {name}: {line}" for name, text in texts.items() for line in text.splitlines()[-_LOG_LINES:]
         )
 
-    def _start(self, host: _Host, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, host: _Host, log_name: str, *arguments: str) -> subprocess.Popen[bytes]:
         if self._guard is None:
             raise RuntimeError("the fleet is used outside of its `with` block")
         # Settings of the user's own agents are not for these.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SHAREDROUTES_")}
-        with (host.folder / f"{module.rpartition('.')[2]}.log").open("ab") as log:
+        with (host.folder / f"{log_name}.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
-                (sys.executable, "-m", module, *arguments),
+                (sys.executable, *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -15,13 +15,13 @@ from typing import IO, Any, Final, Self
 
 import pytest
 
-from sharedroutes.cli.demo.scenario import BROKERS, SCENARIO
-from tests.cli.processes import ProcessId, descendants, is_alive, needs_proc
+from demo.scenario import BROKERS, SCENARIO
+from tests.demo.processes import ProcessId, descendants, is_alive, needs_proc
 from tests.support import wait_until
 
 pytestmark = pytest.mark.long
 
-SOURCE: Final = Path(__file__).parents[2] / "src"
+ROOT: Final = Path(__file__).parents[2]
 PROCESSES: Final = 3 + 2 * len(BROKERS)
 """The server and its guard, the guard of the fleet, a broker and an agent for each name."""
 
@@ -42,8 +42,9 @@ class Demo:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.seen: set[ProcessId] = set()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sharedroutes.cli", "demo", "--json"],
-            env={**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(folder), **environment},
+            [sys.executable, "-m", "demo", "--json"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(folder), **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-"""Stands in for a broker: `python -m sharedroutes.cli.demo.stand_in_broker PORT NAME JOURNAL`.
+"""Stands in for a broker: `python stand_in_broker.py PORT NAME JOURNAL`.
 
 A message is one line that begins with its id; the answer is a line with the id. The id is in the journal
 before the answer is sent, and the operating system keeps it there when the process is killed.

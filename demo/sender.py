@@ -11,8 +11,9 @@ from io import BufferedReader
 from time import monotonic
 from typing import Final, NamedTuple, Self
 
-from ...client import RouteClient
-from ...registry import RegistryError
+from sharedroutes.client import RouteClient
+from sharedroutes.registry import RegistryError
+
 from .scenario import TOPIC, Settings
 
 _RETRIES: Final = 2

@@ -1,4 +1,4 @@
-"""`sharedroutes demo`: makes the events happen, one after the other, and notes when each is seen."""
+"""`python -m demo`: makes the events happen, one after the other, and notes when each is seen."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Final, TextIO
 import click
 from rich.console import Console
 
-from ...client import ClientConfig, NoRoute, RouteClient
-from ...registry import EmbeddedServer, RegistryError, RouteStore, StoreUnavailable
+from sharedroutes.client import ClientConfig, NoRoute, RouteClient
+from sharedroutes.registry import EmbeddedServer, RegistryError, RouteStore, StoreUnavailable
+
 from .fleet import DemoFailed, Fleet, Interrupted, Patience
 from .results import Log, Observed, Report, measure, summary, to_json
 from .scenario import BROKERS, SCENARIO, SETTINGS, TOPIC, Event, Happening, Settings
@@ -28,7 +29,7 @@ _BY_SIGNAL: Final = 128
 """What shells add to the number of the signal that ended a program."""
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--json",
     "json_file",
@@ -201,3 +202,7 @@ class Stage:
             return len(self._sender.messages) >= wanted and monotonic() >= until_s
 
         self._patience.until(calm, _CALM_DEADLINE_S)
+
+
+if __name__ == "__main__":
+    demo(prog_name="python -m demo")

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.demo.scenario import TOPIC, Settings
-from sharedroutes.cli.demo.sender import Connections, Sender
+from demo.scenario import TOPIC, Settings
+from demo.sender import Connections, Sender
 from sharedroutes.client import RouteClient
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.ports import free_port

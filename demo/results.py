@@ -16,9 +16,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ... import __version__
-from ...client import ClientConfig
-from ...registry import RegistryConfig
+from sharedroutes import __version__
+from sharedroutes.client import ClientConfig
+from sharedroutes.registry import RegistryConfig
+
 from .scenario import Event, Settings
 from .sender import Message, Try
 

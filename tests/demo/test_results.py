@@ -12,12 +12,11 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from sharedroutes.cli.demo import command
-from sharedroutes.cli.demo.results import Log, Observed, Report, measure, summary, to_json
-from sharedroutes.cli.demo.scenario import SCENARIO, SETTINGS, Happening
-from sharedroutes.cli.demo.sender import Message
-from sharedroutes.cli.root import sharedroutes
-from tests.cli.records import log_of, observed, try_of
+from demo import __main__ as command
+from demo.results import Log, Observed, Report, measure, summary, to_json
+from demo.scenario import SCENARIO, SETTINGS, Happening
+from demo.sender import Message
+from tests.demo.records import log_of, observed, try_of
 
 TRIES: Final = [
     *(try_of(n, name, 10.2 + n / 10) for n, name in enumerate(("broker-a", "broker-b", "broker-c"))),
@@ -144,13 +143,13 @@ def test_the_demo_fails_when_a_message_was_lost_or_an_event_was_not_seen(
     monkeypatch.setattr(command, "Stage", Staged)
     monkeypatch.setattr(Staged, "report", report, raising=False)
     runner = CliRunner()
-    alone = runner.invoke(sharedroutes, ["demo", "--json"])
+    alone = runner.invoke(command.demo, ["--json"])
     assert alone.exit_code == status
     assert json.loads(alone.stdout)["ok"] is (status == 0)
     assert "first attempts failed" in alone.stderr
     assert ("a line" in alone.stderr) is (status == 1)
     file = tmp_path / "demo.json"
-    beside = runner.invoke(sharedroutes, ["demo", "--json", str(file)])
+    beside = runner.invoke(command.demo, ["--json", str(file)])
     assert beside.exit_code == status
     assert "first attempts failed" in beside.stdout
     assert json.loads(file.read_text()) == json.loads(alone.stdout)

@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ...client import RouteClient
+from sharedroutes.client import RouteClient
+
 from .results import Observed
 from .scenario import BROKERS, Happening, Settings
 from .sender import Sender, Try

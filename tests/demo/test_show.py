@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from rich.console import Console
 
-from sharedroutes.cli.demo.scenario import BROKERS, SETTINGS, Happening
-from sharedroutes.cli.demo.show import SLOT_S, Show, cells, noticed, store_cells
-from tests.cli.records import observed, try_of
+from demo.scenario import BROKERS, SETTINGS, Happening
+from demo.show import SLOT_S, Show, cells, noticed, store_cells
+from tests.demo.records import observed, try_of
 
 FULL: Final = 8
 

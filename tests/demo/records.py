@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sharedroutes.cli.demo.results import Log, Observed
-from sharedroutes.cli.demo.scenario import SCENARIO, Event, Happening
-from sharedroutes.cli.demo.sender import Message, Try
+from demo.results import Log, Observed
+from demo.scenario import SCENARIO, Event, Happening
+from demo.sender import Message, Try
 
 
 def event(happening: Happening) -> Event:

@@ -15,22 +15,20 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.demo.fleet import Interrupted, Patience
+from demo.fleet import Interrupted, Patience
 from tests.ports import free_port
 from tests.support import wait_until
 
-SOURCE: Final = Path(__file__).parents[2] / "src"
+SCRIPT: Final = Path(__file__).parents[2] / "demo" / "stand_in_broker.py"
 
 
 def command(port: int, journal: Path) -> list[str]:
-    module = "sharedroutes.cli.demo.stand_in_broker"
-    return [sys.executable, "-m", module, str(port), "broker-a", str(journal)]
+    return [sys.executable, str(SCRIPT), str(port), "broker-a", str(journal)]
 
 
 @contextmanager
 def broker(port: int, journal: Path) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    with subprocess.Popen(command(port, journal), env=environment) as process:
+    with subprocess.Popen(command(port, journal)) as process:
         try:
             yield process
         finally:
@@ -78,9 +76,8 @@ def test_what_was_acknowledged_outlives_kills(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
         words = command(port, tmp_path / "journal")
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: broker-a cannot serve at port {port}: ")
     assert done.stderr.count("\n") == 1

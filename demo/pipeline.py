@@ -1,4 +1,4 @@
-"""`pipeline demo`: failures that are made on purpose, and whether the report tells of them."""
+"""`python -m demo.pipeline`: failures that are made on purpose, and whether the report tells of them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import click
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from ...pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
-from ...pipeline.report import History, write_report
-from ...pipeline.schemas import FAULTS
-from ...registry import RegistryError
-from ..demo.fleet import DemoFailed, Interrupted, Patience
-from ..demo.scenario import SETTINGS
+from sharedroutes.cli.pipeline.spark import Start, say, with_spark
+from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
+from sharedroutes.pipeline.report import History, write_report
+from sharedroutes.pipeline.schemas import FAULTS
+from sharedroutes.registry import RegistryError
+
 from .drill import Drill, Fault, Places
-from .spark import Start, say, with_spark
+from .fleet import DemoFailed, Interrupted, Patience
+from .scenario import SETTINGS
 
 _BY_SIGNAL: Final = 128
 _LATE_S: Final = 2.0
 """What a busy machine may add to the time in which something is noticed."""
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -107,3 +108,7 @@ def _is(row: Mapping[str, Any], fault: Fault) -> bool:
 def _rows(folder: Path, name: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(folder / f"{name}.parquet").to_pylist()
     return rows
+
+
+if __name__ == "__main__":
+    demo(prog_name="demo")

@@ -1,1 +1,0 @@
-"""`sharedroutes demo`: brokers and Redis die and come back while a client keeps sending."""

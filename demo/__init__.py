@@ -1,0 +1,1 @@
+"""`python -m demo`: brokers and Redis die and come back while a client keeps sending."""
