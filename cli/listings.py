@@ -10,7 +10,7 @@ import click
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
-from .output import iso, print_json, print_table
+from .output import iso, print_json, print_table, show
 from .store_options import with_store
 
 _UNKNOWN: Final = "unknown"
@@ -30,10 +30,7 @@ _WRITE_PERMISSION: Final = "write permission"
 def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> None:
     """List the topics of the live brokers."""
     found = store.topics(cluster, TopicKind(kind))
-    if output == "json":
-        print_json(found)
-    else:
-        print_table(("topic",), ((topic,) for topic in found))
+    show(output, found, ("topic",), ((topic,) for topic in found))
 
 
 @click.command()
@@ -111,16 +108,15 @@ def brokers(store: RouteStore, output: str, *, everything: bool) -> None:
 
 def _print_live(store: RouteStore, output: str) -> None:
     found = store.brokers()
-    if output == "json":
-        print_json([_broker_data(broker) for broker in found])
-        return
     rows = (
         (broker.cluster, broker.broker_name, str(broker_id), address, _may_be_written(broker))
         for broker in found
         for broker_id, address in sorted(broker.broker_addrs.items())
     )
-    print_table(("cluster", "broker", "id", "address", _WRITE_PERMISSION), rows)
-    _print_hidden(store.run(roster(store.keys, since=False)).found)
+    columns = ("cluster", "broker", "id", "address", _WRITE_PERMISSION)
+    show(output, [_broker_data(broker) for broker in found], columns, rows)
+    if output == "table":
+        _print_hidden(store.run(roster(store.keys, since=False)).found)
 
 
 def _may_be_written(broker: BrokerData) -> str:
@@ -143,11 +139,9 @@ def _print_all(store: RouteStore, output: str) -> None:
     found = store.run(roster(store.keys))
     for error in found.corrupt:
         click.echo(f"corrupt: {error}", err=True)
-    if output == "json":
-        print_json([_entry_data(entry) for entry in found.found])
-        return
     columns = ("cluster", "broker", "id", "address", "state", "since", "why", "lease", "topics", "zone")
-    print_table((*columns, _WRITE_PERMISSION), map(_row, found.found))
+    rows = map(_row, found.found)
+    show(output, [_entry_data(entry) for entry in found.found], (*columns, _WRITE_PERMISSION), rows)
 
 
 def _row(entry: Replica) -> tuple[str, ...]:

@@ -46,19 +46,19 @@ COMMANDS: Final = {
     "brokers": Place(".listings", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
-    "export": Place(".transfer", "export", "Write the whole registry to a file."),
+    "export": Place(".maintenance", "export", "Write the whole registry to a file."),
     "forget": Place(".operators", "forget", "Remove brokers that will not come back."),
-    "health": Place(".health", "health", "Report on the registry and its server, with advice."),
-    "import": Place(".transfer", "import_", "Read an exported registry."),
+    "health": Place(".maintenance", "health", "Report on the registry and its server, with advice."),
+    "import": Place(".maintenance", "import_", "Read an exported registry."),
     "kv": Place(".operators", "kv", "Read and write the key-value store."),
     "lift": Place(".operators", "lift", "Give brokers back their write permission."),
     "pipeline": Place(
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),
-    "rebuild": Place(".repair", "rebuild", "Repair what `verify` finds."),
+    "rebuild": Place(".maintenance", "rebuild", "Repair what `verify` finds."),
     "routes": Place(".listings", "routes", "Show which brokers hold a topic, and where."),
     "topics": Place(".listings", "topics", "List the topics of the live brokers."),
-    "verify": Place(".repair", "verify", "Check the registry for inconsistencies."),
+    "verify": Place(".maintenance", "verify", "Check the registry for inconsistencies."),
     "wipe": Place(".operators", "wipe", "Take away the write permission of brokers."),
 }
 

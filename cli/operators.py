@@ -8,7 +8,7 @@ import click
 
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
-from .output import print_json, print_table
+from .output import say, show
 from .root import Group
 from .store_options import with_store
 
@@ -52,10 +52,7 @@ def _change_each(names: Iterable[str], change: Callable[[str], int], output: str
             done[name] = change(name)
         except (BrokerOwned, NotFound, StaleEpoch) as error:
             problems.append(str(error))
-    if output == "json":
-        print_json(done)
-    else:
-        print_table(("broker", "topics"), ((name, str(count)) for name, count in done.items()))
+    show(output, done, ("broker", "topics"), ((name, str(count)) for name, count in done.items()))
     if problems:
         raise click.ClickException("; ".join(problems))
 
@@ -71,25 +68,18 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
     within a heartbeat: delete the topic on that broker (mqadmin deleteTopic), and its agent removes it here.
     """
     brokers = store.admin.delete_topic(topic, cluster)
-    if output == "json":
-        print_json(brokers)
-    else:
-        print_table(("broker",), ((name,) for name in brokers))
+    show(output, brokers, ("broker",), ((name,) for name in brokers))
     if not brokers:
         raise click.ClickException(f"no broker{f' of cluster {cluster!r}' if cluster else ''} has {topic!r}")
     live = [broker.broker_name for broker in store.brokers() if broker.broker_name in brokers]
     if live:
-        click.echo(_will_return(topic, live), err=True)
-
-
-def _will_return(topic: str, live: list[str]) -> str:
-    """Return the warning about live brokers that still have the topic."""
-    are_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
-    return (
-        f"warning: {are_live}: while the broker has {topic!r}, its next registration brings it back, "
-        "within a heartbeat.\n"
-        "Delete the topic on the broker instead (mqadmin deleteTopic): its agent then removes it here."
-    )
+        are_live = f"{', '.join(live)} {'are' if len(live) > 1 else 'is'} live"
+        click.echo(
+            f"warning: {are_live}: while the broker has {topic!r}, its next registration brings it back, "
+            "within a heartbeat.\n"
+            "Delete the topic on the broker instead (mqadmin deleteTopic): its agent then removes it here.",
+            err=True,
+        )
 
 
 @click.group(cls=Group)
@@ -105,7 +95,7 @@ def kv() -> None:
 def _put(store: RouteStore, output: str, namespace_: str, key: str, value: str) -> None:
     """Set a value."""
     changed = store.kv.put(namespace_, key, value)
-    print_json({"changed": changed}) if output == "json" else click.echo("set" if changed else "as it was")
+    say(output, {"changed": changed}, "set" if changed else "as it was")
 
 
 @kv.command("get")
@@ -117,7 +107,7 @@ def _get(store: RouteStore, output: str, namespace_: str, key: str) -> None:
     value = store.kv.get(namespace_, key)
     if value is None:
         raise click.ClickException(f"namespace {namespace_!r} has no key {key!r}")
-    print_json(value) if output == "json" else click.echo(value)
+    say(output, value, value)
 
 
 @kv.command("delete")
@@ -127,9 +117,7 @@ def _get(store: RouteStore, output: str, namespace_: str, key: str) -> None:
 def _delete(store: RouteStore, output: str, namespace_: str, key: str) -> None:
     """Remove a value, if there is one."""
     removed = store.kv.delete(namespace_, key)
-    print_json({"removed": removed}) if output == "json" else click.echo(
-        "removed" if removed else "no such key"
-    )
+    say(output, {"removed": removed}, "removed" if removed else "no such key")
 
 
 @kv.command("list")
@@ -139,9 +127,9 @@ def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
     """List the namespaces, or the keys and values of one."""
     if namespace_ is None:
         names = store.kv.namespaces()
-        print_json(names) if output == "json" else print_table(("namespace",), ((name,) for name in names))
+        show(output, names, ("namespace",), ((name,) for name in names))
         return
     found = store.kv.entries(namespace_)
     if found is None:
         raise click.ClickException(f"there is no namespace {namespace_!r}")
-    print_json(found) if output == "json" else print_table(("key", "value"), sorted(found.items()))
+    show(output, found, ("key", "value"), sorted(found.items()))

@@ -36,6 +36,19 @@ def print_json(value: Any) -> None:
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
+def show(output: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a value for programs (`json`), or the rows of a table for people."""
+    if output == "json":
+        print_json(value)
+    else:
+        print_table(columns, rows)
+
+
+def say(output: str, value: Any, text: str) -> None:
+    """Print a value for programs (`json`), or a line for people."""
+    print_json(value) if output == "json" else click.echo(text)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a line a row, or a line a value where a terminal is too narrow for that."""
     cells = [tuple(map(shown, row)) for row in rows]
