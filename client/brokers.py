@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import random
-import socket
 from collections.abc import Collection, Container, Mapping
 from typing import Final, TypeAlias
-from uuid import uuid4
 
-from ..registry.change_stream.stream import REFUSED_PAUSE_S
 from ..registry.checks import check_broker_name, several
-from ..registry.errors import RegistryError, StoreRefused
 from ..registry.model import MessageQueue
 from .config import ClientConfig
 from .errors import NoRoute
+from .faults.broker import Result
 from .faults.memory import FaultMemory
-from .hints import HintBook, HintConfig
+from .hints import HintBook, own_id
 from .observers import Tell
 from .observers.events import BrokersSuspected
 from .selection import PublishView
-
-_log: Final = logging.getLogger("sharedroutes.client")
 
 NOBODY: Final[frozenset[str]] = frozenset()
 
 Avoid: TypeAlias = str | Collection[str] | None
 """A broker, or several, not to choose if there is another."""
-
-
-class FleetHints:
-    """One client's part in the fleet's hints; every `now` is in seconds of the monotonic clock."""
-
-    def __init__(self, config: HintConfig, faults: FaultMemory, tell: Tell, rng: random.Random) -> None:
-        self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid4().hex}".replace(" ", "-")
-        self._book = HintBook(config, self.client_id, rng)
-        self.ttl_s = self._book.ttl_s
-        self._faults = faults
-        self._tell = tell
-        self._rng = rng
-        self._read_at = 0.0
-        self._refused_until = 0.0
-        self._suspected = NOBODY
-
-    def ended(self, broker_name: str, now: float, *, answered: bool) -> None:
-        """Take in how an attempt or a probe ended: with an answer, whatever it said, or without."""
-        if answered:
-            self._book.succeeded(broker_name, now)
-        else:
-            self._book.failed(broker_name, now)
-
-    def restarted(self, broker_name: str) -> None:
-        """Begin anew with a broker that was started anew."""
-        self._book.forget(broker_name)
-
-    def to_tell(self, now: float) -> tuple[str, ...] | None:
-        """Return all brokers to name in the registry now; None = say nothing now."""
-        return None if now < self._refused_until else self._book.due(now)
-
-    def to_read(self, now: float, every_s: float) -> bool:
-        """Whether to read now what others say; it counts as read."""
-        if now < self._read_at:
-            return False
-        self._read_at = now + every_s * self._rng.uniform(1.0, 1.5)
-        return True
-
-    def heard(self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float) -> None:
-        """Take in what others say; nothing when it cannot be read."""
-        suspected = self._book.offer(hints, in_use, now)
-        if suspected != self._suspected:
-            self._suspected = suspected
-            self._faults.suspect(suspected)
-            self._tell(BrokersSuspected(tuple(sorted(suspected))))
-
-    def failed(self, error: RegistryError, now: float) -> None:
-        """The store did not take a hint, which concerns nothing else: a later one makes up for it."""
-        if isinstance(error, StoreRefused):
-            if self._refused_until == 0:
-                _log.warning("the store takes no hints from this user: %s", error)
-            self._refused_until = now + REFUSED_PAUSE_S
 
 
 class Brokers:
@@ -99,9 +40,8 @@ class Brokers:
         """Know nothing, as in a copy of the process, where locks may be held."""
         config = self._config
         self.faults = FaultMemory(config.faults, self._rng, self._tell)
-        self.hints: FleetHints | None = None
-        if config.hints is not None:
-            self.hints = FleetHints(config.hints, self.faults, self._tell, self._rng)
+        self.hints = None if config.hints is None else HintBook(config.hints, own_id(), self._rng)
+        self._suspected = NOBODY
 
     def pick(
         self, topic: str, view: PublishView, avoid: frozenset[str], now: float, key: str | bytes | None = None
@@ -126,23 +66,13 @@ class Brokers:
         """Whether a broker is not chosen if there is another."""
         return not self.faults.quiet and broker_name in self.faults.verdict(now).blocked
 
-    def record(
-        self,
-        broker_name: str,
-        latency_s: float,
-        now: float,
-        *,
-        failed: bool,
-        reachable: bool | None,
-        generation: int | None,
-    ) -> None:
+    def record(self, broker_name: str, result: Result, now: float) -> None:
         """Take in how an attempt ended; see FaultMemory.record."""
-        counts = self.faults.record(
-            broker_name, latency_s, failed=failed, now=now, reachable=reachable, generation=generation
-        )
+        counts = self.faults.record(broker_name, result, now)
         if self.hints is not None and counts:
             # Who refuses (attempts tell it by `reachable`, as RocketMQ does) has answered.
-            self.hints.ended(broker_name, now, answered=not failed or reachable is not None)
+            answered = not result.failed or result.reachable is not None
+            self.hints.ended(broker_name, now, answered=answered)
 
     def probed(self, broker_name: str, now: float, *, reachable: bool) -> None:
         """Take in how a probe ended."""
@@ -154,4 +84,14 @@ class Brokers:
         """Begin with a clean slate for a broker that was started anew."""
         self.faults.forget(broker_name)
         if self.hints is not None:
-            self.hints.restarted(broker_name)
+            self.hints.forget(broker_name)
+
+    def heard(self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float) -> None:
+        """Take in what others say, if hints are wanted; nothing when it cannot be read."""
+        if self.hints is None:
+            return
+        suspected = self.hints.offer(hints, in_use, now)
+        if suspected != self._suspected:
+            self._suspected = suspected
+            self.faults.suspect(suspected)
+            self._tell(BrokersSuspected(tuple(sorted(suspected))))

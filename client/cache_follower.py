@@ -143,8 +143,7 @@ class CacheFollower:
             in_use = list(self._known.table.groups)
             self.begin_round()
             self._resume_at = now + self._pause_s()
-        if self._brokers.hints is not None:  # nobody confirms a suspicion any more
-            self._brokers.hints.heard({}, in_use, now)
+        self._brokers.heard({}, in_use, now)  # nobody confirms a suspicion any more
 
     def caught_up(self, _now: float = 0.0) -> None:
         """Everything that was due has been answered: trouble with the store is over."""
@@ -222,11 +221,11 @@ class CacheFollower:
     def _give_hints(self, now: float) -> Step | None:
         """Tell others whom we cannot reach, if the configuration wants it."""
         ours = self._brokers.hints
-        names = None if ours is None else ours.to_tell(now)
+        names = None if ours is None else ours.due(now)
         if ours is None or names is None:
             return None
         plan = hint(self._keys, ours.client_id, names, ours.ttl_s)
-        return Step(Do.READ_OTHER, plan=plan, take=lambda *_: None, failed=ours.failed)
+        return Step(Do.READ_OTHER, plan=plan, take=lambda *_: None, failed=ours.not_taken)
 
     def _read_hints(self, now: float) -> Step | None:
         """Hear whom others cannot reach."""
@@ -239,7 +238,7 @@ class CacheFollower:
             with self._known.lock:
                 self._known.report(corrupt)
                 in_use = list(self._known.table.groups)
-            ours.heard(said, in_use, now)
+            self._brokers.heard(said, in_use, now)
 
         return Step(
             Do.READ_OTHER, plan=hints(self._keys), take=take, failed=lambda _, now: take(({}, []), now)

@@ -15,14 +15,22 @@ change a route. A user who may only read can do none of this: see `Role.HINTER`.
 
 from __future__ import annotations
 
+import logging
+import os
 import random
+import socket
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from uuid import uuid4
 
+from ..registry.change_stream.stream import REFUSED_PAUSE_S
 from ..registry.checks import check_int, check_share
+from ..registry.errors import RegistryError, StoreRefused
 from ..registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
+
+_log: Final = logging.getLogger("sharedroutes.client")
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 _RENEWAL: Final = (0.4, 0.5)
@@ -66,6 +74,11 @@ class Pace(NamedTuple):
 PACE: Final = Pace()
 
 
+def own_id() -> str:
+    """Return an id that no other client has, and that tells people where this one runs."""
+    return f"{socket.gethostname()}@{os.getpid()}@{uuid4().hex}".replace(" ", "-")
+
+
 class HintBook:
     """What one client has met itself, what it has published, and which brokers it suspects; thread-safe.
 
@@ -81,7 +94,7 @@ class HintBook:
     ) -> None:
         self._config = config
         self._pace = PACE if pace is None else pace
-        self._client_id = client_id
+        self.client_id = client_id
         self._rng = rng or random.Random()
         self._lock = threading.Lock()
         self._failures: dict[str, tuple[int, float]] = {}  # how many in a row, when the last one
@@ -91,24 +104,24 @@ class HintBook:
         self._withdraws = False
         self._not_before = self._renew_at = float("-inf")
         self._suspected = _NOBODY
+        self._read_at = 0.0
+        self._refused_until = 0.0
 
     @property
     def ttl_s(self) -> float:
         """For how long a published hint holds."""
         return self._pace.ttl_s
 
-    def failed(self, broker_name: str, now: float) -> None:
-        """Note that a broker could not be reached."""
+    def ended(self, broker_name: str, now: float, *, answered: bool) -> None:
+        """Note how an attempt or a probe ended: with an answer, whatever it said, or without."""
         with self._lock:
-            count, _ = self._failures.get(broker_name, (0, now))
-            self._failures[broker_name] = (count + 1, now)
-            self._successes.pop(broker_name, None)
-
-    def succeeded(self, broker_name: str, now: float) -> None:
-        """Note that a broker answered, whatever it said."""
-        with self._lock:
-            self._successes[broker_name] = now
-            self._forgive(broker_name)
+            if answered:
+                self._successes[broker_name] = now
+                self._forgive(broker_name)
+            else:
+                count, _ = self._failures.get(broker_name, (0, now))
+                self._failures[broker_name] = (count + 1, now)
+                self._successes.pop(broker_name, None)
 
     def forget(self, broker_name: str) -> None:
         """Forget a broker that was restarted, or that is gone."""
@@ -123,13 +136,27 @@ class HintBook:
         """
         with self._lock:
             at = self._due_at(now)
-            if at is None or now < at:
+            if at is None or now < max(at, self._refused_until):
                 return None
             self._said = self._nameable(now)
             self._withdraws = False
             self._not_before = now + self._pace.min_interval_s * self._rng.uniform(*_SPREAD)
             self._renew_at = now + self._pace.ttl_s * self._rng.uniform(*_RENEWAL)
             return tuple(sorted(self._said))
+
+    def not_taken(self, error: RegistryError, now: float) -> None:
+        """Note that the store did not take a hint: a later one makes up for it."""
+        if isinstance(error, StoreRefused):
+            if self._refused_until == 0:
+                _log.warning("the store takes no hints from this user: %s", error)
+            self._refused_until = now + REFUSED_PAUSE_S
+
+    def to_read(self, now: float, every_s: float) -> bool:
+        """Whether to read now what others say; it counts as read."""
+        if now < self._read_at:
+            return False
+        self._read_at = now + every_s * self._rng.uniform(1.0, 1.5)
+        return True
 
     def offer(
         self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float
@@ -175,7 +202,7 @@ class HintBook:
         return frozenset(name for _, name in sorted(failing)[:MAX_HINTS_OF_A_CLIENT])
 
     def _others(self, broker_name: str) -> int:
-        return len(self._heard.get(broker_name, _NOBODY) - {self._client_id})
+        return len(self._heard.get(broker_name, _NOBODY) - {self.client_id})
 
     def _reached(self, broker_name: str, now: float) -> bool:
         last = self._successes.get(broker_name)

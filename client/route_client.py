@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Self
+from typing import Self, TypeVar
 
 from ..registry.change_stream.follower import StreamReader
 from ..registry.checks import check_name, check_names, several
@@ -17,18 +17,21 @@ from ..registry.model import MessageQueue
 from ..registry.store import RouteStore
 from ..registry.sweeper import Sweeper
 from .attempts.attempt import Attempts, Select, Sending
+from .attempts.log import Pick
 from .attempts.policy import RetryPolicy
-from .base import RouteClientBase
 from .brokers import NOBODY, Avoid
 from .cache import Request
 from .changes import Changes, Listener, listen
 from .config import ClientConfig
+from .core import RouteClientBase
 from .detector import detector
 from .errors import NoRoute
 from .flights import all_arrived, ask
 from .forks import survives_forks
 from .routes import Route
-from .selection import PublishView, subscribe_queues
+from .selection import subscribe_queues
+
+T = TypeVar("T")
 
 
 class RouteClient(RouteClientBase):
@@ -117,7 +120,8 @@ class RouteClient(RouteClientBase):
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
         avoided = NOBODY if avoid is None else self._core.brokers.avoided(avoid)
-        return self._core.brokers.pick(topic, view or self._view(topic), avoided, monotonic(), key)
+        found = view if view is not None else self._found(topic, self._core.view)
+        return self._core.brokers.pick(topic, found, avoided, monotonic(), key)
 
     def attempts(
         self,
@@ -149,15 +153,7 @@ class RouteClient(RouteClientBase):
     def route(self, topic: str) -> Route:
         """Return the route of a topic. Raises as select_queue."""
         route = self._routes.get(topic)
-        if route is None and not (self._is_copy or self._closed):
-            route = self._core.route(topic)
-        if route is None:
-            check_name("topic", topic)
-            self._learn((topic,))
-            route = self._core.route(topic)
-            if route is None:
-                raise NoRoute(topic, "no live broker holds")
-        return route
+        return route if route is not None else self._found(topic, self._core.route)
 
     def get(self, topics: Iterable[str]) -> dict[str, Route]:
         """Return the routes of those topics that a live broker holds; reads all unknown ones at once.
@@ -200,21 +196,23 @@ class RouteClient(RouteClientBase):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _chooser(self, topic: str, key: str | bytes | None) -> Select:
-        def choose(failed: frozenset[str], until: float) -> MessageQueue:
-            view = self._views.get(topic) or self._view(topic, until)
-            return self._core.brokers.pick(topic, view, failed, monotonic(), key)
+        def select(until: float) -> Pick:
+            ready = self._views.get(topic)
+            view = ready if ready is not None else self._found(topic, self._core.view, until)
+            return lambda avoid: self._core.brokers.pick(topic, view, avoid, monotonic(), key)
 
-        return choose
+        return select
 
-    def _view(self, topic: str, until: float = inf) -> PublishView:
-        view = None if self._is_copy or self._closed else self._core.view(topic)
-        if view is None:
+    def _found(self, topic: str, find: Callable[[str], T | None], until: float = inf) -> T:
+        """Return what is found of a topic, which is learned first if it is not known."""
+        found = None if self._is_copy or self._closed else find(topic)
+        if found is None:
             check_name("topic", topic)
             self._learn((topic,), until)
-            view = self._core.view(topic)
-            if view is None:
+            found = find(topic)
+            if found is None:
                 raise NoRoute(topic, "no live broker holds")
-        return view
+        return found
 
     def _learn(self, topics: Iterable[str], until: float = inf) -> None:
         """Make topics known that are not; each is asked for once, however many callers need it.

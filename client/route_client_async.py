@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Self
+from typing import Self, TypeVar
 
 from ..registry.change_stream.follower_async import AsyncStreamReader
 from ..registry.checks import check_name, check_names, several
@@ -16,18 +16,21 @@ from ..registry.model import MessageQueue
 from ..registry.store_async import AsyncRouteStore
 from ..registry.sweeper_async import AsyncSweeper
 from .attempts.attempt import AsyncAttempts, AsyncSelect, AsyncSending
+from .attempts.log import Pick
 from .attempts.policy import RetryPolicy
-from .base import AsyncRouteClientBase
 from .brokers import NOBODY, Avoid
 from .cache import Request
 from .changes import AsyncChanges, AsyncListener, listen_async
 from .config import ClientConfig
+from .core import AsyncRouteClientBase
 from .detector import detector_async
 from .errors import NoRoute
 from .flights import all_arrived_async, ask_async
 from .forks import survives_forks
 from .routes import Route
-from .selection import PublishView, subscribe_queues
+from .selection import subscribe_queues
+
+T = TypeVar("T")
 
 
 class AsyncRouteClient(AsyncRouteClientBase):
@@ -116,7 +119,8 @@ class AsyncRouteClient(AsyncRouteClientBase):
         if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
             return view.schedule[next(view.turns) % view.length]
         avoided = NOBODY if avoid is None else self._core.brokers.avoided(avoid)
-        return self._core.brokers.pick(topic, view or await self._view(topic), avoided, monotonic(), key)
+        found = view if view is not None else await self._found(topic, self._core.view)
+        return self._core.brokers.pick(topic, found, avoided, monotonic(), key)
 
     def attempts(
         self,
@@ -148,15 +152,7 @@ class AsyncRouteClient(AsyncRouteClientBase):
     async def route(self, topic: str) -> Route:
         """Return the route of a topic. Raises as select_queue."""
         route = self._routes.get(topic)
-        if route is None and not (self._is_copy or self._closed):
-            route = self._core.route(topic)
-        if route is None:
-            check_name("topic", topic)
-            await self._learn((topic,))
-            route = self._core.route(topic)
-            if route is None:
-                raise NoRoute(topic, "no live broker holds")
-        return route
+        return route if route is not None else await self._found(topic, self._core.route)
 
     async def get(self, topics: Iterable[str]) -> dict[str, Route]:
         """Return the routes of those topics that a live broker holds; reads all unknown ones at once.
@@ -203,21 +199,23 @@ class AsyncRouteClient(AsyncRouteClientBase):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _chooser(self, topic: str, key: str | bytes | None) -> AsyncSelect:
-        async def choose(failed: frozenset[str], until: float) -> MessageQueue:
-            view = self._views.get(topic) or await self._view(topic, until)
-            return self._core.brokers.pick(topic, view, failed, monotonic(), key)
+        async def select(until: float) -> Pick:
+            ready = self._views.get(topic)
+            view = ready if ready is not None else await self._found(topic, self._core.view, until)
+            return lambda avoid: self._core.brokers.pick(topic, view, avoid, monotonic(), key)
 
-        return choose
+        return select
 
-    async def _view(self, topic: str, until: float = inf) -> PublishView:
-        view = None if self._is_copy or self._closed else self._core.view(topic)
-        if view is None:
+    async def _found(self, topic: str, find: Callable[[str], T | None], until: float = inf) -> T:
+        """Return what is found of a topic, which is learned first if it is not known."""
+        found = None if self._is_copy or self._closed else find(topic)
+        if found is None:
             check_name("topic", topic)
             await self._learn((topic,), until)
-            view = self._core.view(topic)
-            if view is None:
+            found = find(topic)
+            if found is None:
                 raise NoRoute(topic, "no live broker holds")
-        return view
+        return found
 
     async def _learn(self, topics: Iterable[str], until: float = inf) -> None:
         """Make topics known that are not; each is asked for once, however many callers need it.

@@ -11,31 +11,15 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ...registry.model import MessageQueue
 from ..errors import NotStored
-from .log import Answer, AttemptLog, Begun
+from .log import Answer, AttemptLog, Begun, Pick
 
-Select: TypeAlias = Callable[[frozenset[str], float], MessageQueue]
-"""Returns a queue, of another broker than these if there is one; waits until then at most (monotonic)."""
+Select: TypeAlias = Callable[[float], Pick]
+"""Waits until the topic is known, until then at most (monotonic); returns what picks a queue of it."""
 
-AsyncSelect: TypeAlias = Callable[[frozenset[str], float], Awaitable[MessageQueue]]
+AsyncSelect: TypeAlias = Callable[[float], Awaitable[Pick]]
 """The same for asyncio."""
 
 S = TypeVar("S")
-
-
-def choose(log: AttemptLog, select: Select, now: float) -> MessageQueue:
-    """Return the queue to try next."""
-    until = log.until(now)
-    queue = select(log.tried, until)
-    avoid = log.rather_avoid(queue)
-    return queue if avoid is None else select(avoid, until)
-
-
-async def choose_async(log: AttemptLog, select: AsyncSelect, now: float) -> MessageQueue:
-    """Return the queue to try next."""
-    until = log.until(now)
-    queue = await select(log.tried, until)
-    avoid = log.rather_avoid(queue)
-    return queue if avoid is None else await select(avoid, until)
 
 
 class _Block(Generic[S]):
@@ -85,7 +69,7 @@ class Attempt(_Block[Select]):
 
     def __enter__(self) -> MessageQueue:
         self._log.enter()
-        queue = choose(self._log, self._select, monotonic())
+        queue = self._log.choose(self._select(self._log.until(monotonic())))
         pause_s = self._log.pause_s(queue, monotonic())
         if pause_s:
             sleep(pause_s)
@@ -102,7 +86,7 @@ class AsyncAttempt(_Block[AsyncSelect]):
 
     async def __aenter__(self) -> MessageQueue:
         self._log.enter()
-        queue = await choose_async(self._log, self._select, monotonic())
+        queue = self._log.choose(await self._select(self._log.until(monotonic())))
         pause_s = self._log.pause_s(queue, monotonic())
         if pause_s:
             await asyncio.sleep(pause_s)
@@ -212,7 +196,7 @@ class Sending(_Callback[Select]):
     @classmethod
     def begin(cls, log: AttemptLog, select: Select) -> Self:
         """Return the first attempt; raises what `select` raises."""
-        queue = choose(log, select, monotonic())
+        queue = log.choose(select(log.until(monotonic())))
         return cls(log, log.begin(queue, monotonic()), select)
 
     def failed(self, error: BaseException) -> Self | None:
@@ -238,7 +222,7 @@ class AsyncSending(_Callback[AsyncSelect]):
     @classmethod
     async def begin(cls, log: AttemptLog, select: AsyncSelect) -> Self:
         """Return the first attempt; raises what `select` raises."""
-        queue = await choose_async(log, select, monotonic())
+        queue = log.choose(await select(log.until(monotonic())))
         return cls(log, log.begin(queue, monotonic()), select)
 
     async def failed(self, error: BaseException) -> Self | None:

@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...registry.model import MessageQueue
 from ..errors import AttemptsFailed, Failure, code_of_failure
+from ..faults.broker import Result
 from ..observers.events import AttemptEnded, Tell
 from .policy import FAILED, Outcome, RetryPolicy
 
@@ -19,19 +20,11 @@ _LEAST_TIMEOUT_S: Final = 0.001
 _UNSEEN: Final = ("", False)
 
 
-class Record(Protocol):
-    """Takes the outcome of an attempt at a broker."""
+Record: TypeAlias = Callable[[str, Result, float], object]
+"""Takes the result of an attempt at a broker, and the time of its end."""
 
-    def __call__(
-        self,
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool,
-        reachable: bool | None = None,
-        generation: int | None = None,
-    ) -> None:
-        """Take one outcome."""
+Pick: TypeAlias = Callable[[frozenset[str]], MessageQueue]
+"""Returns a queue, of another broker than these if there is one."""
 
 
 class Answer(NamedTuple):
@@ -103,7 +96,7 @@ class AttemptLog:
     @property
     def tried(self) -> frozenset[str]:
         """The brokers not to try again if there is another."""
-        return frozenset(self._tried[-1:] if self._policy.avoid_last_only else self._tried)
+        return frozenset(self._tried[-1:] if self._policy.as_rocketmq else self._tried)
 
     def next(self, now: float) -> bool:
         """Return whether to make another attempt; raises RuntimeError if the last one was not entered."""
@@ -128,14 +121,13 @@ class AttemptLog:
             self._until = inf if deadline_s is None else now + deadline_s
         return self._until
 
-    def rather_avoid(self, queue: MessageQueue) -> frozenset[str] | None:
-        """Return the brokers to avoid instead, if the queue is of the one tried last; None = take the queue.
-
-        So no broker is tried twice in a row unless it is the only one.
-        """
-        if not self._tried or queue.broker_name != self._tried[-1]:
-            return None
-        return frozenset((queue.broker_name,)) if len(self.tried) > 1 else None
+    def choose(self, pick: Pick) -> MessageQueue:
+        """Return the queue to try next: no broker is tried twice in a row unless it is the only one."""
+        tried = self.tried
+        queue = pick(tried)
+        if len(tried) > 1 and queue.broker_name == self._tried[-1]:
+            return pick(frozenset((queue.broker_name,)))
+        return queue
 
     def pause_s(self, queue: MessageQueue, now: float) -> float:
         """Return how long to wait before a queue is used; raises AttemptsFailed if that is too long."""
@@ -181,7 +173,7 @@ class AttemptLog:
         if overdue:
             now = max(now, begun.ends)  # timers of event loops may be a little early
         outcome = self._outcome(error, overdue=overdue, answered=answer is not None)
-        self._report(begun, now - begun.at, outcome)
+        self._report(begun, now, outcome)
         if error is None:
             self.answer = answer
         if not outcome.again:
@@ -204,12 +196,10 @@ class AttemptLog:
             return self._policy.outcome_not_stored
         return self._policy.outcome_of(error)
 
-    def _report(self, begun: Begun, latency_s: float, outcome: Outcome) -> None:
-        name, failed = begun.queue.broker_name, outcome.failed
-        if failed or not self._policy.one_way:
-            self._record(
-                name, latency_s, failed=failed, reachable=outcome.reachable, generation=begun.generation
-            )
+    def _report(self, begun: Begun, now: float, outcome: Outcome) -> None:
+        name, latency_s = begun.queue.broker_name, now - begun.at
+        if outcome.failed or not self._policy.one_way:
+            self._record(name, Result(latency_s, outcome.failed, outcome.reachable, begun.generation), now)
         if self._tell is not None:
             self._tell(AttemptEnded(self.topic, name, latency_s, outcome.name, self.number, *self._seen))
 

@@ -111,15 +111,12 @@ class RetryPolicy:
     code_of: Callable[[Exception], int | None] = code_of_refusal
     """Returns the response code that an error carries; None = it carries none."""
 
-    every_refusal_isolates: bool = False
-    """Whether an answer with another code counts against the broker too, as in RocketMQ: there, a message
-    that no broker takes isolates all of them."""
-
     retry_not_stored: bool = True
     """Whether not_stored() leads to another broker (RocketMQ: retryAnotherBrokerWhenNotStoreOK)."""
 
-    avoid_last_only: bool = False
-    """Whether only the broker of the last attempt is avoided, as in RocketMQ; else all that were tried."""
+    as_rocketmq: bool = False
+    """Whether an answer with any other code counts against the broker, too, so that a message that no broker
+    takes isolates all; and only the broker of the last attempt is avoided, not all that were tried."""
 
     one_way: bool = False
     """Whether brokers do not answer, so that only a failure says something of them."""
@@ -161,7 +158,7 @@ class RetryPolicy:
             return FAILED if self._is_the_brokers(error) else _NOT_THE_BROKERS
         if code in self.retry_codes:
             return _REFUSED
-        return _REFUSED_FOR_GOOD if self.every_refusal_isolates else _NOT_THE_BROKERS
+        return _REFUSED_FOR_GOOD if self.as_rocketmq else _NOT_THE_BROKERS
 
     @property
     def outcome_not_stored(self) -> Outcome:
@@ -178,9 +175,7 @@ class RetryPolicy:
         return False
 
 
-ROCKETMQ_POLICY: Final = RetryPolicy(
-    pause_s=0.0, every_refusal_isolates=True, retry_not_stored=False, avoid_last_only=True
-)
+ROCKETMQ_POLICY: Final = RetryPolicy(pause_s=0.0, retry_not_stored=False, as_rocketmq=True)
 """What the producer of RocketMQ 5.3.3 does; raise BrokerRefused for an answer with an error.
 
 One thing differs: an attempt has a share of the time, as if sendMsgMaxTimeoutPerRequest were 1000. By

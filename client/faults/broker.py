@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..observers.events import IsolationReason
 from .config import FaultConfig, Tuning
@@ -25,6 +25,19 @@ _INNER_BOUNDS_S: Final = LATENCY_BOUNDS_S[:-1]
 
 _SLOW_START_STEPS: Final = 10
 _PERCENTILES: Final = (0.50, 0.99)
+
+
+class Result(NamedTuple):
+    """How an operation at a broker ended."""
+
+    latency_s: float
+    failed: bool
+    reachable: bool | None = None
+    """Whether the broker can be used; None: a success means yes, and a failure means no if there is a
+    detector to find out when that ends (DefaultMQProducerImpl)."""
+
+    generation: int | None = None
+    """That of the fault memory when the operation began; None = now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,24 +166,24 @@ class BrokerFaults:
         self.seen_at = now
         self.suspected = False
 
-    def record(self, latency_s: float, now: float, *, failed: bool, reachable: bool | None) -> bool:
+    def record(self, result: Result, now: float) -> bool:
         """Take one result; return whether the broker may have to be treated differently now."""
-        config = self._config
         self.seen_at = now
-        self.results.record(latency_s, now, failed=failed)
+        self.results.record(result.latency_s, now, failed=result.failed)
         changed = False
-        if failed:
+        if result.failed:
             self.failures_in_a_row += 1
         else:
             self.failures_in_a_row = 0
             changed = self.suspected
             self.suspected = False
-        if config.enabled:
-            changed |= self._restrict(latency_s, now, failed=failed, reachable=reachable)
+        if self._config.enabled:
+            changed |= self._restrict(result, now)
         return changed
 
-    def _restrict(self, latency_s: float, now: float, *, failed: bool, reachable: bool | None) -> bool:
+    def _restrict(self, result: Result, now: float) -> bool:
         config, changed = self._config, False
+        latency_s, failed, reachable, _ = result
         self._last_latency_s = latency_s
         for_s = config.ladder.isolation_s(latency_s, failed=failed) if config.ladder else 0.0
         reason: IsolationReason = "failure" if failed else "latency"

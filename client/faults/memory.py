@@ -13,7 +13,7 @@ from typing import Final
 from ...registry.errors import InvalidInput
 from ..observers import Event, Tell
 from ..observers.events import BrokerIsolated, BrokerReturned, IsolationReason
-from .broker import BrokerFaults, FaultState
+from .broker import BrokerFaults, FaultState, Result
 from .config import TUNING, FaultConfig, Tuning
 
 
@@ -69,30 +69,20 @@ class FaultMemory:
         self.generation = 0
         """Grows when a broker is restarted: note it before an operation and pass it with the result."""
 
-    def record(
-        self,
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool,
-        now: float,
-        reachable: bool | None = None,
-        generation: int | None = None,
-    ) -> bool:
+    def record(self, broker_name: str, result: Result, now: float) -> bool:
         """Take one result; return whether it counts: not if it began before the broker's last restart.
 
-        `reachable` None: a success means yes, and a failure means no if there is a detector to find out when
-        that ends (DefaultMQProducerImpl). Raises InvalidInput for a latency that is none.
+        Raises InvalidInput for a latency that is none.
         """
-        if not 0 <= latency_s < inf:
-            raise InvalidInput(f"latency_s: {latency_s!r} is not a number of seconds from 0 on")
+        if not 0 <= result.latency_s < inf:
+            raise InvalidInput(f"latency_s: {result.latency_s!r} is not a number of seconds from 0 on")
         with self._lock:
-            if generation is not None and generation < self._started_in(broker_name):
+            if result.generation is not None and result.generation < self._started_in(broker_name):
                 return False
             now = self._now = max(now, self._now)  # another thread may have been quicker
             broker = self._brokers.get(broker_name) or self._new(broker_name)
             events = self._settle() if now >= self._next_change else []
-            if broker.record(latency_s, now, failed=failed, reachable=reachable):
+            if broker.record(result, now):
                 self._restricted[broker_name] = broker
                 events += self._settle()
         self._announce(events)

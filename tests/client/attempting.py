@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from sharedroutes.client import RetryPolicy
 from sharedroutes.client.attempts.attempt import AsyncAttempts, AsyncSending, Attempts, Sending
-from sharedroutes.client.attempts.log import AttemptLog
+from sharedroutes.client.attempts.log import AttemptLog, Pick
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.observers import Event
 from sharedroutes.registry import MessageQueue
 
@@ -21,24 +21,13 @@ QUEUES: Final = tuple(
 RESET: Final = ConnectionResetError("reset")
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What one call of record() was given."""
-
-    broker_name: str
-    latency_s: float
-    failed: bool
-    reachable: bool | None
-    generation: int | None
-
-
 class Bench:
     """Attempts over some brokers; keeps what was recorded, told and to be avoided."""
 
     def __init__(self, *, in_tasks: bool = False) -> None:
         self.in_tasks = in_tasks
         self.queues = QUEUES
-        self.records: list[Recorded] = []
+        self.records: list[tuple[str, Result]] = []
         self.events: list[Event] = []
         self.avoided: list[frozenset[str]] = []
         self.untils: list[float] = []
@@ -47,28 +36,23 @@ class Bench:
     @property
     def recorded(self) -> list[tuple[str, bool]]:
         """Who was recorded, and whether as failed."""
-        return [(one.broker_name, one.failed) for one in self.records]
+        return [(name, result.failed) for name, result in self.records]
 
-    def record(
-        self,
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool,
-        reachable: bool | None = None,
-        generation: int | None = None,
-    ) -> None:
-        self.records.append(Recorded(broker_name, latency_s, failed, reachable, generation))
+    def record(self, broker_name: str, result: Result, _now: float) -> None:
+        self.records.append((broker_name, result))
 
-    def select(self, avoid: frozenset[str], until: float) -> MessageQueue:
+    def pick(self, avoid: frozenset[str]) -> MessageQueue:
         """Return the first queue of a broker not to be avoided, or else the first of all."""
         self.avoided.append(avoid)
-        self.untils.append(until)
         return next((queue for queue in self.queues if queue.broker_name not in avoid), self.queues[0])
 
-    async def select_later(self, avoid: frozenset[str], until: float) -> MessageQueue:
+    def select(self, until: float) -> Pick:
+        self.untils.append(until)
+        return self.pick
+
+    async def select_later(self, until: float) -> Pick:
         await asyncio.sleep(0)
-        return self.select(avoid, until)
+        return self.select(until)
 
     def log(self, policy: RetryPolicy | None = None, **settings: Any) -> AttemptLog:
         return AttemptLog("t", policy or RetryPolicy(), self.record, tell=self.events.append, **settings)

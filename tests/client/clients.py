@@ -89,17 +89,9 @@ class InThreads(AsyncFromSync):
         return self.blocking.health()
 
     def record(
-        self,
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool = False,
-        reachable: bool | None = None,
-        generation: int | None = None,
+        self, broker_name: str, latency_s: float, *, failed: bool = False, reachable: bool | None = None
     ) -> None:
-        self.blocking.record(
-            broker_name, latency_s, failed=failed, reachable=reachable, generation=generation
-        )
+        self.blocking.record(broker_name, latency_s, failed=failed, reachable=reachable)
 
     def forget(self, topics: Iterable[str]) -> None:
         self.blocking.forget(topics)

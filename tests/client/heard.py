@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.observers.events import Event
 from sharedroutes.registry import Change, ChangePage
 from sharedroutes.registry.change_stream.stream import Do
@@ -117,4 +118,4 @@ def pause_s(core: ClientCore, now: float = 0.0) -> float:
 
 def fail(core: ClientCore, name: str, now: float = 0.0) -> None:
     """Let an attempt at a broker fail."""
-    core.brokers.record(name, 0.0, now, failed=True, reachable=None, generation=None)
+    core.brokers.record(name, Result(0.0, failed=True), now)

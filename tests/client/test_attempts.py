@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.client import AttemptsFailed, NoRoute, RetryPolicy
-from sharedroutes.registry import InvalidInput, MessageQueue, StoreUnavailable
+from sharedroutes.client.attempts.log import Pick
+from sharedroutes.registry import InvalidInput, StoreUnavailable
 from tests.client.attempting import QUEUES, RESET, Bench, script
 
 SUCCESSES: Final[dict[str, tuple[tuple[object, ...], list[tuple[str, bool]]]]] = {
@@ -27,7 +28,7 @@ async def test_the_first_success_is_the_result(bench: Bench, case: str) -> None:
     assert await bench.run(script(*outcomes)) == outcomes[-1]
     assert bench.recorded == recorded
     assert bench.numbers == list(range(1, len(outcomes) + 1))
-    assert all(one.latency_s >= 0 for one in bench.records)
+    assert all(result.latency_s >= 0 for _, result in bench.records)
 
 
 async def test_brokers_that_failed_are_avoided_by_the_next_attempts(bench: Bench) -> None:
@@ -126,7 +127,7 @@ async def test_when_all_have_failed_the_one_before_the_last_is_tried(bench: Benc
 
 
 async def test_no_queue_to_try_passes_and_records_nothing(bench: Bench) -> None:
-    def nobody(avoid: frozenset[str], until: float) -> MessageQueue:
+    def nobody(until: float) -> Pick:
         raise NoRoute("t", "nobody holds")
 
     bench.select = nobody  # type: ignore[method-assign]  # without brokers

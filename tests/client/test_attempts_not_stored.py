@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Any, Final
 
 import pytest
@@ -136,14 +135,10 @@ def test_it_is_told_as_no_success_and_no_fault_of_the_broker() -> None:
 
 def test_the_fault_memory_takes_it_for_a_good_answer() -> None:
     memory = FaultMemory(FaultConfig(consecutive_failures=1))
-
-    def record(broker_name: str, latency_s: float, **outcome: Any) -> None:
-        memory.record(broker_name, latency_s, now=monotonic(), **outcome)
-
-    log = AttemptLog("t", RetryPolicy(), record)
+    log = AttemptLog("t", RetryPolicy(), memory.record)
     assert log.leave(log.begin(QUEUES[0], 0.0), None, 0.01, answer=Answer(NOT[0]))
     assert memory.quiet
-    assert memory.states(monotonic())["a"].consecutive_failures == 0
+    assert memory.states(0.01)["a"].consecutive_failures == 0
 
 
 def test_the_codes_are_those_that_rocketmqs_client_does_not_raise() -> None:

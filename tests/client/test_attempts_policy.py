@@ -123,8 +123,8 @@ def test_it_is_said_whether_the_broker_can_be_used(case: str) -> None:
     bench = Bench()
     log = bench.log(generation=lambda: 7)
     log.leave(log.begin(QUEUES[0], 0.0), error, 0.5)
-    (one,) = bench.records
-    assert (one.broker_name, one.latency_s, one.reachable, one.generation) == ("a", 0.5, reachable, 7)
+    ((name, result),) = bench.records
+    assert (name, result.latency_s, result.reachable, result.generation) == ("a", 0.5, reachable, 7)
 
 
 def test_an_outcome_belongs_to_the_generation_in_which_it_began() -> None:
@@ -135,7 +135,7 @@ def test_an_outcome_belongs_to_the_generation_in_which_it_began() -> None:
     generation = 2
     assert log.leave(begun, RESET, 0.5)
     log.leave(log.begin(QUEUES[1], 1.0), None, 1.5)
-    assert [one.generation for one in bench.records] == [1, 2]
+    assert [result.generation for _, result in bench.records] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ async def test_the_code_of_an_error_of_ones_own_is_found_by_the_policy(bench: Be
     assert failed.value.code == 14
 
 
-async def test_only_the_last_broker_is_avoided_if_the_policy_says_so(bench: Bench) -> None:
+async def test_as_in_rocketmq_only_the_last_broker_is_avoided(bench: Bench) -> None:
     with pytest.raises(AttemptsFailed):
-        await bench.run(script(*[RESET] * 3), avoid_last_only=True)
+        await bench.run(script(*[RESET] * 3), as_rocketmq=True)
     assert bench.avoided == [frozenset(), {"a"}, {"b"}]
     assert [name for name, _ in bench.recorded] == ["a", "b", "a"]

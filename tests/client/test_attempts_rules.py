@@ -13,7 +13,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.attempts.attempt import choose
 from sharedroutes.client.attempts.log import AttemptLog
 from sharedroutes.client.faults.config import FaultConfig
 from sharedroutes.client.faults.memory import FaultMemory
@@ -68,7 +67,7 @@ class Route:
         self.isolated: set[str] = set()
         self.turn = 0
 
-    def select(self, avoid: frozenset[str], _until: float) -> MessageQueue:
+    def pick(self, avoid: frozenset[str]) -> MessageQueue:
         for unwanted in (self.isolated | avoid, avoid, set()):
             wanted = [queue for queue in self.queues if queue.broker_name not in unwanted]
             if wanted:
@@ -89,21 +88,8 @@ class Faults:
         self.memory = FaultMemory(config, self.rng)
         self.now = START
 
-    def select(self, avoid: frozenset[str], _until: float) -> MessageQueue:
+    def pick(self, avoid: frozenset[str]) -> MessageQueue:
         return self.view.pick(self.memory.verdict(self.now), avoid, self.rng)
-
-    def record(
-        self,
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool,
-        reachable: bool | None = None,
-        generation: int | None = None,
-    ) -> None:
-        self.memory.record(
-            broker_name, latency_s, failed=failed, now=self.now, reachable=reachable, generation=generation
-        )
 
 
 @dataclass
@@ -154,11 +140,12 @@ def test_the_rules_of_attempts(names: set[str], policy: RetryPolicy, steps: list
 
     def choose_at(step: Step, now: float) -> MessageQueue:
         route.isolated, route.turn = step.isolated, step.turn
-        return choose(log, route.select, now)
+        log.until(now)
+        return log.choose(route.pick)
 
     done = run(log, steps, choose_at)
     check(done, names, policy)
-    assert [one.broker_name for one in bench.records] == [name for name, _ in done.begun]
+    assert [name for name, _ in bench.records] == [name for name, _ in done.begun]
 
 
 @given(
@@ -172,13 +159,14 @@ def test_the_rules_of_attempts_with_a_memory_of_faults(
 ) -> None:
     faults = Faults(names, config)
     for steps in operations:
-        log = AttemptLog("t", policy, faults.record, generation=lambda: faults.memory.generation)
+        log = AttemptLog("t", policy, faults.memory.record, generation=lambda: faults.memory.generation)
 
         def choose_at(step: Step, now: float, log: AttemptLog = log) -> MessageQueue:
             faults.now = max(faults.now, now)
             if step.turn % 10 == 0:
                 faults.memory.forget(min(names))  # started anew
-            return choose(log, faults.select, now)
+            log.until(now)
+            return log.choose(faults.pick)
 
         check(run(log, steps, choose_at), names, policy)
 
@@ -188,11 +176,11 @@ def test_when_all_have_failed_the_last_one_is_not_tried_at_once() -> None:
     log = bench.log(RetryPolicy(retries=3, deadline_s=None))
     tried = []
     for route.turn in (0, 0, 1):
-        queue = choose(log, route.select, 0.0)
+        queue = log.choose(route.pick)
         tried.append(queue.broker_name)
         assert log.leave(log.begin(queue, 0.0), RESET, 0.0)
     assert tried == ["a", "b", "a"]
-    queue = choose(log, route.select, 0.0)
+    queue = log.choose(route.pick)
     assert queue.broker_name == "b"
     with pytest.raises(AttemptsFailed):
         log.leave(log.begin(queue, 0.0), RESET, 0.0)

@@ -13,6 +13,7 @@ import redis
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient, hints
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.hints import Pace
 from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
@@ -277,16 +278,16 @@ def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
 
 def told(core: ClientCore) -> tuple[str, ...] | None:
     assert core.brokers.hints is not None
-    return core.brokers.hints.to_tell(0.0)
+    return core.brokers.hints.due(0.0)
 
 
 def test_a_failure_that_reached_nobody_makes_a_hint(core: ClientCore) -> None:
-    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    core.brokers.record("a", Result(0.0, failed=True), 0.0)
     assert told(core) == ("a",)
 
 
 def test_a_failure_that_was_an_answer_makes_no_hint(core: ClientCore) -> None:
-    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=True, generation=None)
+    core.brokers.record("a", Result(0.0, failed=True, reachable=True), 0.0)
     assert told(core) is None
 
 
@@ -295,15 +296,15 @@ def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
 ) -> None:
     began_in = core.brokers.faults.generation
     core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
-    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=began_in)
+    core.brokers.record("a", Result(0.0, failed=True, generation=began_in), 0.0)
     assert told(core) is None
 
 
 def test_a_broker_that_is_started_anew_withdraws_what_was_said_of_it(
     core: ClientCore, table: FakeTable
 ) -> None:
-    core.brokers.record("a", 0.0, 0.0, failed=True, reachable=None, generation=None)
+    core.brokers.record("a", Result(0.0, failed=True), 0.0)
     assert told(core) == ("a",)
     core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
     assert core.brokers.hints is not None
-    assert core.brokers.hints.to_tell(100.0) == ()
+    assert core.brokers.hints.due(100.0) == ()

@@ -11,6 +11,7 @@ import pytest
 from sharedroutes.client import ClientConfig, NoRoute
 from sharedroutes.client.cache import Request
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.selection import PublishView, subscribe_queues
 from sharedroutes.registry import Change, ChangePage, CorruptData, Lookup, codec
 from tests.client.fake_table import FakeTable
@@ -145,7 +146,7 @@ def test_what_is_known_or_was_asked_just_now_is_not_asked(core: ClientCore, tabl
 def test_a_broker_that_comes_back_ends_its_isolation(core: ClientCore, table: FakeTable) -> None:
     for name in ("a", "b"):
         table.register(name, "t")
-    core.brokers.faults.record("a", 0.0, failed=True, now=0.0)
+    core.brokers.faults.record("a", Result(0.0, failed=True), 0.0)
     assert pick(core, table, 1.0) == {"b"}
     core.follower.found_page(page(table.come_up("a")), 1.0)
     look(core, table, 1.0)
@@ -155,7 +156,7 @@ def test_a_broker_that_comes_back_ends_its_isolation(core: ClientCore, table: Fa
 def test_an_isolation_ends_by_itself(core: ClientCore, table: FakeTable) -> None:
     for name in ("a", "b"):
         table.register(name, "t")
-    core.brokers.faults.record("a", 0.0, failed=True, now=0.0)
+    core.brokers.faults.record("a", Result(0.0, failed=True), 0.0)
     assert pick(core, table, 9.9) == {"b"}
     assert pick(core, table, 10.0) == {"a", "b"}
 
@@ -165,7 +166,7 @@ def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(
 ) -> None:
     for name, now in (("a", 0.0), ("b", 0.5)):
         table.register(name, "t")
-        core.brokers.faults.record(name, 0.0, failed=True, now=now)
+        core.brokers.faults.record(name, Result(0.0, failed=True), now)
     assert pick(core, table, 1.0) == {"a"}
 
 

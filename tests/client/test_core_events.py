@@ -165,7 +165,7 @@ def test_whom_others_cannot_reach_is_told_when_it_changes(heard: Heard) -> None:
     hints = {"a": frozenset({"x", "y", "z"})}
     assert core.brokers.hints is not None
     for said in ({}, hints, hints, {}, {}):
-        core.brokers.hints.heard(said, ["a", "b"], 0.0)
+        core.brokers.heard(said, ["a", "b"], 0.0)
     assert heard.take() == [BrokersSuspected(("a",)), BrokersSuspected(())]
 
 

@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import ClientConfig, HintConfig
-from sharedroutes.client.brokers import FleetHints
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.faults.broker import Result
+from sharedroutes.client.hints import HintBook
 from tests.client.fake_table import FakeTable
 from tests.client.heard import look
 
@@ -28,17 +29,17 @@ def core(table: FakeTable) -> ClientCore:
     return core
 
 
-def hinting(core: ClientCore) -> FleetHints:
+def hinting(core: ClientCore) -> HintBook:
     assert core.brokers.hints is not None
     return core.brokers.hints
 
 
 def fail(core: ClientCore, now: float, *, reachable: bool | None = None) -> None:
-    core.brokers.record("a", 0.1, now, failed=True, reachable=reachable, generation=None)
+    core.brokers.record("a", Result(0.1, failed=True, reachable=reachable), now)
 
 
 def test_whom_enough_others_cannot_reach_is_avoided_until_the_store_fails(core: ClientCore) -> None:
-    hinting(core).heard({"a": OTHERS}, list(core.known.table.groups), 0.0)
+    core.brokers.heard({"a": OTHERS}, list(core.known.table.groups), 0.0)
     assert core.brokers.faults.verdict(0.0).blocked == ("a",)
     core.follower.failed(ConnectionError("down"), 1.0)
     assert core.brokers.faults.verdict(1.0).blocked == ()
@@ -49,29 +50,29 @@ def test_failures_of_the_network_make_a_hint_and_a_probe_that_gets_through_withd
 ) -> None:
     for now in (0.0, 0.1, 0.2):
         fail(core, now)
-    assert hinting(core).to_tell(0.2) == ("a",)
+    assert hinting(core).due(0.2) == ("a",)
     core.brokers.probed("a", 0.3, reachable=True)
-    assert hinting(core).to_tell(10.0) == ()
+    assert hinting(core).due(10.0) == ()
 
 
 def test_probes_that_do_not_get_through_make_a_hint(core: ClientCore) -> None:
     for now in (0.0, 0.1, 0.2):
         core.brokers.probed("a", now, reachable=False)
-    assert hinting(core).to_tell(0.2) == ("a",)
+    assert hinting(core).due(0.2) == ("a",)
 
 
 def test_answers_with_an_error_make_no_hint(core: ClientCore) -> None:
     for now in (0.0, 0.1, 0.2, 0.3):
         fail(core, now, reachable=False)
-    assert hinting(core).to_tell(0.3) is None
+    assert hinting(core).due(0.3) is None
 
 
 def test_results_from_before_a_restart_make_no_hint(core: ClientCore) -> None:
     began = core.brokers.faults.generation
     core.brokers.faults.forget("a")
     for now in (0.0, 0.1, 0.2):
-        core.brokers.record("a", 0.1, now, failed=True, reachable=None, generation=began)
-    assert hinting(core).to_tell(0.2) is None
+        core.brokers.record("a", Result(0.1, failed=True, generation=began), now)
+    assert hinting(core).due(0.2) is None
 
 
 def test_clients_read_hints_at_different_times(core: ClientCore) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
 from sharedroutes.client.core import ClientCore
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.registry import Change, ChangePage
 from tests.client.fake_table import FakeTable
 from tests.client.heard import pause_s
@@ -85,9 +86,7 @@ class ClientUnderFaults(RuleBasedStateMachine):
         if name is not None:
             if name == self.last_failed:
                 assert self.writable(topic) == {name}, "the broker that failed again, and another was there"
-            self.core.brokers.record(
-                name, latency_s, self.now, failed=failed, reachable=None, generation=None
-            )
+            self.core.brokers.record(name, Result(latency_s, failed=failed), self.now)
             self.last_failed = name if failed else None
 
     # --- what must always hold ------------------------------------------------------------------------------

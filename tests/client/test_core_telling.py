@@ -92,7 +92,7 @@ def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path:
         hear(core, table.come_up("a"))
         look(core, table)
         assert core.brokers.hints is not None
-        core.brokers.hints.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
+        core.brokers.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
         core.follower.save_snapshot(0.0)
         hear(core, lost=True)
         core.follower.found_place("0-0", 0.0)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import FaultConfig, Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers import Event
@@ -19,11 +20,11 @@ AT_ONCE = FaultConfig(slow_start_s=0)
 
 
 def _fail(memory: FaultMemory, name: str, now: float) -> None:
-    memory.record(name, 0.0, failed=True, now=now)
+    memory.record(name, Result(0.0, failed=True), now)
 
 
 def _succeed(memory: FaultMemory, name: str, now: float, latency_s: float = 0.001) -> None:
-    memory.record(name, latency_s, failed=False, now=now)
+    memory.record(name, Result(latency_s, failed=False), now)
 
 
 # --- isolation ----------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def test_the_worst_come_first() -> None:
     memory.suspect(frozenset("xy"))
     _succeed(memory, "slow", 0.0, latency_s=1.0)
     _fail(memory, "failed", 0.0)
-    memory.record("unreachable", 0.0, failed=True, now=0.0, reachable=False)
+    memory.record("unreachable", Result(0.0, failed=True, reachable=False), 0.0)
     _succeed(memory, "slowest", 0.0, latency_s=20.0)
     assert memory.verdict(0.0).blocked == ("unreachable", "slowest", "failed", "slow", "x", "y")
 
@@ -171,7 +172,7 @@ def test_a_result_from_before_the_restart_is_ignored() -> None:
     memory = FaultMemory()
     began = memory.generation
     memory.forget("a")
-    memory.record("a", 0.0, failed=True, now=1.0, generation=began)
+    memory.record("a", Result(0.0, failed=True, generation=began), 1.0)
     assert memory.quiet
     assert memory.states(1.0) == {}
 
@@ -181,14 +182,14 @@ def test_restarts_from_before_the_first_result_are_remembered() -> None:
     memory.forget("a")
     memory.suspect(frozenset("b"))
     _succeed(memory, "c", 0.0)
-    memory.record("a", 0.0, failed=True, now=0.0, generation=0)
+    memory.record("a", Result(0.0, failed=True, generation=0), 0.0)
     assert "a" not in memory.states(0.0)
 
 
 def test_a_result_from_after_the_restart_counts() -> None:
     memory = FaultMemory()
     memory.forget("a")
-    memory.record("a", 0.0, failed=True, now=1.0, generation=memory.generation)
+    memory.record("a", Result(0.0, failed=True, generation=memory.generation), 1.0)
     assert memory.verdict(1.0).blocked == ("a",)
 
 
@@ -196,7 +197,7 @@ def test_the_restart_of_one_broker_does_not_hide_the_failures_of_another() -> No
     memory = FaultMemory()
     began = memory.generation
     memory.forget("a")
-    memory.record("b", 0.0, failed=True, now=1.0, generation=began)
+    memory.record("b", Result(0.0, failed=True, generation=began), 1.0)
     assert memory.verdict(1.0).blocked == ("b",)
 
 
@@ -206,7 +207,7 @@ def test_a_late_result_is_still_ignored_when_others_were_recorded_meanwhile() ->
     began = memory.generation
     memory.forget("a")
     _succeed(memory, "y", 5_000.0)  # nothing was recorded for long: what is old is dropped now
-    memory.record("a", 0.0, failed=True, now=5_000.0, generation=began)
+    memory.record("a", Result(0.0, failed=True, generation=began), 5_000.0)
     assert memory.quiet
 
 
@@ -357,7 +358,7 @@ def test_threads_share_a_memory() -> None:
         start.wait()
         for _ in range(1_000):
             now += rng.random()
-            memory.record(rng.choice(names), rng.random() * 20, failed=rng.random() < 0.5, now=now)
+            memory.record(rng.choice(names), Result(rng.random() * 20, failed=rng.random() < 0.5), now)
             assert set(memory.verdict(now).blocked) <= set(names)
             memory.forget(rng.choice(names))
             memory.suspect(frozenset(rng.choices(names, k=2)))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from sharedroutes.client.detector import Detector, _host_and_port, async_tcp_probe, tcp_probe
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import LADDER_4, FaultConfig
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.registry import InvalidInput
@@ -30,13 +31,13 @@ def _failed(
 ) -> tuple[FaultMemory, Detector]:
     memory = FaultMemory(config)
     for name in names:
-        memory.record(name, 0.0, failed=True, now=0.0)
+        memory.record(name, Result(0.0, failed=True), 0.0)
     return memory, Detector(memory, config, rng or Steady())
 
 
 def test_only_brokers_that_are_left_alone_are_probed() -> None:
     memory, detector = _failed("a")
-    memory.record("b", 0.01, failed=False, now=0.0)
+    memory.record("b", Result(0.01, failed=False), 0.0)
     assert detector.due(0.0) == ("a",)
 
 
@@ -68,7 +69,7 @@ def test_with_nobody_to_probe_it_looks_again_after_an_interval() -> None:
     memory, detector = _failed()
     assert detector.due(0.0) == ()
     assert detector.next_due(0.0) == 2.0
-    memory.record("a", 0.0, failed=True, now=1.0)
+    memory.record("a", Result(0.0, failed=True), 1.0)
     assert detector.due(2.0) == ("a",)
 
 
@@ -122,7 +123,7 @@ def test_without_a_detector_a_failure_does_not_make_a_broker_unreachable() -> No
 
 def test_without_a_detector_an_unreachable_broker_is_so_only_while_it_is_isolated() -> None:
     memory = FaultMemory()
-    memory.record("a", 0.0, failed=True, now=0.0, reachable=False)
+    memory.record("a", Result(0.0, failed=True, reachable=False), 0.0)
     assert memory.verdict(0.0).unreachable == {"a"}
     assert memory.verdict(10.0).unreachable == frozenset()
 

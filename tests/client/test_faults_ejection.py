@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import FaultConfig, Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 
@@ -23,12 +24,12 @@ def _memory(config: FaultConfig) -> FaultMemory:
 
 def _fail(memory: FaultMemory, now: float, times: int = 1) -> None:
     for _ in range(times):
-        memory.record("a", 0.0, failed=True, now=now)
+        memory.record("a", Result(0.0, failed=True), now)
 
 
 def _succeed(memory: FaultMemory, now: float, times: int = 1) -> None:
     for _ in range(times):
-        memory.record("a", 0.01, failed=False, now=now)
+        memory.record("a", Result(0.01, failed=False), now)
 
 
 def _isolated_for_s(memory: FaultMemory, now: float) -> float:
@@ -97,7 +98,7 @@ def test_what_was_made_up_for_is_not_counted_by_the_next_ejection() -> None:
 def test_the_time_of_an_isolation_by_the_ladder_is_not_healthy() -> None:
     memory = _memory(replace(TIMES, consecutive_failures=3))
     _fail(memory, 0.0, times=3)  # until 30
-    memory.record("a", 20.0, failed=False, now=40.0)  # 30 s for a slow answer, until 70
+    memory.record("a", Result(20.0, failed=False), 40.0)  # 30 s for a slow answer, until 70
     assert [memory.states(now)["a"].ejections for now in (69.0, 99.0, 100.0)] == [1, 1, 0]
 
 
@@ -105,7 +106,7 @@ def test_ejections_that_were_made_up_for_do_not_return_with_the_next_isolation()
     for config in (replace(TIMES, detect=True, ladder=None), TIMES):
         memory = _memory(config)
         _fail(memory, 0.0, times=5)
-        memory.record("a", 0.0, failed=False, now=1.0)
+        memory.record("a", Result(0.0, failed=False), 1.0)
         assert memory.states(61.0)["a"].ejections == 0
         _fail(memory, 61.0)
         assert memory.states(62.0)["a"].ejections == 0
@@ -163,7 +164,7 @@ def test_no_isolation_is_longer_than_the_longest_with_its_jitter(
     memory, now = FaultMemory(config, random.Random(seed), tuning=tuning), 0.0
     for pause_s, failed, latency_s in steps:
         now += pause_s
-        memory.record("a", latency_s, failed=failed, now=now)
+        memory.record("a", Result(latency_s, failed=failed), now)
         assert _isolated_for_s(memory, now) <= 40 * (1 + jitter_share) + 1e-6
     verdict = memory.verdict(now + 40 * (1 + jitter_share) + config.slow_start_s + 0.001)
     assert (verdict.blocked, dict(verdict.shares), memory.quiet) == ((), {}, True)

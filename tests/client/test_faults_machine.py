@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import FaultConfig, Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.observers import Event
@@ -111,14 +112,14 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
 
     @rule(name=names, latency_s=st.sampled_from(sorted(LATENCIES_S)))
     def answers(self, name: str, latency_s: float) -> None:
-        self.memory.record(name, latency_s, failed=False, now=self.now)
+        self.memory.record(name, Result(latency_s, failed=False), self.now)
         self._model(name).succeed(latency_s, self.now)
         self._model(name).set_reachable(self.now)
 
     @rule(name=names, times=st.integers(1, 4), reachable=st.sampled_from([None, True, False]))
     def fails(self, name: str, times: int, *, reachable: bool | None) -> None:
         for _ in range(times):
-            self.memory.record(name, 0.0, failed=True, now=self.now, reachable=reachable)
+            self.memory.record(name, Result(0.0, failed=True, reachable=reachable), self.now)
             self._model(name).fail(self.now)
             if reachable is False or (reachable is None and self.detect):
                 self._model(name).lose(self.now, detect=self.detect)
@@ -135,7 +136,7 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
     def an_attempt_from_before_the_start_fails(self, name: str) -> None:
         if name in self.generation_of:
             generation = self.generation_of[name] - 1
-            self.memory.record(name, 0.0, failed=True, now=self.now, generation=generation)
+            self.memory.record(name, Result(0.0, failed=True, generation=generation), self.now)
 
     @rule(name=names, reachable=st.booleans())
     def is_probed(self, name: str, *, reachable: bool) -> None:

@@ -29,7 +29,7 @@ def book(
 
 def fail(some: HintBook, *names: str, now: float = 0.0, times: int = 2) -> None:
     for name in names * times:
-        some.failed(name, now)
+        some.ended(name, now, answered=False)
 
 
 def next_told(some: HintBook, now: float) -> tuple[float, tuple[str, ...]]:
@@ -48,11 +48,11 @@ def said_by(clients: Iterable[str], *names: str) -> dict[str, frozenset[str]]:
 def test_nothing_is_told_before_so_many_failures_in_a_row() -> None:
     some = book()
     assert some.due(0.0) is None
-    some.failed("a", 0.0)
-    some.succeeded("a", 0.1)
-    some.failed("a", 0.2)
+    some.ended("a", 0.0, answered=False)
+    some.ended("a", 0.1, answered=True)
+    some.ended("a", 0.2, answered=False)
     assert some.due(0.2) is None
-    some.failed("a", 0.3)
+    some.ended("a", 0.3, answered=False)
     assert some.due(0.3) == ("a",)
 
 
@@ -74,7 +74,7 @@ def test_a_broker_that_nobody_tries_any_more_is_no_longer_named() -> None:
     assert some.due(9.9) == ("a",)
     assert some.due(10.0) is None
     assert some.due(59.9) is None
-    some.failed("a", 60.0)
+    some.ended("a", 60.0, answered=False)
     assert some.due(60.0) == ("a",)
 
 
@@ -84,7 +84,7 @@ def test_publications_are_rate_limited_and_say_all_that_came_together_meanwhile(
         fail(some, "a", now=0.0)
         assert some.due(0.0) == ("a",)
         fail(some, "c", "b", now=0.1)
-        some.succeeded("a", 0.2)
+        some.ended("a", 0.2, answered=True)
         at, names = next_told(some, 0.2)
         assert 3.0 <= at <= 4.51
         assert names == ("b", "c")
@@ -114,7 +114,7 @@ def test_a_hint_is_withdrawn_once_when_the_broker_answers_was_started_anew_or_is
     fail(some, "a")
     assert some.due(0.0) == ("a",)
     if end == "succeeded":
-        some.succeeded("a", 1.0)
+        some.ended("a", 1.0, answered=True)
     elif end == "forget":
         some.forget("a")
     else:
@@ -126,8 +126,8 @@ def test_a_hint_is_withdrawn_once_when_the_broker_answers_was_started_anew_or_is
 
 def test_a_success_with_a_broker_that_was_not_named_is_nothing_to_tell() -> None:
     some = book()
-    some.failed("a", 0.0)
-    some.succeeded("a", 0.1)
+    some.ended("a", 0.0, answered=False)
+    some.ended("a", 0.1, answered=True)
     some.forget("b")
     assert some.due(100.0) is None
 
@@ -149,7 +149,7 @@ def test_a_voice_that_nobody_needs_is_not_raised_until_it_is_needed() -> None:
     some.offer(said_by(others[:3], "a"), [*TEN, "a"], 4.5)  # each of those three hears of two others only
     assert some.due(4.5) == ("a", "b0")
     some.offer(said_by([*others, "me"], "a"), [*TEN, "a"], 4.6)  # who has spoken goes on
-    some.failed("a", 9.0)
+    some.ended("a", 9.0, answered=False)
     assert some.due(10.0) == ("a",)
 
 
@@ -203,21 +203,21 @@ def test_above_the_cap_the_most_named_are_suspected_and_among_equals_those_who_w
 
 def test_a_success_of_its_own_overrules_the_crowd_for_a_while() -> None:
     some, crowd = book(), said_by([f"c{number}" for number in range(8)], "b1")
-    some.succeeded("b1", 0.0)
+    some.ended("b1", 0.0, answered=True)
     assert some.offer(crowd, TEN, 4.9) == frozenset()
     assert some.offer(crowd, TEN, 5.0) == {"b1"}
 
 
 def test_a_failure_of_its_own_after_the_success_lets_the_crowd_be_heard() -> None:
     some = book()
-    some.succeeded("b1", 0.0)
-    some.failed("b1", 0.1)
+    some.ended("b1", 0.0, answered=True)
+    some.ended("b1", 0.1, answered=False)
     assert some.offer(said_by(["c1", "c2", "c3"], "b1"), TEN, 0.2) == {"b1"}
 
 
 def test_a_broker_that_was_started_anew_has_no_old_success_either() -> None:
     some = book()
-    some.succeeded("b1", 0.0)
+    some.ended("b1", 0.0, answered=True)
     some.forget("b1")
     assert some.offer(said_by(["c1", "c2", "c3"], "b1"), TEN, 0.2) == {"b1"}
 
@@ -236,7 +236,7 @@ def test_a_liar_of_many_ids_costs_a_busy_client_nothing_and_an_idle_one_up_to_th
     busy, idle = book(), book()
     for second in range(60):
         for name in TEN:
-            busy.succeeded(name, float(second))
+            busy.ended(name, float(second), answered=True)
         assert busy.offer(lies, TEN, float(second)) == frozenset()
         assert len(idle.offer(lies, TEN, float(second))) == 3
     assert idle.offer({}, TEN, 60.0) == frozenset()
@@ -270,7 +270,7 @@ def test_clients_that_cannot_reach_a_broker_spare_another_its_first_failure(redi
             assert names == ("b3",)
             assert store.hint(f"client-{number}", names, ttl_s=60.0) == {}
         assert newcomer.offer(store.hints(), TEN, 0.0) == {"b3"}
-        witnesses[0].succeeded("b3", 5.0)
+        witnesses[0].ended("b3", 5.0, answered=True)
         names = witnesses[0].due(5.0)
         assert names == ()
         store.hint("client-0", names, ttl_s=60.0)
@@ -297,7 +297,7 @@ def test_who_is_suspected_is_in_use_named_by_a_quorum_of_others_and_within_the_c
 ) -> None:
     some = book(HintConfig(max_suspected_share=share, quorum=quorum))
     for name in answered:
-        some.succeeded(name, 0.0)
+        some.ended(name, 0.0, answered=True)
     suspected = some.offer(hints, in_use, 1.0)
     convicted = {name for name in in_use if len(hints.get(name, frozenset()) - {"me"}) >= quorum} - answered
     assert suspected <= convicted
@@ -324,12 +324,12 @@ class BookAgainstModel(RuleBasedStateMachine):
 
     @rule(name=names)
     def fails(self, name: str) -> None:
-        self.book.failed(name, self.now)
+        self.book.ended(name, self.now, answered=False)
         self.failures.setdefault(name, []).append(self.now)
 
     @rule(name=names)
     def answers(self, name: str) -> None:
-        self.book.succeeded(name, self.now)
+        self.book.ended(name, self.now, answered=True)
         self.failures.pop(name, None)
 
     @rule(name=names)

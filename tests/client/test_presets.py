@@ -22,8 +22,8 @@ from sharedroutes.client import (
     RoundRobin,
     RouteClient,
 )
-from sharedroutes.client.attempts.attempt import choose
 from sharedroutes.client.detector import Detector
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.registry import RouteStore, TopicConfig
@@ -55,7 +55,7 @@ class Producer:
         self.rng = random.Random(2)
 
     def ended(self, name: str, latency_ms: int, now_ms: int, **outcome: Any) -> None:
-        self.memory.record(name, latency_ms / 1000, now=now_ms / 1000, **outcome)
+        self.memory.record(name, Result(latency_ms / 1000, **outcome), now_ms / 1000)
 
     def chosen(self, now_ms: int, avoid: str = "") -> set[str]:
         """Return the brokers that take turns."""
@@ -79,17 +79,9 @@ def test_what_all_of_rocketmq_have(preset: str) -> None:
     assert (faults.detect_interval_s, faults.detect_timeout_s) == (2.0, 0.2)
     assert Detector(FaultMemory(faults), faults).next_due(0.0) == 2.0  # without jitter
     assert (policy.retries, policy.deadline_s, policy.pause_s) == (2, 3.0, 0.0)
-    assert (policy.retry_not_stored, policy.every_refusal_isolates, policy.avoid_last_only) == (
-        False,
-        True,
-        True,
-    )
+    assert (policy.retry_not_stored, policy.as_rocketmq) == (False, True)
     assert found.callbacks == RetryPolicy(
-        retry_codes=frozenset(),
-        pause_s=0.0,
-        every_refusal_isolates=True,
-        retry_not_stored=False,
-        avoid_last_only=True,
+        retry_codes=frozenset(), pause_s=0.0, retry_not_stored=False, as_rocketmq=True
     )
 
 
@@ -322,10 +314,10 @@ def test_a_retry_by_rocketmqs_rules_may_come_back_to_the_first_broker() -> None:
     log = bench.log(PRESETS["rocketmq-5"].client.policy)
     tried = []
     for _ in range(2):
-        queue = choose(log, bench.select, 0.0)
+        queue = log.choose(bench.pick)
         tried.append(queue.broker_name)
         assert log.leave(log.begin(queue, 0.0), RESET, 0.0)
-    assert [*tried, choose(log, bench.select, 0.0).broker_name] == ["a", "b", "a"]
+    assert [*tried, log.choose(bench.pick).broker_name] == ["a", "b", "a"]
 
 
 def test_a_client_with_a_preset_uses_its_policy_and_its_default_topic(

@@ -9,15 +9,13 @@ import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final
 
 import pytest
 
 from sharedroutes.client import RetryPolicy
 from sharedroutes.client.attempts.attempt import Attempts
-from sharedroutes.client.attempts.log import AttemptLog, Record
-from sharedroutes.client.core import ClientCore
+from sharedroutes.client.attempts.log import AttemptLog
 from sharedroutes.client.observers import samples as module
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead, FeedLost
 from sharedroutes.client.observers.samples import SampleRecorder
@@ -289,23 +287,6 @@ def test_a_fork_writes_its_own_samples_to_its_own_file_under_its_own_name(
 # --- with the client ----------------------------------------------------------------------------------------
 
 
-def _recording(core: ClientCore) -> Record:
-    def record(
-        broker_name: str,
-        latency_s: float,
-        *,
-        failed: bool,
-        reachable: bool | None = None,
-        generation: int | None = None,
-    ) -> None:
-        now = monotonic()
-        core.brokers.record(
-            broker_name, latency_s, now, failed=failed, reachable=reachable, generation=generation
-        )
-
-    return record
-
-
 def test_an_attempt_tells_its_number_the_position_and_whether_its_broker_was_isolated(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -313,7 +294,7 @@ def test_an_attempt_tells_its_number_the_position_and_whether_its_broker_was_iso
         core, bench = begun(recorder), Bench()
         bench.queues = QUEUES[:1]
         log = AttemptLog(
-            "t", RetryPolicy(pause_s=0.0), _recording(core), tell=core.tell_attempt, see=core.see
+            "t", RetryPolicy(pause_s=0.0), core.brokers.record, tell=core.tell_attempt, see=core.see
         )
         errors = iter((RESET, None))
         for one in Attempts(log, bench.select):

@@ -16,6 +16,7 @@ from math import inf
 from sharedroutes.broker_agent.liveness.probing import Probing, Rules
 from sharedroutes.broker_agent.planner.events import BrokerGone
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
@@ -175,7 +176,7 @@ def _real_chooser(rng: random.Random, faults: ClientFaults | None, case: Case) -
 
     def failed(now_s: float) -> None:
         if faults is not None:
-            memory.record(DEAD, case.fails_after_s, failed=True, now=now_s)
+            memory.record(DEAD, Result(case.fails_after_s, failed=True), now_s)
 
     return choose, failed
 

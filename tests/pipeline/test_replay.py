@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.client import LADDER, LADDER_4, FaultConfig, Ladder
+from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.pipeline.answers.replay import (
     CANDIDATES,
@@ -151,7 +152,7 @@ def _by_the_client(ladder: Ladder, attempts: list[Attempt]) -> tuple[float, floa
             if not attempt.forced and "a" in memory.verdict(now).blocked:
                 elsewhere.add(place)
         elif place not in elsewhere:
-            memory.record("a", attempt.latency_ms / 1000, failed=attempt.failed, now=now)
+            memory.record("a", Result(attempt.latency_ms / 1000, failed=attempt.failed), now)
     bad = sum(attempts[place].bad for place in elsewhere)
     return bad, len(elsewhere) - bad
 
