@@ -72,6 +72,12 @@ def check_int(what: str, value: object, low: int, high: int) -> None:
         raise InvalidInput(f"{what}: {shown} is not within {low}..{high}")
 
 
+def check_flag(what: str, value: object) -> None:
+    """Raise InvalidInput unless `value` is a bool."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected true or false, got {value!r}")
+
+
 def check_address(what: str, value: object) -> None:
     """Raise InvalidInput unless `value` is `host:port` or `[IPv6]:port`."""
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None

@@ -1,33 +1,34 @@
-"""The file of an exported registry: lines of JSON, a header first and the number of records last."""
+"""The file of an exported registry: lines of JSON, a header first and the number of records last.
+
+A broker is a line with the fields of its group, followed by a line for each of its topics, so that two
+exports can be compared line by line. Fields and configurations stand there as they do in the store.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
 import orjson
 
-from . import codec
-from .checks import check_name
+from .checks import check_broker_name
 from .errors import CorruptData, InvalidInput
-from .model import TOPIC_FIELDS, VERSION_FIELDS, Broker, DataVersion, QueueMapping, TopicConfig
-from .plans.bulk_load import NOBODY
-from .plans.export_import import BrokerRecord, KvRecord, Record, Skipped, Unit, check_kv
+from .plans.export_import import (
+    BrokerRecord,
+    KvRecord,
+    Record,
+    Skipped,
+    check_kv,
+    exported_config,
+    exported_field,
+)
 from .scripts import SCHEMA
 
 FORMAT: Final = "sharedroutes-export"
 VERSION: Final = 1
-_KV_AT_ONCE: Final = 500
 _COUNTED: Final = ("broker", "topic", "kv", "skipped")
-
-_MAPPING_FIELDS: Final = {
-    "totalQueues": "total_queues",
-    "epoch": "epoch",
-    "currIdMap": "current_ids",
-    "scope": "scope",
-    "dirty": "dirty",
-}
 
 
 class Writer:
@@ -44,14 +45,12 @@ class Writer:
     def lines(self, record: Record) -> Iterator[bytes]:
         """Yield the lines of a record."""
         if isinstance(record, BrokerRecord):
-            yield self._counted("broker", _broker_fields(record))
-            for config in record.topics.values():
-                yield self._counted("topic", {"brokerName": record.broker_name, **_topic_fields(config)})
-        elif isinstance(record, KvRecord):
-            fields = {"namespace": record.namespace, "key": record.key, "value": record.value}
-            yield self._counted("kv", fields)
+            yield self._counted("broker", {"broker": record.broker_name, "group": record.group})
+            for topic, config in record.topics.items():
+                fields = {"broker": record.broker_name, "topic": topic, "config": config.decode()}
+                yield self._counted("topic", fields)
         else:
-            yield self._counted("skipped", {"key": record.key, "reason": record.reason})
+            yield self._counted("kv" if isinstance(record, KvRecord) else "skipped", asdict(record))
 
     def end(self) -> bytes:
         """Return the last line: a file without it is truncated."""
@@ -66,38 +65,17 @@ def _line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _broker_fields(record: BrokerRecord) -> dict[str, Any]:
-    return {
-        "brokerName": record.broker_name,
-        "cluster": record.cluster,
-        "wiped": record.wiped,
-        "versions": {
-            str(broker_id): {theirs: getattr(version, ours) for theirs, ours in VERSION_FIELDS.items()}
-            for broker_id, version in sorted(record.versions.items())
-        },
-        "members": {
-            str(broker_id): orjson.Fragment(codec.encode_member(broker))
-            for broker_id, broker in sorted(record.members.items())
-        },
-    }
-
-
-def _topic_fields(config: TopicConfig) -> dict[str, Any]:
-    fields = {theirs: getattr(config, ours) for theirs, ours in TOPIC_FIELDS.items()}
-    fields["attributes"] = dict(config.attributes)
-    if config.queue_mapping is not None:
-        fields["queueMapping"] = orjson.Fragment(codec.encode_mapping(config.queue_mapping))
-    return fields
-
-
 Lines: TypeAlias = Iterable[bytes | str]
 AsyncLines: TypeAlias = AsyncIterable[bytes | str] | Lines
 
+Numbered: TypeAlias = tuple[int, Record]
+"""A record, and the number of its first line."""
+
 
 class Reader:
-    """Reads the lines of an export; every problem is an InvalidInput that names the line.
+    """Reads the lines of an export; every problem is an InvalidInput that names the line and the field.
 
-    It is fed line by line and gives units as they are complete; `finish` ends it.
+    It is fed line by line and gives records as they are complete; `finish` ends it.
     """
 
     def __init__(self) -> None:
@@ -108,12 +86,9 @@ class Reader:
         self._ended = False
         self._counts: Counter[str] = Counter()
         self._seen: set[str] = set()
-        self._broker: BrokerRecord | None = None
-        self._broker_line = 0
-        self._topics: dict[str, TopicConfig] = {}
-        self._pairs: list[KvRecord] = []
-        self._pairs_line = 0
-        self._kinds: Mapping[str, Callable[[dict[str, Any]], Iterator[Unit]]] = {
+        self._broker: tuple[int, BrokerRecord] | None = None
+        self._topics: dict[str, bytes] = {}
+        self._kinds: Mapping[str, Callable[[dict[str, Any]], Iterator[Numbered]]] = {
             "broker": self._take_broker,
             "topic": self._take_topic,
             "kv": self._take_pair,
@@ -121,46 +96,35 @@ class Reader:
             "end": self._take_end,
         }
 
-    def units(self, lines: Lines) -> Iterator[Unit]:
-        """Yield the units of all lines; raise InvalidInput."""
+    def records(self, lines: Lines) -> Iterator[Numbered]:
+        """Yield the records of all lines; raise InvalidInput."""
         for line in lines:
             yield from self.feed(line)
         self.finish()
 
-    async def units_async(self, lines: AsyncLines) -> AsyncIterator[Unit]:
-        """Yield the units of lines that come one way or the other; raise InvalidInput."""
+    async def records_async(self, lines: AsyncLines) -> AsyncIterator[Numbered]:
+        """Yield the records of lines that come one way or the other; raise InvalidInput."""
         if isinstance(lines, Iterable):
-            for unit in self.units(lines):
-                yield unit
+            for record in self.records(lines):
+                yield record
             return
         async for line in lines:
-            for unit in self.feed(line):
-                yield unit
+            for record in self.feed(line):
+                yield record
         self.finish()
 
-    def feed(self, line: bytes | str) -> Iterator[Unit]:
-        """Yield the units that are complete with this line; raise InvalidInput."""
+    def feed(self, line: bytes | str) -> Iterator[Numbered]:
+        """Yield the records that are complete with this line; raise InvalidInput."""
         self.lines += 1
-        if not line.strip():
-            raise self._problem("is empty")
-        fields = self._object(line)
-        if not self._started:
-            self._start(fields)
-            return
-        if self._ended:
-            raise self._problem("stands after the last line")
-        kind = fields.pop("type", None)
-        take = self._kinds.get(kind) if isinstance(kind, str) else None
-        if take is None:
-            raise self._problem(f"type: {kind!r:.80} is none of {', '.join(self._kinds)}")
         try:
-            yield from take(fields)
-        except (KeyError, TypeError, AttributeError, ValueError, CorruptData) as error:
-            if isinstance(error, _Problem):
-                raise
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise self._problem(f"{kind}: {what}") from None
-        self._counts[str(kind)] += 1
+            fields = _object(line)
+            if self._started:
+                yield from self._take(fields)
+            else:
+                _check_header(fields)
+                self._started = True
+        except (InvalidInput, CorruptData) as error:
+            raise InvalidInput(f"line {self.lines}: {error}") from None
 
     def finish(self) -> None:
         """Raise InvalidInput unless the last line was there."""
@@ -169,132 +133,115 @@ class Reader:
                 f"line {self.lines}: the export is truncated: its last line, with the counts, is missing"
             )
 
-    def _problem(self, text: str) -> InvalidInput:
-        return _Problem(f"line {self.lines}: {text}")
+    def _take(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        if self._ended:
+            raise InvalidInput("stands after the last line")
+        kind = fields.pop("type", None)
+        take = self._kinds.get(kind) if isinstance(kind, str) else None
+        if take is None:
+            raise InvalidInput(f"type: {kind!r:.80} is none of {', '.join(self._kinds)}")
+        yield from take(fields)
+        self._counts[str(kind)] += 1
 
-    def _object(self, line: bytes | str) -> dict[str, Any]:
-        try:
-            fields = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise self._problem(f"is no JSON: {error}") from None
-        if not isinstance(fields, dict):
-            raise self._problem(f"expected an object, got {fields!r:.80}")
-        return fields
-
-    def _start(self, fields: dict[str, Any]) -> None:
-        if fields.get("format") != FORMAT:
-            raise self._problem(f"is no export: format is {fields.get('format')!r:.80}, not {FORMAT!r}")
-        for name, known in (("version", VERSION), ("schema", SCHEMA)):
-            found = fields.get(name)
-            if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-                raise self._problem(f"{name}: expected a number, got {found!r:.80}")
-            if found > known:
-                raise self._problem(
-                    f"{name} {found} is newer than {known}, which this sharedroutes knows: upgrade it"
-                )
-        self._started = True
-
-    def _take_broker(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        name, cluster, wiped = fields.pop("brokerName"), fields.pop("cluster"), fields.pop("wiped")
+    def _take_broker(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        name, group = _exactly(fields, "broker", "group")
+        check_broker_name(name, "broker")
         if name in self._seen:
-            raise self._problem(f"broker {name!r} stands twice")
-        if not isinstance(wiped, bool):
-            raise self._problem(f"wiped: expected true or false, got {wiped!r:.80}")
-        Broker(name, NOBODY)  # checks the name
-        if cluster != "":
-            check_name("cluster", cluster)
-        versions = {_id(key): _version(value) for key, value in fields.pop("versions").items()}
-        members = fields.pop("members")
-        for key, value in members.items():
-            codec.decode_broker("members", name, _id(key), cluster or "unknown", orjson.dumps(value))
-        _nothing_else(fields)
+            raise InvalidInput(f"broker {name!r} stands twice")
+        if not isinstance(group, dict):
+            raise InvalidInput(f"group: expected an object, got {group!r:.80}")
+        for field, value in group.items():
+            stored = _as_stored(f"group: {field}", value)
+            _check_as_exported(f"group: {field}", stored, exported_field(name, field.encode(), stored))
         yield from self._flush()
         self._seen.add(name)
         self._topics = {}
-        self._broker_line = self.lines
-        self._broker = BrokerRecord(name, cluster, wiped, versions, {}, self._topics)
+        self._broker = self.lines, BrokerRecord(name, group, self._topics)
 
-    def _take_topic(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        name = fields.pop("brokerName")
-        if self._broker is None or self._broker.broker_name != name:
-            raise self._problem(f"topic of broker {name!r:.80}, whose line is not the last one before")
-        mapping = fields.pop("queueMapping", None)
-        values = _renamed(fields, TOPIC_FIELDS)
-        config = TopicConfig(**values, queue_mapping=None if mapping is None else _mapping(mapping))
-        if config.topic_name in self._topics:
-            raise self._problem(f"topic {config.topic_name!r} of broker {name!r} stands twice")
-        self._topics[config.topic_name] = config
+    def _take_topic(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        name, topic, config = _exactly(fields, "broker", "topic", "config")
+        if self._broker is None or self._broker[1].broker_name != name:
+            raise InvalidInput(f"topic of broker {name!r:.80}, whose line is not the last one before")
+        stored = _as_stored("config", config)
+        exported = exported_config("config", topic, stored)
+        _check_as_exported("config", stored, exported)
+        if topic in self._topics:
+            raise InvalidInput(f"topic {topic!r} of broker {name!r} stands twice")
+        self._topics[topic] = exported  # topics of one shape share it
         yield from ()
 
-    def _take_pair(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        record = KvRecord(**_renamed(fields, {name: name for name in ("namespace", "key", "value")}))
+    def _take_pair(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        record = KvRecord(*_exactly(fields, "namespace", "key", "value"))
         check_kv(record)
-        if self._broker is not None or len(self._pairs) == _KV_AT_ONCE:
-            yield from self._flush()
-        if not self._pairs:
-            self._pairs_line = self.lines
-        self._pairs.append(record)
+        yield from self._flush()
+        yield self.lines, record
 
-    def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        skipped = Skipped(str(fields.pop("key")), str(fields.pop("reason")))
-        _nothing_else(fields)
-        yield Unit(self.lines, skipped)
+    def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        yield self.lines, Skipped(*map(str, _exactly(fields, "key", "reason")))
 
-    def _take_end(self, fields: dict[str, Any]) -> Iterator[Unit]:
-        for kind in _COUNTED:
-            told = fields.pop(kind)
+    def _take_end(self, fields: dict[str, Any]) -> Iterator[Numbered]:
+        for kind, told in zip(_COUNTED, _exactly(fields, *_COUNTED), strict=True):
             if told != self._counts[kind]:
-                raise self._problem(
+                raise InvalidInput(
                     f"{told!r:.20} lines of type {kind} were exported, {self._counts[kind]} are here: "
                     "some are lost"
                 )
-        _nothing_else(fields)
         yield from self._flush()
         self._ended = True
 
-    def _flush(self) -> Iterator[Unit]:
+    def _flush(self) -> Iterator[Numbered]:
+        """Yield the broker whose topics were read: no other line of it follows."""
         if self._broker is not None:
-            broker, self._broker = self._broker, None
-            yield Unit(self._broker_line, broker)
-        if self._pairs:
-            pairs, self._pairs = tuple(self._pairs), []
-            yield Unit(self._pairs_line, pairs)
+            yield self._broker
+            self._broker = None
 
 
-class _Problem(InvalidInput):
-    """What is wrong with a line, and which one it is."""
+def _object(line: bytes | str) -> dict[str, Any]:
+    if not line.strip():
+        raise InvalidInput("is empty")
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"is no JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise InvalidInput(f"expected an object, got {fields!r:.80}")
+    return fields
 
 
-def _nothing_else(fields: Mapping[str, Any]) -> None:
-    if fields:
-        raise InvalidInput(f"the field {next(iter(fields))!r:.80} is unknown")
+def _check_header(fields: dict[str, Any]) -> None:
+    if fields.get("format") != FORMAT:
+        raise InvalidInput(f"is no export: format is {fields.get('format')!r:.80}, not {FORMAT!r}")
+    for name, known in (("version", VERSION), ("schema", SCHEMA)):
+        found = fields.get(name)
+        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+            raise InvalidInput(f"{name}: expected a number, got {found!r:.80}")
+        if found > known:
+            raise InvalidInput(
+                f"{name} {found} is newer than {known}, which this sharedroutes knows: upgrade it"
+            )
 
 
-def _renamed(fields: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return exactly the fields with those names, by our names; raise KeyError or InvalidInput."""
-    left = dict(fields)
-    values = {ours: left.pop(theirs) for theirs, ours in names.items()}
-    _nothing_else(left)
-    return values
+def _exactly(fields: Mapping[str, Any], *names: str) -> list[Any]:
+    """Return the values of these fields; raise InvalidInput unless all of them are there, and no others."""
+    for name in names:
+        if name not in fields:
+            raise InvalidInput(f"the field {name!r} is missing")
+    for name in fields:
+        if name not in names:
+            raise InvalidInput(f"the field {name!r:.80} is unknown")
+    return [fields[name] for name in names]
 
 
-def _id(key: str) -> int:
-    number = codec.broker_id_of(key)
-    if number is None:
-        raise InvalidInput(f"{key!r:.80} is no number")
-    return number
+def _as_stored(what: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a string, got {value!r:.80}")
+    return value.encode()
 
 
-def _version(value: dict[str, Any]) -> DataVersion:
-    return DataVersion(**_renamed(value, VERSION_FIELDS))
-
-
-def _mapping(value: dict[str, Any]) -> QueueMapping:
-    values = _renamed(value, _MAPPING_FIELDS)
-    values["current_ids"] = {_id(logical): physical for logical, physical in values["current_ids"].items()}
-    if not isinstance(values["dirty"], bool):
-        raise InvalidInput(f"dirty: expected true or false, got {values['dirty']!r:.80}")
-    return QueueMapping(**values)
+def _check_as_exported(what: str, given: bytes, exported: bytes | None) -> None:
+    """Raise InvalidInput for what an export would write in another way: a part of it could be lost."""
+    if given != exported:
+        raise InvalidInput(f"{what}: {given[:80]!r} would be exported as {exported and exported[:80]!r}")
 
 
 def check(lines: AsyncLines) -> int:
@@ -305,6 +252,6 @@ def check(lines: AsyncLines) -> int:
     if not isinstance(lines, Iterable) or iter(lines) is lines:
         return 0
     reader = Reader()
-    for _ in reader.units(lines):
+    for _ in reader.records(lines):
         pass
     return reader.lines

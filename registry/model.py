@@ -8,7 +8,15 @@ from enum import IntFlag, StrEnum
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from .checks import check_address, check_broker_name, check_int, check_name, check_utf8, split_address
+from .checks import (
+    check_address,
+    check_broker_name,
+    check_flag,
+    check_int,
+    check_name,
+    check_utf8,
+    split_address,
+)
 from .errors import CorruptData, InvalidInput
 
 MASTER_ID: Final = 0
@@ -62,6 +70,7 @@ class QueueMapping:
         for logical, physical in self.current_ids.items():
             check_int("currIdMap", logical, 0, _MAX_INT)
             check_int(f"currIdMap[{logical}]", physical, 0, _MAX_INT)
+        check_flag("dirty", self.dirty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,7 @@ class TopicConfig:
         check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
         check_int("perm", self.perm, 0, _PERM_MAX)
         check_int("topicSysFlag", self.topic_sys_flag, 0, _MAX_INT)
-        if not isinstance(self.order, bool):
-            raise InvalidInput(f"order: expected true or false, got {self.order!r}")
+        check_flag("order", self.order)
         if self.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
             raise InvalidInput(
                 f"topicFilterType: {self.topic_filter_type!r} is neither SINGLE_TAG nor MULTI_TAG"
@@ -181,10 +189,8 @@ class Broker:
             check_address("haServerAddr", self.ha_address)
         if self.zone_name:
             check_name("zoneName", self.zone_name)
-        if self.enable_acting_master not in (None, True, False):
-            raise InvalidInput(
-                f"enableActingMaster: expected true, false or none, got {self.enable_acting_master!r}"
-            )
+        if self.enable_acting_master is not None:
+            check_flag("enableActingMaster", self.enable_acting_master)
         if self.heartbeat_timeout_ms is not None:
             check_int("heartbeatTimeoutMillis", self.heartbeat_timeout_ms, _MIN_TIMEOUT_MS, _A_DAY_MS)
         for server in self.filter_servers or ():

@@ -70,13 +70,13 @@ class Admin:
         return iterate(self._run, rebuild(self._config), progress)
 
     def forget(self, broker_name: str) -> int:
-        """Remove a broker that will not come back; return how many topics it had; see plans.load."""
+        """Remove a broker that will not come back; return how many topics it had; see bulk_load.forget."""
         from .plans.bulk_load import forget
 
         return self._run(forget(self._config, broker_name))
 
     def export(self, progress: OnProgress | None = None) -> Iterator[bytes]:
-        """Yield the whole registry as lines of JSON, each with its line feed; see plans.records."""
+        """Yield the whole registry as lines of JSON, each with its line feed; see export_file."""
         from .export_file import Writer
         from .plans.export_import import export
 
@@ -94,20 +94,22 @@ class Admin:
         dry_run: bool = False,
         progress: OnProgress | None = None,
     ) -> ImportSummary:
-        """Import the lines of an export; see plans.records for what becomes of each broker.
+        """Import the lines of an export; see export_import.import_record for what becomes of each broker.
 
         Lines that can be iterated again (a list; not a generator or an open file) are all checked before
         anything is written; others are checked as they come. `progress` counts lines.
         Raises InvalidInput with the number of a wrong line, NewerSchema.
         """
         from . import export_file
-        from .plans.export_import import ImportSummary, import_unit
+        from .plans.export_import import ImportSummary, import_record
 
         total = export_file.check(lines)
         self._run(plans.check_schema(Keys(self._config.namespace)))
         reader, summary = export_file.Reader(), ImportSummary()
-        for unit in reader.units(lines):
-            self._run(import_unit(self._config, unit, summary, replace_live=replace_live, dry_run=dry_run))
+        for line, record in reader.records(lines):
+            self._run(
+                import_record(self._config, line, record, summary, replace_live=replace_live, dry_run=dry_run)
+            )
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))
         return summary

@@ -228,9 +228,7 @@ class Loading:
             )
             raise
         done = _counted(loaded[-1].look)
-        if loaded[-1].corrupt_keys:
-            listed = ", ".join(loaded[-1].corrupt_keys)
-            done.refused = f"{listed}: holds another type; move it away"
+        done.refused = loaded[-1].problem
         return done
 
 

@@ -11,7 +11,7 @@ from ..checks import check_broker_name
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion
+from ..model import MASTER_ID, Broker, Change, ChangeKind
 from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, script_reply
 from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
@@ -59,11 +59,8 @@ class Wanted:
     with_mappings: bool = False
     """Whether `topics` have their queue mappings; else those of the stored table stay."""
 
-    versions: Mapping[int, DataVersion] = field(default_factory=dict)
-    """The data versions of replicas; those of others stay."""
-
-    wiped: bool | None = None
-    """Whether the write permission is wiped; None = as it is."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the group: data versions of replicas, and `wiped`, where empty = not. The others stay."""
 
 
 def difference_of(
@@ -93,6 +90,23 @@ def difference_of(
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """What the store knows of a broker, alive or not."""
+
+    group: Mapping[bytes, bytes] = field(repr=False)
+    exists: bool
+    ids: tuple[int, ...]
+    """Of all replicas that it ever had."""
+
+    live: Sequence[Live]
+    cluster: str
+    """As its group names it; empty = it does not."""
+
+    listed_cluster: str
+    """As the index of brokers names it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What the store holds of a broker, and what is to be written."""
 
@@ -101,12 +115,8 @@ class Look:
     stored: Mapping[str, bytes] = field(repr=False)
     token: str
     ids: tuple[int, ...]
-    """Of all replicas that the broker ever had."""
-
     live: Sequence[Live]
     cluster: str
-    """As it is stored; empty = it is not."""
-
     wanted_cluster: str
     fields: Mapping[str, tuple[bytes, bytes]]
     """The fields of the group to be written: old and new values."""
@@ -129,29 +139,33 @@ class Look:
 
 def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
     """Compare a broker's table with the wanted one."""
-    keys, name = Keys(config.namespace), wanted.broker_name
-    ids = (yield from _replica_ids(keys, name)) or ()
-    live = yield from _live_replicas(keys, name, ids)
-    cluster, listed = yield from _clusters(keys, name)
-    wanted_cluster = wanted.cluster or cluster or (wanted.new_cluster and (listed or wanted.new_cluster))
-    fields = yield from _fields_to_write(keys, wanted, cluster, wanted_cluster)
-    write = Write(config, keys, Broker(name, NOBODY))
+    keys = Keys(config.namespace)
+    known = yield from _known(keys, wanted.broker_name)
+    cluster = wanted.cluster or known.cluster or (wanted.new_cluster and known.listed_cluster)
+    cluster = cluster or wanted.new_cluster
+    fields = {**wanted.fields, **({"cluster": cluster} if cluster != known.cluster else {})}
+    both = {part: (known.group.get(part.encode(), b""), value.encode()) for part, value in fields.items()}
+    to_write = {part: values for part, values in both.items() if values[0] != values[1]}
+    write = Write(config, keys, Broker(wanted.broker_name, NOBODY))
     token, stored = yield from read_table(write)
     served = yield from routed(write, {t: stored[t] for t in stored.keys() & wanted.topics.keys()})
     difference = difference_of(stored, served.keys(), wanted)
-    return Look(wanted, difference, stored, token, ids, live, cluster, wanted_cluster, fields)
+    return Look(wanted, difference, stored, token, known.ids, known.live, known.cluster, cluster, to_write)
 
 
-def _replica_ids(keys: Keys, broker_name: str) -> Plan[tuple[int, ...] | None]:
-    """Return the ids of all replicas that a broker ever had; None when nothing is known of the broker."""
+def _known(keys: Keys, broker_name: str) -> Plan[_Known]:
     group_key, table_key = keys.broker(broker_name), keys.broker_topics(broker_name)
-    group, table, listed = yield Reads(
-        (("HKEYS", group_key), ("EXISTS", table_key), ("HEXISTS", keys.brokers, broker_name))
+    replies = yield Reads(
+        (("HGETALL", group_key), ("EXISTS", table_key), ("HGET", keys.brokers, broker_name))
     )
-    fields = checked(group_key, group)
-    if not fields and not checked(table_key, table) and not checked(keys.brokers, listed):
-        return None
-    return codec.replica_ids(fields)
+    read = zip((group_key, table_key, keys.brokers), replies, strict=True)
+    group, has_table, listed = [checked(key, reply) for key, reply in read]
+    exists = bool(group or has_table or listed is not None)
+    ids = codec.replica_ids(group)
+    live = yield from _live_replicas(keys, broker_name, ids)
+    names = (group.get(b"cluster", b""), listed or b"")
+    readable = ["" if field_problem(broker_name, b"cluster", raw) else raw.decode() for raw in names]
+    return _Known(group, exists, ids, live, *readable)
 
 
 def _live_replicas(keys: Keys, broker_name: str, ids: Sequence[int]) -> Plan[list[Live]]:
@@ -167,32 +181,6 @@ def _live_replicas(keys: Keys, broker_name: str, ids: Sequence[int]) -> Plan[lis
             held = codec.decode_lease(lease)
             found.append((broker_id, held[1] if held else "somebody", max(int(left_ms), 0)))
     return found
-
-
-def _clusters(keys: Keys, name: str) -> Plan[tuple[str, str]]:
-    """Return the cluster that a broker's group names, and the one of the index of brokers; empty = none."""
-    replies = yield Reads((("HGET", keys.broker(name), "cluster"), ("HGET", keys.brokers, name)))
-    both = zip((keys.broker(name), keys.brokers), replies, strict=True)
-    found = [checked(key, reply) or b"" for key, reply in both]
-    group, listed = ("" if field_problem(name, b"cluster", raw) else raw.decode() for raw in found)
-    return group, listed
-
-
-def _fields_to_write(
-    keys: Keys, wanted: Wanted, cluster: str, wanted_cluster: str
-) -> Plan[dict[str, tuple[bytes, bytes]]]:
-    fields = {"cluster": wanted_cluster} if wanted_cluster != cluster else {}
-    for broker_id, version in wanted.versions.items():
-        fields[f"version:{broker_id}"] = codec.encode_data_version(version)
-    if wanted.wiped is not None:
-        fields["wiped"] = "1" if wanted.wiped else ""
-    if not fields:
-        return {}
-    key = keys.broker(wanted.broker_name)
-    (reply,) = yield Reads((("HMGET", key, *fields),))
-    stored = [value or b"" for value in checked(key, reply)]
-    both = zip(fields.items(), stored, strict=True)
-    return {name: (old, value.encode()) for (name, value), old in both if old != value.encode()}
 
 
 def live_brokers(keys: Keys, names: Sequence[str]) -> Plan[tuple[str, ...]]:
@@ -219,6 +207,13 @@ class Loaded:
     corrupt_keys: tuple[str, ...] = ()
     """Route index keys that hold foreign data: their topics were not written."""
 
+    @property
+    def problem(self) -> str:
+        """Why some topics were not written; empty = all were."""
+        return (
+            f"{', '.join(self.corrupt_keys)}: holds another type; move it away" if self.corrupt_keys else ""
+        )
+
 
 def load_table(
     config: RegistryConfig,
@@ -226,6 +221,7 @@ def load_table(
     *,
     touch_live: bool = False,
     fence_live: bool = False,
+    dry_run: bool = False,
     advice: str = _ADVICE,
 ) -> Stream[Loaded]:
     """Make a broker's table the wanted one; yield a page after each chunk, the last one with what was done.
@@ -235,16 +231,16 @@ def load_table(
     `touch_live`: its table is written in its owner's name. The owner is not fenced and notices with the next
     heartbeat; where the broker itself differs, its agent restores the broker's own topics.
     `fence_live`: all owners are fenced; their routes are served until their leases end.
-    Raises BrokerOwned, NewerSchema, Unsettled.
+    `dry_run`: only the look is done, and said. Raises BrokerOwned, NewerSchema, Unsettled.
     """
     for _ in range(_TRIES):
         found = yield from look(config, wanted)
-        if not found.changes:
-            yield Page((Loaded(found),), Progress(0, 0))
-            return
         refusal = None if fence_live else found.refusal(touch_live=touch_live, advice=advice)
         if refusal is not None:
             raise refusal
+        if dry_run or not found.changes:
+            yield Page((Loaded(found),), Progress(0, 0))
+            return
         try:
             done = yield from _write(config, found, in_owners_name=bool(found.live) and not fence_live)
         except StaleEpoch:  # somebody registers at this moment
@@ -303,8 +299,8 @@ def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
             yield from claim(Write(config, keys, Broker(name, NOBODY, broker_id, cluster)), take_over)
     write = Write(config, keys, Broker(name, NOBODY, cluster=cluster))
     epoch = yield from claim(write, take_over, _ADVICE)
-    ids = (yield from _replica_ids(keys, name)) or ()  # again: a slave may have come until the claim
-    return write, epoch, [write.lease_key(of) for of in ids if of not in live_ids]
+    known = yield from _known(keys, name)  # again: a slave may have come until the claim
+    return write, epoch, [write.lease_key(of) for of in known.ids if of not in live_ids]
 
 
 def _write_field(write: Write, name: str, old: bytes, new: bytes, epoch: int) -> Plan[None]:
@@ -333,15 +329,14 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
     yield from check_schema(keys)
     topics = 0
     for _ in range(_TRIES):
-        ids = yield from _replica_ids(keys, broker_name)
-        if ids is None:
+        known = yield from _known(keys, broker_name)
+        if not known.exists:
             raise NotFound(f"{broker_name}: no broker of this name was ever registered")
-        live = yield from _live_replicas(keys, broker_name, ids)
-        if live:
-            raise BrokerOwned(broker_name, *live[0], advice=_ADVICE)
-        ids = tuple(sorted({*ids, MASTER_ID}))
-        cluster, listed = yield from _clusters(keys, broker_name)
-        write = Write(config, keys, Broker(broker_name, NOBODY, cluster=cluster or listed or "unknown"))
+        if known.live:
+            raise BrokerOwned(broker_name, *known.live[0], advice=_ADVICE)
+        ids = tuple(sorted({*known.ids, MASTER_ID}))
+        cluster = known.cluster or known.listed_cluster or "unknown"
+        write = Write(config, keys, Broker(broker_name, NOBODY, cluster=cluster))
         epoch = yield from claim(write, SUCCESSOR, _ADVICE)
         token, stored = yield from read_table(write)
         topics = max(topics, len(stored))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
 from .. import codec
-from ..checks import check_name, check_text
+from ..checks import check_text
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
-from ..model import Broker, DataVersion, TopicConfig
+from ..model import Broker
 from .base import Page, Plan, Progress, Reads, Stream, advance, checked
-from .bulk_load import NOBODY, Loaded, Unsettled, Wanted, load_table, look
+from .bulk_load import NOBODY, Loaded, Unsettled, Wanted, load_table
 from .operators import MAX_NAME_BYTES, MAX_VALUE_BYTES, check_schema, kv_put
 from .repair.checks import field_problem
 from .replicas import table_sizes
@@ -26,16 +26,14 @@ _ADVICE: Final = "wait until it is unregistered or its lease ends, or import wit
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """What a registry knows of a broker, alive or not."""
+    """What a registry knows of a broker, alive or not, as it stands in the store."""
 
     broker_name: str
-    cluster: str = ""
-    wiped: bool = False
-    versions: Mapping[int, DataVersion] = field(default_factory=dict)
-    members: Mapping[int, Broker] = field(default_factory=dict)
-    """The replicas; not imported: each brings this when it registers."""
+    group: Mapping[str, str] = field(default_factory=dict)
+    """The fields of its group that `exported_field` has; the members are not imported."""
 
-    topics: Mapping[str, TopicConfig] = field(default_factory=dict, repr=False)
+    topics: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Topics to their encoded configurations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +54,6 @@ class Skipped:
 
 
 Record = BrokerRecord | KvRecord | Skipped
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What is imported in one go: a broker with its table, some key-value pairs, or what was skipped."""
-
-    line: int
-    """The number of its first line in the export."""
-
-    record: BrokerRecord | tuple[KvRecord, ...] | Skipped
 
 
 @dataclass(slots=True)
@@ -132,47 +120,45 @@ def _export_broker(config: RegistryConfig, keys: Keys, name: str) -> Plan[list[R
     write = Write(config, keys, Broker(name, NOBODY))
     try:
         (group,) = yield Reads((("HGETALL", write.broker_key),))
-        fields: Mapping[bytes, bytes] = checked(write.broker_key, group)
-        stored = yield from _table_of_one_instant(write)
+        stored: Mapping[bytes, bytes] = checked(write.broker_key, group)
+        table = yield from _table_of_one_instant(write)
     except CorruptData as error:
         return [Skipped(keys.broker(name), str(error))]
-    if not fields and not stored:
+    if not stored and not table:
         return []
     skipped: list[Record] = []
-    topics: dict[str, TopicConfig] = {}
-    table_key = keys.broker_topics(name)
-    for topic, config_ in sorted(stored.items()):
+    fields: dict[str, str] = {}
+    for part, value in sorted(stored.items()):
         try:
-            check_name("topicName", topic)
-            topics[topic] = codec.decode_config(table_key, topic, config_)
-        except (CorruptData, InvalidInput) as error:
+            exported = exported_field(name, part, value)
+        except InvalidInput as error:
+            skipped.append(Skipped(write.broker_key, str(error)))
+        else:
+            fields |= {part.decode(): exported.decode()} if exported is not None else {}
+    topics: dict[str, bytes] = {}
+    table_key = keys.broker_topics(name)
+    for topic, encoded in sorted(table.items()):
+        try:
+            topics[topic] = exported_config(table_key, topic, encoded)
+        except CorruptData as error:
             skipped.append(Skipped(table_key, str(error)))
-    return [_broker_record(keys, name, fields, topics, skipped), *skipped]
+    return [BrokerRecord(name, fields, topics), *skipped]
 
 
-def _broker_record(
-    keys: Keys,
-    name: str,
-    fields: Mapping[bytes, bytes],
-    topics: Mapping[str, TopicConfig],
-    skipped: list[Record],
-) -> BrokerRecord:
-    key = keys.broker(name)
-    members: dict[int, Broker] = {}
-    versions: dict[int, DataVersion] = {}
-    cluster = fields.get(b"cluster", b"").decode(errors="replace")
-    for part, value in sorted(fields.items()):
-        problem = field_problem(name, part, value)
-        if problem is None or problem:
-            skipped.append(Skipped(key, f"the field {part[:80]!r}: {problem or 'is none of the registry'}"))
-            cluster = "" if part == b"cluster" else cluster
-        elif part.startswith(b"version:"):
-            versions[int(part.removeprefix(b"version:"))] = codec.decode_data_version(key, value)
-        elif part.startswith(b"member:"):
-            number = int(part.removeprefix(b"member:"))
-            members[number] = codec.decode_broker(key, name, number, cluster or "unknown", value)
-    wiped = fields.get(b"wiped") == b"1"
-    return BrokerRecord(name, cluster, wiped, versions, members, topics)
+def exported_field(broker_name: str, part: bytes, value: bytes) -> bytes | None:
+    """Return a field of a group as it is exported, None when it is not; raise InvalidInput if it is none."""
+    problem = field_problem(broker_name, part, value)
+    if problem is None or problem:
+        raise InvalidInput(f"the field {part[:80]!r}: {problem or 'is none of the registry'}")
+    kind = part.partition(b":")[0]
+    if kind == b"version":
+        return codec.encode_data_version(codec.decode_data_version("", value)).encode()
+    return value if kind in (b"cluster", b"member", b"wiped") else None
+
+
+def exported_config(key: str, topic: str, value: bytes) -> bytes:
+    """Return a configuration from the table `key` as it is exported; raise CorruptData."""
+    return codec.encode_config(codec.decode_config(key, topic, value))
 
 
 def _table_of_one_instant(write: Write) -> Plan[dict[str, bytes]]:
@@ -208,22 +194,22 @@ def _kv_records(key: str, namespace: bytes, entries: Mapping[bytes, bytes]) -> I
             yield record
 
 
-def import_unit(
+def import_record(
     config: RegistryConfig,
-    unit: Unit,
+    line: int,
+    record: Record,
     summary: ImportSummary,
     *,
     replace_live: bool = False,
     dry_run: bool = False,
 ) -> Plan[None]:
-    """Import a unit, and count it in the summary, also when it is refused or a foreign key is in its way.
+    """Import a record, and count it in the summary, also when it is refused or a foreign key is in its way.
 
     A broker's table becomes that of its record, with its cluster, versions and wiped permission; see
     load_table. A live broker is refused; with `replace_live` its owners are fenced. Raises NewerSchema.
     """
-    record = unit.record
     if isinstance(record, Skipped):
-        summary.refused.append(Refusal(unit.line, record.key, record.reason))
+        summary.refused.append(Refusal(line, record.key, record.reason))
     elif isinstance(record, BrokerRecord):
         what = f"broker {record.broker_name}"
         try:
@@ -231,21 +217,20 @@ def import_unit(
         except (BrokerOwned, Unsettled, CorruptData) as error:
             summary.brokers.refused += 1
             summary.topics.refused += len(record.topics)
-            summary.refused.append(Refusal(unit.line, what, str(error)))
+            summary.refused.append(Refusal(line, what, str(error)))
         else:
             _count(summary, record, loaded)
-            if loaded.corrupt_keys:
-                reason = f"{', '.join(loaded.corrupt_keys)}: holds another type; move it away"
-                summary.refused.append(Refusal(unit.line, what, reason))
+            if loaded.problem:
+                summary.refused.append(Refusal(line, what, loaded.problem))
     else:
         try:
-            written = yield from _import_pairs(config, record, dry_run=dry_run)
+            written = yield from _import_pair(config, record, dry_run=dry_run)
         except CorruptData as error:
-            summary.kv.refused += len(record)
-            summary.refused.append(Refusal(unit.line, f"{len(record)} key-value pairs", str(error)))
+            summary.kv.refused += 1
+            summary.refused.append(Refusal(line, f"key {record.namespace}/{record.key}", str(error)))
         else:
             summary.kv.written += written
-            summary.kv.unchanged += len(record) - written
+            summary.kv.unchanged += not written
 
 
 def _count(summary: ImportSummary, record: BrokerRecord, loaded: Loaded) -> None:
@@ -258,37 +243,29 @@ def _count(summary: ImportSummary, record: BrokerRecord, loaded: Loaded) -> None
 
 def _load(config: RegistryConfig, record: BrokerRecord, *, replace_live: bool, dry_run: bool) -> Plan[Loaded]:
     """Write a broker's table, or in a dry run only look; raise BrokerOwned, Unsettled, CorruptData."""
+    fields = {part: value for part, value in record.group.items() if part.startswith("version:")}
     wanted = Wanted(
         record.broker_name,
-        {name: codec.encode_config(config) for name, config in record.topics.items()},
-        record.cluster,
+        record.topics,
+        record.group.get("cluster", ""),
         new_cluster="",
         only_these=True,
         with_mappings=True,
-        versions=record.versions,
-        wiped=record.wiped,
+        fields=fields | {"wiped": record.group.get("wiped", "")},
     )
-    if dry_run:
-        found = yield from look(config, wanted)
-        refusal = None if replace_live else found.refusal(advice=_ADVICE)
-        if refusal is not None:
-            raise refusal
-        return Loaded(found)
-    with closing(load_table(config, wanted, fence_live=replace_live, advice=_ADVICE)) as stream:
+    stream = load_table(config, wanted, fence_live=replace_live, dry_run=dry_run, advice=_ADVICE)
+    with closing(stream):
         while (page := (yield from advance(stream))) is not None:
             last = page.found
     return last[0]
 
 
-def _import_pairs(config: RegistryConfig, records: Sequence[KvRecord], *, dry_run: bool) -> Plan[int]:
-    """Set values of the key-value store; return how many were others before."""
-    keys = Keys(config.namespace)
-    replies = yield Reads([("HGET", keys.kv(record.namespace), record.key) for record in records])
-    written = 0
-    for record, reply in zip(records, replies, strict=True):
-        if checked(keys.kv(record.namespace), reply) == record.value.encode():
-            continue
-        written += 1
-        if not dry_run:
-            yield from kv_put(config, record.namespace, record.key, record.value)
-    return written
+def _import_pair(config: RegistryConfig, record: KvRecord, *, dry_run: bool) -> Plan[bool]:
+    """Set a value of the key-value store; return whether it was another one before."""
+    key = Keys(config.namespace).kv(record.namespace)
+    (reply,) = yield Reads((("HGET", key, record.key),))
+    if checked(key, reply) == record.value.encode():
+        return False
+    if not dry_run:
+        yield from kv_put(config, record.namespace, record.key, record.value)
+    return True

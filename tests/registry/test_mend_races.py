@@ -10,15 +10,15 @@ import redis
 
 from sharedroutes.registry import (
     ChangeKind,
-    DataVersion,
     Registration,
     RegistryConfig,
     RouteStore,
     plans,
     topic_table,
 )
+from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.plans import Batch, Call, Reads, advance
-from sharedroutes.registry.plans.export_import import BrokerRecord, Counts, ImportSummary, Unit, import_unit
+from sharedroutes.registry.plans.export_import import BrokerRecord, Counts, ImportSummary, import_record
 from sharedroutes.registry.plans.repair.checks import Difference
 from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.scripts import PUT_TOPICS
@@ -26,7 +26,8 @@ from tests.registry.builders import broker, topics
 from tests.registry.probes import Crash, interrupted, observed
 
 CONFIG: Final = RegistryConfig()
-TABLE: Final = topic_table(topics(3, queues=9))
+TABLE: Final = {config.topic_name: encode_config(config) for config in topics(3, queues=9)}
+GROUP: Final = {"cluster": "cluster-1"}
 
 
 def once(is_moment: Callable[[Batch], bool], act: Callable[[], object]) -> Callable[[Batch], None]:
@@ -96,7 +97,7 @@ def imported(
     store: RouteStore, record: BrokerRecord, look: Callable[[Batch], None], *, replace_live: bool = False
 ) -> ImportSummary:
     summary = ImportSummary()
-    plan = import_unit(store.config, Unit(2, record), summary, replace_live=replace_live)
+    plan = import_record(store.config, 2, record, summary, replace_live=replace_live)
     store.run(observed(plan, look))
     return summary
 
@@ -112,7 +113,7 @@ def test_an_import_does_not_write_over_a_slave_that_comes_after_its_look(
     before = admin.get(store.keys.topic("t0"))
     table = admin.hgetall(store.keys.broker_topics("broker-a"))
     moment = reads("GET", store.keys.lease("broker-a", 0))
-    record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
+    record = BrokerRecord("broker-a", GROUP, TABLE)
     summary = imported(store, record, once(moment, lambda: slave_comes(store)))
     assert summary.brokers == Counts(refused=1)
     assert "10.0.0.9:1" in summary.refused[0].reason
@@ -128,7 +129,7 @@ def test_an_import_that_may_replace_live_owners_fences_one_that_comes_after_its_
     store.unregister(store.register(broker(), topics(3)))
     came: list[Registration] = []
     moment = reads("GET", store.keys.lease("broker-a", 0))
-    record = BrokerRecord("broker-a", "cluster-1", topics=TABLE)
+    record = BrokerRecord("broker-a", GROUP, TABLE)
     look = once(moment, lambda: came.append(slave_comes(store)))
     summary = imported(store, record, look, replace_live=True)
     assert summary == ImportSummary(Counts(written=1), Counts(written=3))
@@ -142,7 +143,7 @@ def test_an_old_version_is_not_imported_into_a_group_that_was_claimed_since(
 ) -> None:
     store = RouteStore.from_client(admin)
     group = store.keys.broker("broker-a")
-    record = BrokerRecord("broker-a", "cluster-1", versions={0: DataVersion(7, 7, 7)}, topics=TABLE)
+    record = BrokerRecord("broker-a", {**GROUP, "version:0": "7 7 7"}, TABLE)
 
     def come() -> None:
         held = store.register(broker(), topics(1))
@@ -165,7 +166,7 @@ def test_the_index_of_brokers_keeps_the_cluster_while_a_broker_is_imported(
     store.unregister(store.register(broker(), topics(2)))
     try:
         record = BrokerRecord("broker-a", topics=TABLE)
-        store.run(interrupted(import_unit(store.config, Unit(2, record), ImportSummary()), after))
+        store.run(interrupted(import_record(store.config, 2, record, ImportSummary()), after))
     except Crash:
         pass
     assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-1"}
@@ -174,6 +175,6 @@ def test_the_index_of_brokers_keeps_the_cluster_while_a_broker_is_imported(
 def test_an_imported_cluster_stands_in_the_group_and_in_the_index(admin: redis.Redis) -> None:
     store = RouteStore.from_client(admin)
     store.unregister(store.register(broker(), topics(3)))
-    imported(store, BrokerRecord("broker-a", "cluster-2", topics=TABLE), lambda _: None)
+    imported(store, BrokerRecord("broker-a", {"cluster": "cluster-2"}, TABLE), lambda _: None)
     assert admin.hget(store.keys.broker("broker-a"), "cluster") == b"cluster-2"
     assert admin.hgetall(store.keys.brokers) == {b"broker-a": b"cluster-2"}

@@ -12,7 +12,7 @@ from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore
 from sharedroutes.registry.export_file import Reader
 from sharedroutes.registry.plans import Batch, Call, Reads, Stream, advance
 from sharedroutes.registry.plans.bulk_load import forget
-from sharedroutes.registry.plans.export_import import ImportSummary, export, import_unit
+from sharedroutes.registry.plans.export_import import ImportSummary, export, import_record
 from sharedroutes.registry.plans.repair.mend import rebuild
 from sharedroutes.registry.plans.repair.walk import verify
 from tests.fix_redis import Store, StoreMaker
@@ -53,8 +53,8 @@ async def every_repair(store: Store, admin: Any) -> list[Batch]:
         admin.delete(store.keys.lease(name, broker_id))
     for name in ("broker-a", "broker-b"):
         await store.run(recorded(forget(store.config, name), batches))
-    for unit in Reader().units(lines):
-        await store.run(recorded(import_unit(store.config, unit, ImportSummary()), batches))
+    for line, record in Reader().records(lines):
+        await store.run(recorded(import_record(store.config, line, record, ImportSummary()), batches))
     assert await differences(store) == []
     return batches
 
