@@ -30,9 +30,8 @@ from .config import PRESETS, ClientConfig, Preset
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults.broker import FaultState
 from .faults.config import LADDER, LADDER_4, FaultConfig, Ladder
-from .health import Health
+from .health import Health, HeldLoss
 from .hints import HintConfig
-from .losses import HeldLoss
 from .observers import Observer
 from .routes import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware

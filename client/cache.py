@@ -11,7 +11,7 @@ from typing import Final
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
-from .losses import MASS_LOSS_SHARE, Belief, HeldLoss, Losses, MassLossGuard
+from .health import Belief, HeldLoss, Losses
 from .table_copy import Rows, TableCopy
 
 _REFRESHES_WHILE_HELD: Final = 3
@@ -66,17 +66,17 @@ class RouteCache:
         self.answered: dict[str, float] = {}
         """By topic: when the table last told of it, since the feed has a place."""
 
-        self.losses = Losses(MassLossGuard(MASS_LOSS_SHARE, config.guard_hold_s))
+        self.losses = Losses(config.guard_hold_s)
 
     def held_losses(self, now: float) -> tuple[HeldLoss, ...]:
         """Return what is held back, brokers first: since when, for how long at most, and why."""
-        guard, losses, config = self.losses.guard, self.losses, self._config
-        why = "last broker" if guard.until is None else guard.reason
+        losses, config, until = self.losses, self._config, self.losses.guarded_until
+        why = "last broker" if until is None else losses.reason
 
         def left_s(next_look: float, interval_s: float) -> float:
             """Return the seconds until a look at which losses are believed."""
-            if guard.until is not None and next_look < guard.until:
-                next_look = guard.until + interval_s
+            if until is not None and next_look < until:
+                next_look = until + interval_s
             return max(0.0, next_look - now)
 
         broker_left_s = left_s(self._leases_at, config.tail_s)
@@ -182,7 +182,7 @@ class RouteCache:
     def lose(self, now: float) -> None:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
         if self.table.alive:
-            self.losses.guard.arm(now)
+            self.losses.changes_lost(now)
         self.refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
     def doubt(self, now: float) -> None:
@@ -226,7 +226,7 @@ class RouteCache:
     def _refresh_later(self, request: Request, now: float) -> None:
         """Everything was read: do so again after a while, sooner while losses are held back."""
         if not self.losses.awaits(request.number):
-            often = _REFRESHES_WHILE_HELD if self.losses.guard.until is not None else 1
+            often = _REFRESHES_WHILE_HELD if self.losses.guarded_until is not None else 1
             # So far apart that clients which began together are soon spread over all of the interval.
             self.refresh_at = now + self._config.refresh_s / often * self._rng.uniform(0.5, 1.0)
 

@@ -1,12 +1,41 @@
-"""How far a client's view can be trusted: where it comes from, and when the store last confirmed it; pure."""
+"""How far a client's view can be trusted: where it comes from, and which losses are believed; pure.
+
+Every `now` is in seconds of the monotonic clock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .losses import HeldBack, HeldLoss, Losses
 from .observers import Tell
 from .observers.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
+
+MASS_LOSS_SHARE: Final = 0.5
+"""A loss of more than this share of the live brokers in use is not believed at once: one zone of two may
+die, a larger part looks like a fault of the store."""
+
+Reason: TypeAlias = Literal["mass loss", "changes lost"]
+Belief: TypeAlias = Literal["hold", "doubt", "believe"]
+"""hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLoss:
+    """A broker or a topic that is served although the store's last answer lacked it, or a part of it."""
+
+    kind: Literal["broker", "topic"]
+    name: str
+    held_s: float
+    """Seconds since the first answer that lacked it."""
+
+    left_s: float
+    """For so many seconds it is served at most, from now on, while the store answers, and loses no more."""
+
+    why: Reason | Literal["last broker"]
+    """mass loss: too many brokers are gone at once; changes lost: the store forgot changes, and maybe more;
+    last broker: a topic has no other, and a second answer has to agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +73,143 @@ class Health:
     def held(self) -> tuple[str, ...]:
         """All that is served although the last answer lacked it: the brokers, then the topics."""
         return self.held_brokers + self.held_topics
+
+
+class HeldNames:
+    """The brokers, or the topics, that are served although the last answer lacked them, or a part of them."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, float] = {}
+        """By name: since when, in seconds of the monotonic clock."""
+
+        self.any_believed = False
+        """Whether something that was held is lost; until somebody resets it."""
+
+        self._announced: set[str] = set()
+        self._doubted: dict[str, int] = {}
+
+    def announced(self, names: Iterable[str]) -> None:
+        """Note that the feed told of an end: a look that agrees is the second word, and believed."""
+        self._announced.update(names)
+
+    def revoked(self, name: str) -> None:
+        """Note that the feed told of a new beginning after the end."""
+        self._announced.discard(name)
+
+    def doubts(self, name: str, number: int) -> bool:
+        """Whether a loss that the answer to this request tells of needs the word of a later one."""
+        return name not in self._announced and self._doubted.get(name, number) >= number
+
+    def hold(self, name: str, number: int, now: float) -> None:
+        """Keep what the answer to this request lacked; the next look is a second one."""
+        self.held.setdefault(name, now)
+        self._doubted.setdefault(name, number)
+
+    def settle(self, name: str) -> None:
+        """Forget what was said of a loss: nothing is lacking, or nobody uses it."""
+        self.held.pop(name, None)
+        self._announced.discard(name)
+        self._doubted.pop(name, None)
+
+    def believe(self, name: str) -> None:
+        """Let go of what the answers lack."""
+        self.any_believed = self.any_believed or name in self.held
+        self.settle(name)
+
+
+class HeldBack(NamedTuple):
+    """Whether something was held back at some time, and what decided its end."""
+
+    any_held: bool
+    guarded_until: float | None
+    is_accepted: bool
+
+
+class Losses:
+    """What is served although the last answer lacked it, and why.
+
+    A store that was restarted empty, rolled back or cut off looks like a fleet that died at once. So a guard
+    holds losses back for `hold_s` after an answer that loses more than a share of the live brokers, or after
+    the store lost changes; then it judges anew, or as soon as nothing is missing. A loss that leaves a topic
+    without a route, and that the feed has not told of, is doubted: a second look has to agree.
+    """
+
+    def __init__(self, hold_s: float) -> None:
+        self._hold_s = hold_s
+        self.guarded_until: float | None = None
+        """When losses are believed again; None while the guard is not armed."""
+
+        self.reason: Reason = "mass loss"
+        """Why it was armed last."""
+
+        self.brokers = HeldNames()
+        self.topics = HeldNames()
+        self._accepted: int | None = None
+
+    def held_back(self) -> HeldBack:
+        """Return what is held back at the moment, to be compared with a later one."""
+        return HeldBack(self.any_held, self.guarded_until, self._accepted is not None)
+
+    @property
+    def held(self) -> set[str]:
+        """Brokers and topics that are served although the last answer lacked them, or a part of them."""
+        return {*self.brokers.held, *self.topics.held}
+
+    @property
+    def any_held(self) -> bool:
+        """Whether anything is kept for now."""
+        return bool(self.brokers.held or self.topics.held)
+
+    def is_held(self, topic: str, broker_names: Iterable[str]) -> bool:
+        """Whether the last answer lacked a part of the route of a topic, which leads to these brokers."""
+        return topic in self.topics.held or not self.brokers.held.keys().isdisjoint(broker_names)
+
+    def changes_lost(self, now: float) -> None:
+        """Begin to hold losses back, if not yet doing so."""
+        if self.guarded_until is None or now >= self.guarded_until:
+            self.guarded_until, self.reason = now + self._hold_s, "changes lost"
+
+    def accept(self, number: int) -> None:
+        """Believe the answers to requests after this one, until all was read: an operator says so."""
+        self._accepted = number
+        self.guarded_until = None
+
+    def belief(self, number: int, known: int, lost: int, now: float) -> Belief:
+        """Return what to make of an answer that lacks `lost` of `known` live brokers."""
+        if self._accepted is not None and number > self._accepted:
+            return "believe"
+        return "hold" if self._guards(known, lost, now) else "doubt"
+
+    def how_it_ended(self, before: HeldBack) -> Literal["returned", "confirmed", "time", "accepted"]:
+        """Return why nothing is held back any more, and begin anew."""
+        any_believed = self.brokers.any_believed or self.topics.any_believed
+        self.brokers.any_believed = self.topics.any_believed = False
+        if not any_believed:
+            return "returned"
+        if before.is_accepted:
+            return "accepted"
+        return "confirmed" if before.guarded_until is None else "time"
+
+    def awaits(self, number: int) -> bool:
+        """Whether the answer to this request came too soon to be believed, as an operator wants the next."""
+        return self._accepted is not None and number <= self._accepted
+
+    def all_read(self, number: int) -> None:
+        """Everything in use was answered by this request."""
+        if self._accepted is not None and number > self._accepted:
+            self._accepted = None
+        if not self.any_held:
+            self.guarded_until = None
+
+    def _guards(self, known: int, lost: int, now: float) -> bool:
+        if self.guarded_until is None:
+            if lost <= MASS_LOSS_SHARE * known:
+                return False
+            self.guarded_until, self.reason = now + self._hold_s, "mass loss"
+        elif lost and now >= self.guarded_until:  # believed from here on; the next loss is judged anew
+            self.guarded_until = None
+            return False
+        return now < self.guarded_until
 
 
 class Freshness:
@@ -120,11 +286,11 @@ class Freshness:
 
         `confirmed_at`: when the store had last confirmed what it then lacked.
         """
-        if losses.any_held and not before.names:
+        if losses.any_held and not before.any_held:
             self._held_since = confirmed_at
             brokers, topics = sorted(losses.brokers.held), sorted(losses.topics.held)
             self._tell(LossHeld(tuple(brokers), tuple(topics)))
-        elif before.names and not losses.any_held:
+        elif before.any_held and not losses.any_held:
             self._held_since = None
             self._tell(LossReleased(losses.how_it_ended(before)))
 

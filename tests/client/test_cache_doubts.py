@@ -56,7 +56,7 @@ def test_a_silent_loss_of_the_last_broker_of_a_topic_is_kept_until_a_second_look
     look(cache, table, TAIL_S)
     assert cache.table.route("t") == before
     assert cache.losses.held == {"a"}
-    assert cache.losses.guard.until is None
+    assert cache.losses.guarded_until is None
     look(cache, table, 2 * TAIL_S)
     assert cache.table.route("t") is None
     assert cache.losses.held == set()
@@ -339,7 +339,7 @@ def test_what_an_operator_accepts_is_believed_at_the_next_look_which_comes_at_on
     assert request.full
     cache.offer(request, table.answer(request), TAIL_S + 0.1)
     assert (cache.table.rows, cache.table.alive, cache.losses.held) == ({}, {}, set())
-    assert cache.losses.guard.until is None
+    assert cache.losses.guarded_until is None
     assert cache.due(TAIL_S + 0.1) is None
 
 
@@ -364,7 +364,7 @@ def test_an_answer_that_was_under_way_is_not_what_the_operator_accepted(
     cache.offer(under_way, table.answer(under_way), TAIL_S)
     assert cache.table.route("t") == before
     look(cache, table, TAIL_S)
-    assert (cache.table.rows, cache.losses.held, cache.losses.guard.until) == ({}, set(), None)
+    assert (cache.table.rows, cache.losses.held, cache.losses.guarded_until) == ({}, set(), None)
 
 
 @pytest.mark.usefixtures("before")

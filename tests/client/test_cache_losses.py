@@ -178,7 +178,7 @@ def test_a_cache_that_knows_nothing_believes_an_empty_store(cache: RouteCache, t
     look(cache, table, SETTLED)
     table.register("a", "t")
     ask(cache, table, "t", now=SETTLED)
-    assert cache.losses.guard.until is None
+    assert cache.losses.guarded_until is None
 
 
 # --- what an earlier process knew --------------------------------------------------------------------------

@@ -175,9 +175,9 @@ class CacheUnderFaults(RuleBasedStateMachine):
         routed = {topic for topic in TOPICS if self.is_sure_of(topic)}
         self.lose_the_feed()
         if routed and self.accepted == NEVER:
-            assert self.cache.losses.guard.until is not None
-            assert self.now < self.cache.losses.guard.until <= self.now + CONFIG.guard_hold_s
-            self.kept, self.kept_until = routed, self.cache.losses.guard.until
+            assert self.cache.losses.guarded_until is not None
+            assert self.now < self.cache.losses.guarded_until <= self.now + CONFIG.guard_hold_s
+            self.kept, self.kept_until = routed, self.cache.losses.guarded_until
 
     @rule()
     def an_operator_accepts(self) -> None:
@@ -282,12 +282,12 @@ class CacheUnderFaults(RuleBasedStateMachine):
             if earlier.request.number < asked.request.number:
                 earlier.answer = self.table.answer(earlier.request)
         answer = asked.answer or self.table.answer(asked.request)
-        armed = self.cache.losses.guard.until
+        armed = self.cache.losses.guarded_until
         sure = {topic for topic in TOPICS if self.is_sure_of(topic)}
         self.cache.offer(asked.request, answer, self.now)
         self.no_single_answer_takes_a_route_away(sure, asked)
         self.note_what_was_decided(asked.request)
-        if armed is not None and self.cache.losses.guard.until is None:
+        if armed is not None and self.cache.losses.guarded_until is None:
             self.kept.clear()
 
     def catch_up(self) -> None:
@@ -323,7 +323,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.catch_up()
         self.check_that_cache_and_table_agree()
         assert not self.cache.losses.held
-        assert self.cache.losses.guard.until is None
+        assert self.cache.losses.guarded_until is None
 
 
 TestCacheUnderFaults = CacheUnderFaults.TestCase

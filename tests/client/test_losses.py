@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.client.losses import Belief, HeldBack, HeldNames, Losses, MassLossGuard
+from sharedroutes.client.health import Belief, HeldBack, HeldNames, Losses
 
 HOLD_S: Final = 30.0
 
@@ -18,7 +18,7 @@ def kept() -> HeldNames:
 
 @pytest.fixture
 def losses() -> Losses:
-    return Losses(MassLossGuard(0.5, HOLD_S))
+    return Losses(HOLD_S)
 
 
 # --- what one kind of names is kept for ---------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_an_end_is_called_by_what_brought_it(
     losses.topics.hold("t", 1, 0.0)
     for kept, name in ((losses.brokers, "a"), (losses.topics, "t")):
         (kept.believe if name in believed else kept.settle)(name)
-    before = HeldBack(frozenset({"a", "t"}), until, is_accepted=accepted)
+    before = HeldBack(any_held=True, guarded_until=until, is_accepted=accepted)
     assert losses.how_it_ended(before) == how
     assert losses.how_it_ended(before) == "returned", "the next end is judged by itself"
 
@@ -106,7 +106,7 @@ def test_the_loss_of_what_was_not_held_says_nothing_of_what_was(losses: Losses) 
     losses.brokers.hold("a", 1, 0.0)
     losses.brokers.believe("another")
     losses.brokers.settle("a")
-    assert losses.how_it_ended(HeldBack(frozenset({"a"}), None, is_accepted=False)) == "returned"
+    assert losses.how_it_ended(HeldBack(any_held=True, guarded_until=None, is_accepted=False)) == "returned"
 
 
 # --- both kinds together ------------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ def test_losses_are_held_until_the_time_is_over_and_judged_anew_then(losses: Los
 def test_what_an_operator_accepts_is_believed_whatever_it_lacks(losses: Losses) -> None:
     beliefs(losses, 3)
     losses.accept(5)
-    assert losses.guard.until is None
+    assert losses.guarded_until is None
     assert beliefs(losses, 4, 1, number=6) == ["believe", "believe"]
-    assert losses.guard.until is None
+    assert losses.guarded_until is None
 
 
 def test_an_answer_to_what_was_asked_before_is_not_what_the_operator_accepted(losses: Losses) -> None:
@@ -151,88 +151,73 @@ def test_an_operators_word_holds_until_everything_was_read_since(losses: Losses)
 
 
 def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losses: Losses) -> None:
-    losses.guard.arm(0.0)
+    losses.changes_lost(0.0)
     losses.topics.hold("t", 1, 0.0)
     losses.all_read(1)
-    assert losses.guard.until is not None
+    assert losses.guarded_until is not None
     losses.topics.settle("t")
     losses.all_read(2)
-    assert losses.guard.until is None
+    assert losses.guarded_until is None
 
 
 def test_what_is_held_back_is_told_of_both_kinds_with_what_decides_its_end(losses: Losses) -> None:
-    assert losses.held_back() == HeldBack(frozenset(), None, is_accepted=False)
+    assert losses.held_back() == (False, None, False)
     losses.brokers.hold("a", 1, 0.0)
-    losses.guard.arm(2.0)
+    losses.changes_lost(2.0)
     assert losses.any_held
     losses.topics.hold("t", 1, 0.0)
-    assert losses.held_back() == HeldBack(frozenset({"a", "t"}), 2.0 + HOLD_S, is_accepted=False)
+    assert losses.held == {"a", "t"}
+    assert losses.held_back() == (True, 2.0 + HOLD_S, False)
     losses.accept(1)
-    assert losses.held_back() == HeldBack(frozenset({"a", "t"}), None, is_accepted=True)
+    assert losses.held_back() == (True, None, True)
 
 
 # --- the guard ----------------------------------------------------------------------------------------------
+
+
+def holds(losses: Losses, known: int, lost: int, now: float) -> bool:
+    return losses.belief(1, known, lost, now) == "hold"
 
 
 @pytest.mark.parametrize(
     ("known", "lost", "held"),
     [(0, 0, False), (1, 0, False), (1, 1, True), (2, 1, False), (2, 2, True), (10, 5, False), (10, 6, True)],
 )
-def test_more_than_the_share_is_held_back(known: int, lost: int, *, held: bool) -> None:
-    assert MassLossGuard(0.5, HOLD_S).holds(known, lost, now=1.0) == held
+def test_more_than_the_share_is_held_back(losses: Losses, known: int, lost: int, *, held: bool) -> None:
+    assert holds(losses, known, lost, now=1.0) == held
 
 
-@pytest.mark.parametrize(("share", "lost", "held"), [(0.0, 1, True), (0.0, 0, False), (1.0, 10, False)])
-def test_the_share_is_a_setting(share: float, lost: int, *, held: bool) -> None:
-    assert MassLossGuard(share, HOLD_S).holds(10, lost, now=1.0) == held
+def test_it_lets_go_when_the_time_is_over(losses: Losses) -> None:
+    assert holds(losses, 2, 2, now=100.0)
+    assert holds(losses, 2, 2, now=129.9)
+    assert not holds(losses, 2, 2, now=130.0)
 
 
-def test_it_lets_go_when_the_time_is_over() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    assert guard.holds(2, 2, now=100.0)
-    assert guard.holds(2, 2, now=129.9)
-    assert not guard.holds(2, 2, now=130.0)
+@pytest.mark.parametrize(
+    ("lost_at", "until"), [((0.0,), 30.0), ((0.0, 29.0), 30.0), ((0.0, 31.0), 61.0)], ids=repr
+)
+def test_after_lost_changes_the_smallest_loss_is_held_back_for_the_time_and_no_longer(
+    losses: Losses, lost_at: tuple[float, ...], until: float
+) -> None:
+    for now in lost_at:
+        losses.changes_lost(now)
+    assert holds(losses, 100, 1, now=until - 0.1)
+    assert not holds(losses, 100, 1, now=until)
 
 
-def test_while_it_is_armed_the_smallest_loss_is_held_back() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    guard.arm(now=0.0)
-    assert guard.holds(100, 1, now=29.9)
-    assert not guard.holds(100, 1, now=30.0)
+def test_disarmed_it_believes_small_losses_and_holds_the_next_mass_loss(losses: Losses) -> None:
+    losses.changes_lost(0.0)
+    losses.all_read(1)
+    assert not holds(losses, 10, 1, now=1.0)
+    assert holds(losses, 10, 9, now=2.0)
+    assert holds(losses, 10, 9, now=31.9)
 
 
-def test_arming_again_does_not_extend_the_time() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    guard.arm(now=0.0)
-    guard.arm(now=29.0)
-    assert not guard.holds(2, 1, now=30.0)
-
-
-def test_disarmed_it_believes_small_losses_and_holds_the_next_mass_loss() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    guard.arm(now=0.0)
-    guard.disarm()
-    assert not guard.holds(10, 1, now=1.0)
-    assert guard.holds(10, 9, now=2.0)
-    assert guard.holds(10, 9, now=31.9)
-
-
-def test_a_store_that_loses_its_data_after_the_time_was_over_is_held_back_anew() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    guard.arm(now=0.0)
-    guard.arm(now=31.0)
-    assert guard.holds(10, 1, now=60.9)
-    assert not guard.holds(10, 1, now=61.0)
-
-
-def test_a_mass_loss_after_one_that_was_believed_is_held_back_anew() -> None:
-    guard = MassLossGuard(0.5, HOLD_S)
-    assert guard.holds(1, 1, now=0.0)
-    assert not guard.holds(1, 1, now=30.0)
-    assert guard.holds(1, 1, now=31.0)
+def test_a_mass_loss_after_one_that_was_believed_is_held_back_anew(losses: Losses) -> None:
+    assert [holds(losses, 1, 1, now=now) for now in (0.0, 30.0, 31.0)] == [True, False, True]
 
 
 def test_no_time_to_hold_means_no_guard() -> None:
-    guard = MassLossGuard(0.5, 0.0)
-    guard.arm(now=1.0)
-    assert not guard.holds(10, 10, now=1.0)
+    losses = Losses(0.0)
+    losses.changes_lost(1.0)
+    assert not holds(losses, 10, 10, now=1.0)
