@@ -21,7 +21,7 @@ from ..registry import InvalidInput, Progress, RouteStore
 from ..registry.acl import Role
 from ..registry.health.report import HealthReport, Severity
 from ..registry.plans.export_import import ImportSummary
-from ..registry.plans.repair.checks import Difference
+from ..registry.plans.repair.differences import Difference
 from ..registry.store_parts import OnProgress
 from .output import print_json, print_table, show, wrapped
 from .store_options import with_store

@@ -15,7 +15,7 @@ from .plans import Plan, Progress, Stream, advance
 if TYPE_CHECKING:
     from .export_file import AsyncLines
     from .plans.export_import import ImportSummary
-    from .plans.repair.checks import Difference
+    from .plans.repair.differences import Difference
 
 T = TypeVar("T")
 
@@ -60,11 +60,11 @@ class AsyncAdmin:
         return iterate_async(self._run, verify(self._config), progress)
 
     def rebuild(self, progress: OnProgress | None = None) -> AsyncIterator[Difference]:
-        """Repair what is wrong in the registry, and yield what was done; see plans.repair.mend.
+        """Repair what is wrong in the registry, and yield what was done; see plans.repair.walk.
 
         Nothing happens before it is iterated.
         """
-        from .plans.repair.mend import rebuild
+        from .plans.repair.walk import rebuild
 
         return iterate_async(self._run, rebuild(self._config), progress)
 

@@ -106,6 +106,12 @@ local function disown_table(key)
   end
 end
 
+-- Returns the row of a route index that a broker's configuration of a topic makes; nil for an empty one, or garbage.
+local function row_of(broker, config)
+  local numbers, mapping = string.match(config, '^(%d+ %d+ %d+ %d+)[^\t]*\t?(.*)$')
+  return numbers and broker .. ' ' .. numbers .. (mapping ~= '' and ' ' .. mapping or '')
+end
+
 -- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short", and "- - record"
 -- where a foreign key stands in the place of the stream: then nobody can read it again.
 -- `bounds` is "entries, minimum age in ms": older surplus is trimmed, in whole nodes of the stream.

@@ -85,8 +85,7 @@ end
 local planned = 0
 for a = FIRST_ARG, #ARGV, 2 do
   local config = ARGV[a]
-  local numbers, mapping = string.match(config, '^(%d+ %d+ %d+ %d+)[^\t]*\t?(.*)$')
-  local row = numbers and broker .. ' ' .. numbers .. (mapping ~= '' and ' ' .. mapping or '')
+  local row = row_of(broker, config)
   for i = planned + 1, planned + ARGV[a + 1] do
     plan(i, config, row)
   end

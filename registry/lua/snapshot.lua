@@ -5,6 +5,7 @@ local reads = {
   HEXISTS = function(key, field) return redis.pcall('HEXISTS', key, field) end,
   HGET = function(key, field) return redis.pcall('HGET', key, field) end,
   HGETALL = function(key) return redis.pcall('HGETALL', key) end,
+  HMGET = function(key, ...) return redis.pcall('HMGET', key, ...) end,
   SISMEMBER = function(key, member) return redis.pcall('SISMEMBER', key, member) end,
   TIME = function() return redis.call('TIME') end,
   ZSCORE = function(key, member) return redis.pcall('ZSCORE', key, member) end,

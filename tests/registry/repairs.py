@@ -7,7 +7,7 @@ import inspect
 from typing import Any, Final
 
 from sharedroutes.registry import Broker, TopicConfig, scripts
-from sharedroutes.registry.plans.repair.checks import Difference
+from sharedroutes.registry.plans.repair.differences import Difference
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, topics
 

@@ -20,7 +20,7 @@ PACKAGES: Final[tuple[ModuleType, ...]] = (registry, client)
 
 OPERATORS: Final = (
     *("acl", "change_stream.core", "embedded", "health.report", "export_file"),
-    *("health.findings", "plans.bulk_load", "plans.export_import", "plans.repair.mend", "plans.repair.walk"),
+    *("health.findings", "plans.bulk_load", "plans.export_import", "plans.repair.walk"),
     "plans.replicas",
 )
 """Modules of the registry for what operators and followers do."""

@@ -13,8 +13,7 @@ from sharedroutes.registry.export_file import Reader
 from sharedroutes.registry.plans import Batch, Call, Reads, Stream, advance
 from sharedroutes.registry.plans.bulk_load import forget
 from sharedroutes.registry.plans.export_import import ImportSummary, export, import_record
-from sharedroutes.registry.plans.repair.mend import rebuild
-from sharedroutes.registry.plans.repair.walk import verify
+from sharedroutes.registry.plans.repair.walk import rebuild, verify
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.probes import recorded

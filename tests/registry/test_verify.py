@@ -15,7 +15,7 @@ import redis
 
 from sharedroutes.registry import LeaseStatus, NewerSchema, Progress, RegistryConfig, RouteStore
 from sharedroutes.registry.keys import KEY_KINDS, Keys
-from sharedroutes.registry.plans.repair.checks import Difference, DifferenceKind
+from sharedroutes.registry.plans.repair.differences import Difference, DifferenceKind
 from tests.fix_redis import KINDS, Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import unchanged
@@ -114,6 +114,10 @@ CASES: Final[dict[str, Case]] = {
     ),
     "a row of a broker that is no route": mendable(
         _K.ROW_CORRUPT, T0, lambda admin: edit(admin, b"broker-a 4 4 6 0", b"broker-a 4 4 9 0")
+    ),
+    "a row of a broker with nothing behind its name": Case(
+        lambda admin: edit(admin, b"broker-a 4 4 6 0", b"broker-a"),
+        ((_K.ROW_CORRUPT, T0), (_K.ROW_MISSING, T0)),
     ),
     "a row of nobody": mendable(_K.ROW_CORRUPT, T0, lambda admin: admin.append(T0, "\n:x: y")),
     "a row that is no text": mendable(_K.ROW_CORRUPT, T0, lambda admin: admin.append(T0, b"\n\xff 1 1 6 0")),

@@ -1,10 +1,10 @@
-"""The route index compared with the brokers' own tables, and a broker's rows made anew."""
+"""The route index compared with the brokers' own tables, and a broker's rows mended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import chain
 
 from ... import codec, scripts
 from ...checks import check_broker_name, check_name
@@ -14,18 +14,15 @@ from ...keys import Keys
 from ...model import Change, ChangeKind
 from ..base import Call, Command, Plan, Reply, script_reply
 from ..routes import mget
-from .checks import FOREIGN, Check, Difference, DifferenceKind, ask
-
-_TRIES: Final = 10
-_NO_TABLE: Final = b""
-"""A configuration is never empty: the broker's table does not have the topic."""
+from .checks import mend_listing
+from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask
 
 
 @lru_cache(maxsize=16_384)
 def _broker_of(row: bytes) -> str:
-    """Return the broker that a row names; empty = it is no name of a broker."""
+    """Return the broker that a row names; empty = it is no name of a broker, or stands alone."""
     try:
-        name = row.partition(b" ")[0].decode()
+        name = row.rpartition(b" ")[0].partition(b" ")[0].decode()
         check_broker_name(name)
     except (UnicodeDecodeError, InvalidInput):
         return ""
@@ -58,25 +55,10 @@ def _has_row(index: bytes, broker_name: str) -> bool:
     return b"\n" + broker_name.encode() + b" " in b"\n" + index
 
 
-def fixed_index(index: bytes, broker_name: str, config: bytes) -> bytes:
-    """Return a route index with the one row that a broker's configuration makes, and no row of nobody.
-
-    Without a configuration the broker has no row. The rows of others stay as and where they are.
-    """
-    mine = codec.encode_row(broker_name.encode(), config) if config and broker_name else None
-    kept: list[bytes] = []
-    for row in _rows(index):
-        name = _broker_of(row)
-        if name != broker_name and name:
-            kept.append(row)
-        elif name and mine is not None:
-            kept.append(mine)
-            mine = None
-    return b"\n".join(kept if mine is None else [*kept, mine])
-
-
 def index_checks(keys: Keys, topics: Sequence[str]) -> Plan[list[Check]]:
     """Return what to look at again, of the route indexes of some topics."""
+    if not topics:
+        return []
     values = yield from mget([keys.topic(topic) for topic in topics])
     named = [dict.fromkeys(filter(None, map(_broker_of, _rows(value or b"")))) for value in values]
     wanted: dict[str, list[str]] = {}
@@ -108,7 +90,8 @@ def _index_check(keys: Keys, topic: str, names: Sequence[str]) -> Check:
         yield from _index_differences(key, topic, value, dict(zip(names, configs, strict=True)))
         if listed == 0:
             text = "the topic is not in the set of topics"
-            yield Difference(DifferenceKind.TOPIC_UNLISTED, key, text, topic=topic)
+            cure = mend_listing(keys, keys.topics, topic, (key,))
+            yield Difference(DifferenceKind.TOPIC_UNLISTED, key, text, topic=topic, cure=cure)
 
     tables: list[Command] = [("HGET", keys.broker_topics(name), topic) for name in names]
     return Check((("GET", key), ("SISMEMBER", keys.topics, topic), *tables), judge)
@@ -123,7 +106,8 @@ def _index_differences(
     nobodys = rows.pop("", [])
     if nobodys:
         text = f"{len(nobodys)} rows are of no broker, the first is {nobodys[0][:80]!r}"
-        yield Difference(DifferenceKind.ROW_CORRUPT, key, text, topic=topic)
+        cure = RowCure(b"\n".join(nobodys))
+        yield Difference(DifferenceKind.ROW_CORRUPT, key, text, topic=topic, cure=cure)
     for name, of_broker in rows.items():
         config = configs.get(name, FOREIGN)  # a broker that was not in the first look
         if config is FOREIGN or (config is not None and _config_problem(config)):
@@ -131,7 +115,7 @@ def _index_differences(
         problem = _row_problem(name, of_broker, config)
         if problem is not None:
             kind, text = problem
-            yield Difference(kind, key, text, name, topic=topic)
+            yield Difference(kind, key, text, name, topic=topic, cure=RowCure())
 
 
 def _row_problem(name: str, rows: Sequence[bytes], config: bytes | None) -> tuple[DifferenceKind, str] | None:
@@ -172,7 +156,7 @@ def _config_check(keys: Keys, broker_name: str, name: bytes) -> Check:
             what = "the broker writes it anew when it starts without its registration"
             text = f"the entry {name[:80]!r}: {problem}; {'remove it' if unnamed else what}"
             kind = DifferenceKind.CONFIG_CORRUPT
-            yield Difference(kind, key, text, broker_name, topic=topic, part=name, mendable=False)
+            yield Difference(kind, key, text, broker_name, topic=topic)
 
     return Check((("HGET", key, name),), judge)
 
@@ -184,78 +168,42 @@ def _row_check(keys: Keys, broker_name: str, topic: str) -> Check:
         known = config not in (None, FOREIGN) and value is not FOREIGN
         if known and not _has_row(value or b"", broker_name) and not _config_problem(config):
             text = f"has no row of {broker_name}, whose table has the topic"
-            yield Difference(DifferenceKind.ROW_MISSING, index, text, broker_name, topic=topic)
+            yield Difference(
+                DifferenceKind.ROW_MISSING, index, text, broker_name, topic=topic, cure=RowCure()
+            )
 
     return Check((("HGET", table, topic), ("GET", index)), judge)
 
 
-class _Write(NamedTuple):
-    """What becomes of one route index."""
+def mend_rows(config: RegistryConfig, broker_name: str, rows: Sequence[Difference]) -> Plan[set[str]]:
+    """Make a broker's rows what its table says; return the topics whose configuration makes no row.
 
-    topic: str
-    config: bytes
-    rows: bytes
-    """The index as it was read, as `config` was; empty = there was none, in both."""
-
-    fixed: bytes
-
-
-def mend_rows(config: RegistryConfig, broker_name: str, topics: Iterable[str]) -> Plan[set[str]]:
-    """Make a broker's rows in some indexes from its table; return the topics that could not be mended.
-
-    What is written meanwhile is looked at again: nothing newer is overwritten. Without a broker name, rows
-    that name no broker are removed. Raises NewerSchema.
+    The script looks at table and index itself: nothing that is written meanwhile is overwritten. Without a
+    broker name, the rows that were found to be of no broker are removed. Raises NewerSchema.
     """
-    keys = Keys(config.namespace)
-    left = list(dict.fromkeys(topics))
-    for _ in range(_TRIES):
-        writes, hopeless = yield from _writes(keys, broker_name, left)
-        moved: list[str] = []
-        for start in range(0, len(writes), config.chunk_topics):
-            part = writes[start : start + config.chunk_topics]
-            moved += yield from _write(config, keys, broker_name, part)
-        if not moved:
-            return hopeless
-        left = [*moved, *hopeless]
-    return set(left)
+    keys, hopeless = Keys(config.namespace), set[str]()
+    for start in range(0, len(rows), config.chunk_topics):
+        part = rows[start : start + config.chunk_topics]
+        _, *numbers = yield from script_reply(_mend_call(config, keys, broker_name, part))
+        hopeless |= {part[number].topic for number in numbers}
+    return hopeless
 
 
-def _writes(keys: Keys, broker_name: str, topics: Sequence[str]) -> Plan[tuple[list[_Write], set[str]]]:
-    """Read what there is and return what to write, and the topics whose configuration is corrupt."""
-    table: Sequence[bytes | None] = [None] * len(topics)
-    if broker_name and topics:
-        (reply,) = yield from ask([("HMGET", keys.broker_topics(broker_name), *topics)])
-        if reply is FOREIGN:
-            return [], set(topics)
-        table = reply
-    indexes = yield from mget([keys.topic(topic) for topic in topics])
-    writes, hopeless = list[_Write](), set[str]()
-    for topic, found, value in zip(topics, table, indexes, strict=True):
-        config, index = found or _NO_TABLE, value or b""
-        if config and _config_problem(config):
-            hopeless.add(topic)
-            continue
-        fixed = fixed_index(index, broker_name, config)
-        if fixed != index or value == b"":
-            writes.append(_Write(topic, config, index, fixed))
-    return writes, hopeless
-
-
-def _write(config: RegistryConfig, keys: Keys, broker_name: str, part: Sequence[_Write]) -> Plan[list[str]]:
-    """Write some route indexes; return the topics that have changed meanwhile."""
-    named: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
-    for one in part:
-        known = "changed" if _has_row(one.rows, broker_name) else "added"
-        named[known if one.config else "removed"].append(one.topic)
+def _mend_call(config: RegistryConfig, keys: Keys, broker_name: str, part: Sequence[Difference]) -> Call:
+    topics: dict[DifferenceKind, list[str]] = {}
+    for row in part:
+        topics.setdefault(row.kind, []).append(row.topic)
+    added = topics.pop(DifferenceKind.ROW_MISSING, [])
+    removed = topics.pop(DifferenceKind.ROW_WITHOUT_TABLE, [])
     record = Change(
         kind=ChangeKind.TOPICS,
         broker_name=broker_name,
-        added=tuple(named["added"]),
-        changed=tuple(named["changed"]),
-        removed=tuple(named["removed"]),
+        added=tuple(added),
+        changed=tuple(chain.from_iterable(topics.values())),
+        removed=tuple(removed),
     )
     prefix = keys.topic("")
-    call = Call(
+    return Call(
         scripts.MEND_ROWS,
         (
             keys.broker_topics(broker_name),
@@ -263,15 +211,13 @@ def _write(config: RegistryConfig, keys: Keys, broker_name: str, part: Sequence[
             keys.changes,
             keys.schema,
             keys.broker(broker_name),
-            *(prefix + one.topic for one in part),
+            *(prefix + row.topic for row in part),
         ),
         (
+            broker_name,
             codec.encode_change(record) if broker_name else "",
             config.feed_bounds,
             len(prefix.encode()),
-            int(bool(record.removed)),
-            *(value for one in part for value in one[1:]),
+            *(row.cure.nobodys if isinstance(row.cure, RowCure) else b"" for row in part),
         ),
     )
-    _, *numbers = yield from script_reply(call)
-    return [part[number].topic for number in numbers]
