@@ -19,39 +19,6 @@ AsyncListener: TypeAlias = Callable[[RouteChange], Awaitable[None] | None]
 RouteOf: TypeAlias = Callable[[str], Route | None]
 
 
-class Watch:
-    """The topics that changed since they were last taken, each once, however often it did; thread-safe.
-
-    `topics` None = all that the client knows.
-    """
-
-    def __init__(self, topics: Collection[str] | None, wake: Callable[[], None]) -> None:
-        self._topics = None if topics is None else frozenset(topics)
-        self._wake = wake
-        self._lock = threading.Lock()
-        self._changed: OrderedDict[str, None] = OrderedDict()
-        self.over = False
-        """Whether it was closed."""
-
-    def close(self) -> None:
-        """End it, and wake the thread or task that waits."""
-        self.over = True
-        self._wake()
-
-    def tell(self, topics: Collection[str]) -> None:
-        """Note changes, and wake the thread or task that waits for them."""
-        concerned = [topic for topic in topics if self._topics is None or topic in self._topics]
-        if concerned:
-            with self._lock:
-                self._changed.update(dict.fromkeys(concerned))
-            self._wake()
-
-    def take(self) -> str | None:
-        """Return the topic that changed first of those not taken yet; None = there is none."""
-        with self._lock:
-            return self._changed.popitem(last=False)[0] if self._changed else None
-
-
 class Watches:
     """All watches of a client, for as long as they are used; thread-safe."""
 
@@ -65,7 +32,7 @@ class Watches:
         with self._lock:
             self._all.add(watch)
             if self._over:
-                watch.close()
+                watch.end()
 
     def remove(self, watch: Watch) -> None:
         """Tell a watch of changes no more."""
@@ -85,7 +52,7 @@ class Watches:
             self._over = True
             watches = list(self._all)
         for watch in watches:
-            watch.close()
+            watch.end()
 
     def begin_copy(self) -> None:
         """Close all watches in a copy of the process, where nothing waits and locks may be held."""
@@ -95,26 +62,53 @@ class Watches:
         self._lock = threading.Lock()
 
 
-class _Changing:
+class Watch:
+    """The changes of topics that were not taken yet, each topic once, however often it changed; thread-safe.
+
+    It begins with the next change, and ends by close() or with the client. `topics` None = all that the
+    client knows. `wake` is called when there is something to take, and at the end.
+    """
+
     def __init__(
         self, watches: Watches, route: RouteOf, topics: Collection[str] | None, wake: Callable[[], None]
     ) -> None:
         self._watches = watches
         self._route = route
-        self._watch = Watch(topics, wake)
-        watches.add(self._watch)
+        self._topics = None if topics is None else frozenset(topics)
+        self._wake_up = wake
+        self._lock = threading.Lock()
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        self.over = False
+        """Whether it has ended."""
+
+        watches.add(self)
 
     def close(self) -> None:
-        """End the iteration, wherever it is."""
-        self._watch.close()
-        self._watches.remove(self._watch)
+        """End it, wherever it is."""
+        self.end()
+        self._watches.remove(self)
 
-    def _take(self) -> RouteChange | None:
-        topic = self._watch.take()
+    def end(self) -> None:
+        """Wake the thread or task that waits, for the last time."""
+        self.over = True
+        self._wake_up()
+
+    def tell(self, topics: Collection[str]) -> None:
+        """Note changes, and wake the thread or task that waits for them."""
+        concerned = [topic for topic in topics if self._topics is None or topic in self._topics]
+        if concerned:
+            with self._lock:
+                self._changed.update(dict.fromkeys(concerned))
+            self._wake_up()
+
+    def take(self) -> RouteChange | None:
+        """Return the topic that changed first of those not taken yet, and its route; None = there is none."""
+        with self._lock:
+            topic = self._changed.popitem(last=False)[0] if self._changed else None
         return None if topic is None else RouteChange(topic, self._route(topic))
 
 
-class Changes(_Changing, Iterator[RouteChange]):
+class Changes(Watch, Iterator[RouteChange]):
     """What topics have now, and then each change of them, until it or the client is closed.
 
     `begin` makes the topics known, at once; None = changes alone are wanted.
@@ -132,14 +126,14 @@ class Changes(_Changing, Iterator[RouteChange]):
         self._wake = threading.Event()
         super().__init__(watches, route, topics, self._wake.set)
         if begin is not None:
-            self._watch.tell(topics or ())
+            self.tell(topics or ())
 
     def __next__(self) -> RouteChange:
         while True:
             self._wake.clear()  # before looking: what comes after that wakes us again
-            if self._watch.over:
+            if self.over:
                 raise StopIteration
-            change = self._take()
+            change = self.take()
             if change is not None:
                 return change
             self._wake.wait()
@@ -168,7 +162,7 @@ def listen(
     return changes.close
 
 
-class AsyncChanges(_Changing, AsyncIterator[RouteChange]):
+class AsyncChanges(Watch, AsyncIterator[RouteChange]):
     """What Changes is, for asyncio; `begin` is awaited when the first change is asked for."""
 
     def __init__(
@@ -182,7 +176,7 @@ class AsyncChanges(_Changing, AsyncIterator[RouteChange]):
         self._wake = asyncio.Event()
         super().__init__(watches, route, topics, self._wake.set)
         if begin is not None:
-            self._watch.tell(topics or ())
+            self.tell(topics or ())
 
     async def __anext__(self) -> RouteChange:
         if self._begin is not None:
@@ -190,9 +184,9 @@ class AsyncChanges(_Changing, AsyncIterator[RouteChange]):
             self._begin = None
         while True:
             self._wake.clear()
-            if self._watch.over:
+            if self.over:
                 raise StopAsyncIteration
-            change = self._take()
+            change = self.take()
             if change is not None:
                 return change
             await self._wake.wait()

@@ -7,7 +7,6 @@ import logging
 import random
 import socket
 from collections.abc import Awaitable
-from contextlib import suppress
 from itertools import takewhile
 from time import monotonic
 from typing import Final
@@ -45,9 +44,9 @@ class Detector:
         self._due_at = due_at
         return due
 
-    def next_due(self, now: float) -> float:
+    def wait_s(self, now: float) -> float:
         """Return when to ask again: at the next probe, or after an interval for brokers isolated since."""
-        return min(self._due_at.values(), default=now + self._drawn_s())
+        return max(0.0, min(self._due_at.values(), default=now + self._drawn_s()) - now)
 
     def _drawn_s(self) -> float:
         return self._interval_s * (1 + self._jitter_share * self._rng.random())
@@ -59,9 +58,9 @@ def detector(core: ClientCore, patience_s: float) -> Background:
     def run() -> None:
         brokers = Detector(core.brokers.faults, core.config.faults)
         while not background.is_stopping:
-            background.pause(max(0.0, brokers.next_due(monotonic()) - monotonic()))
+            background.pause(brokers.wait_s(monotonic()))
             for name, address in takewhile(lambda _: not background.is_stopping, _due(core, brokers)):
-                core.brokers.probed(name, monotonic(), reachable=_probe(core, address))
+                core.brokers.probed(name, monotonic(), reachable=_probe(core, address) is True)
 
     background = Background(run, "sharedroutes-detector", patience_s=patience_s)
     return background
@@ -70,12 +69,20 @@ def detector(core: ClientCore, patience_s: float) -> Background:
 def detector_async(core: ClientCore, patience_s: float) -> AsyncBackground:
     """Return what probes the brokers that are due, all at once; to be started."""
 
+    async def probe(address: str) -> bool:
+        # In a thread: one that is no coroutine waits for the network, and the loop must not.
+        answer = await asyncio.to_thread(_probe, core, address)
+        try:
+            return (await answer if isinstance(answer, Awaitable) else answer) is True
+        except Exception as error:  # noqa: BLE001 - as in _probe
+            return _failed(address, error)
+
     async def run() -> None:
         brokers = Detector(core.brokers.faults, core.config.faults)
         while not background.is_stopping:
-            await background.pause(max(0.0, brokers.next_due(monotonic()) - monotonic()))
+            await background.pause(brokers.wait_s(monotonic()))
             due = _due(core, brokers)
-            results = await asyncio.gather(*(_probe_async(core, address) for _, address in due))
+            results = await asyncio.gather(*(probe(address) for _, address in due))
             for (name, _), reachable in zip(due, results, strict=True):
                 core.brokers.probed(name, monotonic(), reachable=reachable)
 
@@ -89,21 +96,9 @@ def _due(core: ClientCore, detector: Detector) -> list[tuple[str, str]]:
     return [(name, address[0]) for name, address in found if address is not None]
 
 
-def _probe(core: ClientCore, address: str) -> bool:
+def _probe(core: ClientCore, address: str) -> bool | Awaitable[bool]:
     try:
-        return (core.config.probe or tcp_probe)(address, core.config.faults.detect_timeout_s) is True
-    except Exception as error:  # noqa: BLE001 - it is the user's; the next broker needs its probe
-        return _failed(address, error)
-
-
-async def _probe_async(core: ClientCore, address: str) -> bool:
-    timeout_s, probe = core.config.faults.detect_timeout_s, core.config.probe
-    try:
-        if probe is None:
-            return await async_tcp_probe(address, timeout_s)
-        # In a thread: one that is no coroutine waits for the network, and the loop must not.
-        answer = await asyncio.to_thread(probe, address, timeout_s)
-        return (await answer if isinstance(answer, Awaitable) else answer) is True
+        return (core.config.probe or tcp_probe)(address, core.config.faults.detect_timeout_s)
     except Exception as error:  # noqa: BLE001 - it is the user's; the next broker needs its probe
         return _failed(address, error)
 
@@ -119,27 +114,9 @@ def tcp_probe(address: str, timeout_s: float) -> bool:
 
     The time to resolve a name comes on top. Raises InvalidInput for anything that is no address.
     """
+    check_address("address", address)
     try:
-        with socket.create_connection(_host_and_port(address), timeout_s):
+        with socket.create_connection(split_address(address), timeout_s):
             return True
     except _UNREACHABLE:
         return False
-
-
-async def async_tcp_probe(address: str, timeout_s: float) -> bool:
-    """Return the same as tcp_probe, without blocking the event loop."""
-    host, port = _host_and_port(address)
-    try:
-        async with asyncio.timeout(timeout_s):
-            _, writer = await asyncio.open_connection(host, port)
-    except _UNREACHABLE:
-        return False
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return True
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    check_address("address", address)
-    return split_address(address)

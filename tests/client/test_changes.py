@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pytest
@@ -21,7 +21,11 @@ PLACE = "1700000000000-1"
 
 def taken(watch: Watch) -> list[str]:
     """Return all that a watch was told and nobody has taken."""
-    return list(iter(watch.take, None))
+    return [change.topic for change in iter(watch.take, None)]
+
+
+def watch(topics: list[str] | None, wake: Callable[[], None], watches: Watches | None = None) -> Watch:
+    return Watch(watches or Watches(), lambda _: None, topics, wake)
 
 
 class Waker:
@@ -43,7 +47,7 @@ def waker() -> Waker:
 
 
 def test_a_topic_that_changed_is_told_and_wakes(waker: Waker) -> None:
-    one = Watch(["t"], waker)
+    one = watch(["t"], waker)
     one.tell(["t"])
     assert waker.woken == 1
     assert taken(one) == ["t"]
@@ -51,7 +55,7 @@ def test_a_topic_that_changed_is_told_and_wakes(waker: Waker) -> None:
 
 
 def test_other_topics_are_not_told_and_do_not_wake(waker: Waker) -> None:
-    one = Watch(["t"], waker)
+    one = watch(["t"], waker)
     one.tell(["u"])
     one.tell([])
     assert waker.woken == 0
@@ -59,26 +63,26 @@ def test_other_topics_are_not_told_and_do_not_wake(waker: Waker) -> None:
 
 
 def test_without_topics_all_are_told(waker: Waker) -> None:
-    one = Watch(None, waker)
+    one = watch(None, waker)
     one.tell(["u", "t"])
     assert taken(one) == ["u", "t"]
 
 
 def test_with_an_empty_choice_of_topics_none_is_told(waker: Waker) -> None:
-    one = Watch([], waker)
+    one = watch([], waker)
     one.tell(["t"])
     assert (taken(one), waker.woken) == ([], 0)
 
 
 def test_a_topic_that_changes_often_is_told_once_in_the_place_of_its_first_change(waker: Waker) -> None:
-    one = Watch(None, waker)
+    one = watch(None, waker)
     for topics in (["t"], ["u", "t"], ["t"], ["v"]):
         one.tell(topics)
     assert taken(one) == ["t", "u", "v"]
 
 
 def test_what_changes_after_a_look_is_told_at_the_next(waker: Waker) -> None:
-    one = Watch(None, waker)
+    one = watch(None, waker)
     one.tell(["t"])
     taken(one)
     one.tell(["t"])
@@ -86,7 +90,7 @@ def test_what_changes_after_a_look_is_told_at_the_next(waker: Waker) -> None:
 
 
 def test_who_wants_to_know_no_more_is_woken(waker: Waker) -> None:
-    one = Watch(None, waker)
+    one = watch(None, waker)
     assert not one.over
     one.close()
     assert (one.over, waker.woken) == (True, 1)
@@ -96,7 +100,7 @@ def test_nothing_is_lost_between_threads_that_tell_and_one_that_takes() -> None:
     topics = [f"t{number}" for number in range(4_000)]
     parts = [topics[number::4] for number in range(4)]
     wake = threading.Event()
-    one = Watch(None, wake.set)
+    one = watch(None, wake.set)
 
     def tell(part: list[str]) -> None:
         for topic in part:
@@ -117,9 +121,7 @@ def test_nothing_is_lost_between_threads_that_tell_and_one_that_takes() -> None:
 
 def test_each_is_told_what_concerns_it(waker: Waker) -> None:
     watches = Watches()
-    everything, some = Watch(None, waker), Watch(["t"], waker)
-    for one in (everything, some):
-        watches.add(one)
+    everything, some = watch(None, waker, watches), watch(["t"], waker, watches)
     watches.tell(["t", "u"])
     assert taken(everything) == ["t", "u"]
     assert taken(some) == ["t"]
@@ -127,20 +129,16 @@ def test_each_is_told_what_concerns_it(waker: Waker) -> None:
 
 def test_who_was_removed_is_not_told(waker: Waker) -> None:
     watches = Watches()
-    gone, left = Watch(None, waker), Watch(None, waker)
-    for one in (gone, left):
-        watches.add(one)
-    watches.remove(gone)
-    watches.remove(gone)
+    gone, left = watch(None, waker, watches), watch(None, waker, watches)
+    gone.close()
+    gone.close()
     watches.tell(["t"])
     assert (taken(gone), taken(left)) == ([], ["t"])
 
 
 def test_closing_lets_everybody_go(waker: Waker) -> None:
     watches = Watches()
-    several = [Watch(None, waker), Watch(["t"], waker)]
-    for one in several:
-        watches.add(one)
+    several = [watch(None, waker, watches), watch(["t"], waker, watches)]
     watches.close()
     assert [one.over for one in several] == [True, True]
     assert waker.woken == 2
@@ -149,8 +147,7 @@ def test_closing_lets_everybody_go(waker: Waker) -> None:
 def test_who_comes_after_the_end_is_let_go_at_once(waker: Waker) -> None:
     watches = Watches()
     watches.close()
-    late = Watch(None, waker)
-    watches.add(late)
+    late = watch(None, waker, watches)
     assert late.over
 
 
@@ -333,11 +330,8 @@ def test_watches_may_come_and_go_while_others_are_told(waker: Waker) -> None:
 
     def come_and_go() -> None:
         while not over.is_set():
-            some = [Watch(None, waker) for _ in range(20)]
-            for one in some:
-                watches.add(one)
-            for one in some:
-                watches.remove(one)
+            for one in [watch(None, waker, watches) for _ in range(20)]:
+                one.close()
 
     def tell() -> None:
         try:

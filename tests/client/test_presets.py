@@ -77,7 +77,7 @@ def test_what_all_of_rocketmq_have(preset: str) -> None:
     assert (faults.consecutive_failures, faults.min_success_rate) == (0, 0)  # no ejection
     assert (faults.max_isolated_share, faults.slow_start_s) == (None, 0)  # no cap, no slow start
     assert (faults.detect_interval_s, faults.detect_timeout_s) == (2.0, 0.2)
-    assert Detector(FaultMemory(faults), faults).next_due(0.0) == 2.0  # without jitter
+    assert Detector(FaultMemory(faults), faults).wait_s(0.0) == 2.0  # without jitter
     assert (policy.retries, policy.deadline_s, policy.pause_s) == (2, 3.0, 0.0)
     assert (policy.retry_not_stored, policy.as_rocketmq) == (False, True)
     assert found.callbacks == RetryPolicy(
