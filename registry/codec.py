@@ -8,7 +8,7 @@ broker's name, those four numbers, and the mapping if there is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -240,45 +240,42 @@ def decode_broker(key: str, broker_name: str, broker_id: int, cluster: str, memb
             zone_name=fields.get("zoneName", ""),
             enable_acting_master=fields.get("enableActingMaster"),
             heartbeat_timeout_ms=fields.get("heartbeatTimeoutMillis"),
-            filter_servers=_names(fields, "filterServers") or None,
+            filter_servers=_names(fields.get("filterServers", [])) or None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"member {broker_id} is {member[:80]!r}: {error!r}") from None
 
 
+# Groups are read again and again, and most of their members do not change.
+@lru_cache(maxsize=16_384)
+def _decode_member(member: bytes) -> tuple[str, MemberTraits]:
+    """Return address and traits of a member; one that makes no sense has none."""
+    address, traits = "", _NO_TRAITS
+    with suppress(ValueError, AttributeError):
+        fields = orjson.loads(member)
+        address, zone_name = (_text(fields, name) for name in ("address", "zoneName"))
+        acting = fields.get("enableActingMaster") is True
+        traits = MemberTraits(zone_name, acting, _names(fields.get("filterServers", [])))
+    return address, traits
+
+
+_NO_TRAITS = MemberTraits()
+
+
+def _text(fields: Mapping[str, Any], what: str) -> str:
+    text = fields.get(what)
+    return text if isinstance(text, str) else ""
+
+
 def member_address(member: bytes | None) -> str:
     """Return the address of a replica from its field of the group; '' if there is none that makes sense."""
-    try:
-        address = orjson.loads(member or b"{}").get("address", "")
-    except (ValueError, AttributeError):
-        return ""
-    return address if isinstance(address, str) else ""
+    return _decode_member(member or b"")[0]
 
 
 def filter_servers_at(fields: Mapping[bytes, bytes], broker_id: int, address: str) -> tuple[str, ...]:
     """Return the filter servers that a replica has by its group's hash, if it is at this address there."""
-    try:
-        member = orjson.loads(fields[b"member:%d" % broker_id])
-        return _names(member, "filterServers") if member["address"] == address else ()
-    except (KeyError, ValueError, TypeError, AttributeError):  # there is none, or it makes no sense
-        return ()
-
-
-# Groups are read again and again, and most replicas have no traits.
-@lru_cache(maxsize=16_384)
-def _decode_traits(member: bytes) -> MemberTraits:
-    """Return the traits of a member; one that makes no sense has none."""
-    try:
-        fields = orjson.loads(member)
-        zone_name = fields.get("zoneName", "")
-        acting = fields.get("enableActingMaster") is True
-        filter_servers = _names(fields, "filterServers")
-        return MemberTraits(zone_name if isinstance(zone_name, str) else "", acting, filter_servers)
-    except (ValueError, AttributeError):
-        return _NO_TRAITS
-
-
-_NO_TRAITS = MemberTraits()
+    at, traits = _decode_member(fields.get(b"member:%d" % broker_id, b""))
+    return traits.filter_servers if at == address else ()
 
 
 def _members(fields: Mapping[bytes, bytes]) -> dict[int, bytes]:
@@ -292,7 +289,7 @@ def _members(fields: Mapping[bytes, bytes]) -> dict[int, bytes]:
 def decode_group(broker_name: str, fields: Mapping[bytes, bytes]) -> Group:
     """Return the group that a broker's hash describes; fields that are no member are passed over."""
     members = _members(fields)
-    traits = {broker_id: _decode_traits(value) for broker_id, value in members.items()}
+    traits = {broker_id: _decode_member(value)[1] for broker_id, value in members.items()}
     return Group(
         fields.get(b"cluster", b"").decode(errors="replace"),
         broker_name,
@@ -304,12 +301,8 @@ def decode_group(broker_name: str, fields: Mapping[bytes, bytes]) -> Group:
 
 def ids_of_address(fields: Mapping[bytes, bytes], address: str, but: int) -> tuple[int, ...]:
     """Return the ids, but for one, of the members of a group's hash that have an address."""
-    found = []
-    for broker_id, member in _members(fields).items():
-        with suppress(ValueError, AttributeError):  # what makes no sense has no address
-            if broker_id != but and orjson.loads(member).get("address") == address:
-                found.append(broker_id)
-    return tuple(sorted(found))
+    members = _members(fields).items()
+    return tuple(sorted(of for of, member in members if of != but and member_address(member) == address))
 
 
 def encode_data_version(version: DataVersion) -> str:
@@ -326,19 +319,20 @@ def decode_data_version(key: str, value: bytes) -> DataVersion:
         raise CorruptData(key, f"the data version {value[:80]!r} is none: {error}") from None
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"{value!r:.80} is no list of names")
+    return tuple(value)
+
+
 _OF_NO_BROKER = (ChangeKind.DELETED, ChangeKind.KV)
-_LEASE_FIELDS = {"ttl": "lease_ttl_ms", "ended": "lease_ended_ms"}
-_CHANGE_FIELDS = (
-    "cluster",
-    "address",
-    "reason",
-    "added",
-    "changed",
-    "removed",
-    "brokers",
-    "namespace",
-    "key",
-)
+_CHANGE_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    **{name: (name, str) for name in ("cluster", "address", "reason", "namespace", "key")},
+    **{name: (name, _names) for name in ("added", "changed", "removed", "brokers")},
+    "ttl": ("lease_ttl_ms", int),
+    "ended": ("lease_ended_ms", int),
+}
+"""Fields of a record to attributes of a Change, and how a value is read."""
 
 
 def encode_change(change: Change) -> bytes:
@@ -346,8 +340,7 @@ def encode_change(change: Change) -> bytes:
     record: dict[str, Any] = {"kind": change.kind}
     if change.broker_name:
         record |= {"broker": change.broker_name, "id": change.broker_id, "epoch": change.epoch}
-    record.update((name, value) for name in _CHANGE_FIELDS if (value := getattr(change, name)))
-    record.update((name, value) for name, of in _LEASE_FIELDS.items() if (value := getattr(change, of)))
+    record.update((name, value) for name, (of, _) in _CHANGE_FIELDS.items() if (value := getattr(change, of)))
     return orjson.dumps(record)
 
 
@@ -356,35 +349,18 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
     try:
         fields = orjson.loads(record)
         of_broker = fields["kind"] not in _OF_NO_BROKER
+        rest = {
+            known[0]: known[1](value)
+            for name, value in fields.items()
+            if (known := _CHANGE_FIELDS.get(name)) is not None
+        }
         return Change(
             change_id=change_id,
             kind=ChangeKind(fields["kind"]),
             broker_name=str(fields["broker"]) if of_broker else "",
             broker_id=int(fields.get("id", MASTER_ID)),
             epoch=int(fields["epoch"]) if of_broker else 0,
-            cluster=str(fields.get("cluster", "")),
-            address=str(fields.get("address", "")),
-            reason=str(fields.get("reason", "")),
-            added=_names(fields, "added"),
-            changed=_names(fields, "changed"),
-            removed=_names(fields, "removed"),
-            brokers=_names(fields, "brokers"),
-            namespace=str(fields.get("namespace", "")),
-            key=str(fields.get("key", "")),
-            lease_ttl_ms=_ms(fields, "ttl"),
-            lease_ended_ms=_ms(fields, "ended"),
+            **rest,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"entry {change_id} is no change: {error!r}") from None
-
-
-def _ms(fields: Mapping[str, Any], what: str) -> int | None:
-    value = fields.get(what)
-    return None if value is None else int(value)
-
-
-def _names(fields: Mapping[str, Any], what: str) -> tuple[str, ...]:
-    names = fields.get(what, [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{what} is no list of names")
-    return tuple(names)

@@ -90,10 +90,7 @@ class TopicConfig:
 
     def __post_init__(self) -> None:
         check_name("topicName", self.topic_name)
-        check_int("readQueueNums", self.read_queue_nums, 0, MAX_QUEUES)
-        check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
-        check_int("perm", self.perm, 0, _PERM_MAX)
-        check_int("topicSysFlag", self.topic_sys_flag, 0, _MAX_INT)
+        _check_queues(self)
         check_flag("order", self.order)
         if self.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
             raise InvalidInput(
@@ -104,6 +101,13 @@ class TopicConfig:
         mapping: object = self.queue_mapping
         if mapping is not None and not isinstance(mapping, QueueMapping):
             raise InvalidInput(f"queueMapping: expected a QueueMapping or none, got {mapping!r}")
+
+
+def _check_queues(of: TopicConfig | QueueData) -> None:
+    check_int("readQueueNums", of.read_queue_nums, 0, MAX_QUEUES)
+    check_int("writeQueueNums", of.write_queue_nums, 0, MAX_QUEUES)
+    check_int("perm", of.perm, 0, _PERM_MAX)
+    check_int("topicSysFlag", of.topic_sys_flag, 0, _MAX_INT)
 
 
 def _check_attributes(topic_name: str, attributes: object) -> None:
@@ -210,10 +214,7 @@ class QueueData:
 
     def __post_init__(self) -> None:
         check_broker_name(self.broker_name)
-        check_int("readQueueNums", self.read_queue_nums, 0, MAX_QUEUES)
-        check_int("writeQueueNums", self.write_queue_nums, 0, MAX_QUEUES)
-        check_int("perm", self.perm, 0, _PERM_MAX)
-        check_int("topicSysFlag", self.topic_sys_flag, 0, _MAX_INT)
+        _check_queues(self)
 
     @property
     def writable(self) -> bool:

@@ -90,8 +90,12 @@ _CREDENTIALS: Final = ("username", "password")
 _OF_SENTINELS: Final = ("sentinel_username", "sentinel_password")
 _FILES: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TLS: Final = (*_FILES, "ssl_cert_reqs", "ssl_check_hostname")
-_REQUIREMENTS: Final = ("none", "optional", "required")
-_SWITCH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "protocol": {"2": 2, "3": 3},
+    "ssl_cert_reqs": {name: name for name in ("none", "optional", "required")},
+    "ssl_check_hostname": {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False},
+}
+"""What the options that are no free text may say, and what that means to redis-py."""
 
 
 def parse_url(url: str) -> Endpoint:
@@ -112,7 +116,7 @@ def parse_url(url: str) -> Endpoint:
         "username": unquote(user) or options.get("username"),
         "password": unquote(password) or options.get("password"),
         "client_name": options.get("client_name"),
-        "protocol": _protocol(options),
+        "protocol": options.get("protocol"),
         "tls": _tls(options) if named[1] else None,
     }
     if named[3]:
@@ -129,7 +133,7 @@ def parse_url(url: str) -> Endpoint:
     return Endpoint(**common, database=database, replicas=replicas)
 
 
-def _of_sentinels(common: dict[str, Any], path: str, options: Mapping[str, str]) -> Endpoint:
+def _of_sentinels(common: dict[str, Any], path: str, options: Mapping[str, Any]) -> Endpoint:
     service, _, database = path.removeprefix("/").partition("/")
     if not service:
         raise _wrong("the name of the Sentinels' service is missing, as in redis+sentinel://host:26379/name")
@@ -163,16 +167,20 @@ def _allowed(mode: Mode, *, unix: bool, tls: bool) -> tuple[str, ...]:
     return names if mode is Mode.CLUSTER else (*names, "db", "replica")
 
 
-def _options(query: str, allowed: tuple[str, ...]) -> dict[str, str]:
+def _options(query: str, allowed: tuple[str, ...]) -> dict[str, Any]:
     """Return the query options, `replica` as one list; raise InvalidInput for one that is not allowed."""
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in allowed:
             shown = name if re.fullmatch(r"\w{1,40}", name) else "that"
             raise _wrong(f"the option {shown} is not one of {', '.join(sorted(allowed))}")
         if name in options and name != "replica":
             raise _wrong(f"the option {name} is given twice")
-        options[name] = f"{options[name]},{value}" if name in options else value
+        values = _VALUES.get(name)
+        if values is not None and value.lower() not in values:
+            raise _wrong(f"the option {name} must be one of {', '.join(values)}")
+        given = value if values is None else values[value.lower()]
+        options[name] = f"{options[name]},{given}" if name in options else given
     return options
 
 
@@ -203,28 +211,15 @@ def _database(text: str) -> int:
     return int(text)
 
 
-def _protocol(options: Mapping[str, str]) -> int | None:
-    text = options.get("protocol")
-    if text not in (None, "2", "3"):
-        raise _wrong("the option protocol must be 2 or 3")
-    return None if text is None else int(text)
-
-
-def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    tls: dict[str, Any] = {name: options[name] for name in _FILES if name in options}
-    if "ssl_keyfile" in tls and "ssl_certfile" not in tls:
+def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
+    files = {name: options[name] for name in _FILES if name in options}
+    if "ssl_keyfile" in files and "ssl_certfile" not in files:
         raise _wrong("ssl_keyfile needs ssl_certfile, the certificate that the key is for")
     requirement = options.get("ssl_cert_reqs", "required")
-    if requirement not in _REQUIREMENTS:
-        raise _wrong(f"the option ssl_cert_reqs must be one of {', '.join(_REQUIREMENTS)}")
-    tls["ssl_cert_reqs"] = requirement
-    check = _SWITCH.get(options.get("ssl_check_hostname", str(requirement == "required")).lower())
-    if check is None:
-        raise _wrong("the option ssl_check_hostname must be true or false")
+    check = options.get("ssl_check_hostname", requirement == "required")
     if check and requirement == "none":
         raise _wrong("ssl_check_hostname=true needs a certificate, so not ssl_cert_reqs=none")
-    tls["ssl_check_hostname"] = check
-    return tls
+    return {**files, "ssl_cert_reqs": requirement, "ssl_check_hostname": check}
 
 
 def pool_options(endpoint: Endpoint, config: RegistryConfig, *, replicas: bool) -> dict[str, Any]:

@@ -108,7 +108,7 @@ WRONG = [
     ("redis://a?timeout=3", "option timeout is not one of client_name, db, protocol, replica"),
     ("redis://a?ssl_ca_certs=/ca", "option ssl_ca_certs is not one of"),
     ("redis://a?db=1&db=2", "option db is given twice"),
-    ("redis://a?protocol=4", "protocol must be 2 or 3"),
+    ("redis://a?protocol=4", "protocol must be one of 2, 3"),
     ("redis://a?replica=b:x", "port of 'b' is no number"),
     ("redis+sentinel://a?replica=b", "option replica is not one of"),
     ("redis+sentinel://a:1", "name of the Sentinels' service is missing"),
@@ -121,7 +121,7 @@ WRONG = [
     ("unix://run/redis.sock", "path of a socket"),
     ("unix:///a?replica=b", "option replica is not one of"),
     ("rediss://a?ssl_cert_reqs=maybe", "ssl_cert_reqs must be one of none, optional, required"),
-    ("rediss://a?ssl_check_hostname=maybe", "ssl_check_hostname must be true or false"),
+    ("rediss://a?ssl_check_hostname=maybe", "ssl_check_hostname must be one of true, false, yes"),
     ("rediss://a?ssl_cert_reqs=none&ssl_check_hostname=true", "needs a certificate"),
     ("rediss://a?ssl_keyfile=/k", "ssl_keyfile needs ssl_certfile"),
 ]
