@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 
 from ..registry import InvalidInput, Progress, RouteStore
 from ..registry.acl import Role
-from ..registry.health.report import HealthReport, Severity
+from ..registry.health.findings import HealthReport, Severity
 from ..registry.plans.export_import import ImportSummary
 from ..registry.plans.repair.differences import Difference
 from ..registry.store_parts import OnProgress
@@ -57,20 +57,26 @@ def health(store: RouteStore, output: str) -> None:
 
 def _facts(report: HealthReport) -> Iterator[tuple[str, str]]:
     server, registry = report.server, report.registry
-    yield "server", f"{_text(server.kind)} {_text(server.version)}"
-    yield "mode, role", f"{_text(server.mode)}, {_text(server.role)}"
-    yield "replicas", _text(server.replicas)
-    yield "persistence", _text(server.persistence)
-    yield "memory of the server", f"{_mib(server.used_bytes)} of {_mib(server.max_bytes or None, 'no limit')}"
-    yield "eviction", _text(server.eviction_policy)
-    yield "keyspace events", _text(server.notifications, empty="off")
-    yield "registry", f"{report.namespace}, schema {_text(registry.schema)}"
-    yield "brokers, topics", f"{_text(registry.brokers)}, {_text(registry.topics)}"
-    yield "key-value namespaces", _text(registry.namespaces)
-    yield ("leases", f"{_text(registry.live_leases)} live, {_text(registry.due_leases)} ended, unannounced")
-    yield "sweep", _text(registry.sweeper, empty="nobody")
-    yield "feed", f"{_text(registry.feed_entries)} changes, of the last {_seconds(registry.feed_age_s)}"
-    for kind, size in registry.memory_bytes.items():
+    yield "server", f"{_text(server['kind'])} {_text(server['version'])}"
+    yield "mode, role", f"{_text(server['mode'])}, {_text(server['role'])}"
+    yield "replicas", _text(server["replicas"])
+    yield "persistence", _text(server["persistence"])
+    yield (
+        "memory of the server",
+        f"{_mib(server['used_bytes'])} of {_mib(server['max_bytes'] or None, 'no limit')}",
+    )
+    yield "eviction", _text(server["eviction_policy"])
+    yield "keyspace events", _text(server["notifications"], empty="off")
+    yield "registry", f"{report.namespace}, schema {_text(registry['schema'])}"
+    yield "brokers, topics", f"{_text(registry['brokers'])}, {_text(registry['topics'])}"
+    yield "key-value namespaces", _text(registry["namespaces"])
+    yield (
+        "leases",
+        f"{_text(registry['live_leases'])} live, {_text(registry['due_leases'])} ended, unannounced",
+    )
+    yield "sweep", _text(registry["sweeper"], empty="nobody")
+    yield "feed", f"{_text(registry['feed_entries'])} changes, of the last {_seconds(registry['feed_age_s'])}"
+    for kind, size in registry["memory_bytes"].items():
         yield f"memory: {kind}", _mib(size)
 
 

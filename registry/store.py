@@ -52,7 +52,7 @@ from .store_parts import Admin, Front, KeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower import Follower
-    from .health.report import HealthReport
+    from .health.findings import HealthReport
 
 T = TypeVar("T")
 

@@ -51,7 +51,7 @@ from .store_parts_async import AsyncAdmin, AsyncFront, AsyncKeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower
-    from .health.report import HealthReport
+    from .health.findings import HealthReport
 
 T = TypeVar("T")
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
 
 from ..config import RegistryConfig
 from ..plans import ErrorReply, Plan
 from ..plans.expiry import late_ms
 from ..scripts import SCHEMA
-from .readings import MEMORY_KINDS, NotTold, Readings, read
-from .report import Finding, HealthReport, Severity
+from .readings import NotTold, Readings, read
 
 CLOCK_PAUSE_S: Final = 0.05
 """Between two looks at the server's clock: long enough for any clock to move."""
@@ -33,6 +34,62 @@ _FUTURE_MS: Final = 1_000
 _SHOWN: Final = 3
 _MIB: Final = 2**20
 
+
+class Severity(StrEnum):
+    """How bad a finding is; from INFO on there is advice."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    """Works now, but not under a load or a fault that must be expected."""
+
+    ERROR = "error"
+    """Does not work, or loses data."""
+
+    @property
+    def rank(self) -> int:
+        """Higher is worse."""
+        return _WORSE.index(self)
+
+
+_WORSE: Final = (Severity.OK, Severity.INFO, Severity.WARNING, Severity.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The judgement of one thing."""
+
+    severity: Severity
+    what: str
+    """A short name for it, always the same: `clock`, `eviction`, ..."""
+
+    text: str
+    """What was found."""
+
+    advice: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """The state of one registry and of the server that keeps it."""
+
+    namespace: str
+    server: Mapping[str, Any]
+    """What is known of the server, by name (see readings.py); None = it did not say."""
+
+    registry: Mapping[str, Any]
+    """What is known of the registry, likewise."""
+
+    findings: tuple[Finding, ...]
+    """Of everything that was looked at, the worst first."""
+
+    @property
+    def severity(self) -> Severity:
+        """That of the worst finding."""
+        return max((finding.severity for finding in self.findings), key=lambda one: one.rank)
+
+
 Verdict: TypeAlias = tuple[Severity, str, str]
 """Severity, text and advice of a finding."""
 
@@ -44,12 +101,13 @@ def health(config: RegistryConfig, first_us: int | ErrorReply) -> Plan[HealthRep
     left out, and named.
     """
     readings = yield from read(config, first_us)
-    findings = [_finding(what, judge, readings) for what, judge in _VERDICTS.items()]
+    findings = [_finding(judge, readings) for judge in _VERDICTS]
     findings.sort(key=lambda finding: -finding.severity.rank)
-    return HealthReport(config.namespace, readings.server_facts(), readings.registry_facts(), tuple(findings))
+    return HealthReport(config.namespace, *readings.facts(), tuple(findings))
 
 
-def _finding(what: str, judge: Callable[[Readings], Verdict], readings: Readings) -> Finding:
+def _finding(judge: Callable[[Readings], Verdict], readings: Readings) -> Finding:
+    what = judge.__name__[1:].replace("_", "-")
     try:
         severity, text, advice = judge(readings)
     except NotTold as error:
@@ -141,7 +199,7 @@ def _eviction(readings: Readings) -> Verdict:
     return Severity.ERROR, f"{policy} with maxmemory evicts {what}", advice
 
 
-def _evicted(readings: Readings) -> Verdict:
+def _evicted_keys(readings: Readings) -> Verdict:
     evicted = int(readings.info("evicted_keys"))
     if not evicted:
         return Severity.OK, "none", ""
@@ -182,7 +240,7 @@ def _clock(readings: Readings) -> Verdict:
     return Severity.OK, "moves", ""
 
 
-def _rejected(readings: Readings) -> Verdict:
+def _rejected_connections(readings: Readings) -> Verdict:
     rejected = int(readings.info("rejected_connections"))
     if not rejected:
         return Severity.OK, "none", ""
@@ -289,30 +347,16 @@ def _feed(readings: Readings) -> Verdict:
 
 
 def _memory(readings: Readings) -> Verdict:
-    total = sum(readings[f"memory: {kind}"] for kind in MEMORY_KINDS)
-    return Severity.OK, f"about {total / _MIB:.1f} MiB", ""
+    sizes = readings["memory"].values()
+    refusal = next((size for size in sizes if isinstance(size, ErrorReply)), None)
+    if refusal is not None:
+        raise NotTold(refusal.reason)
+    return Severity.OK, f"about {sum(sizes) / _MIB:.1f} MiB", ""
 
 
-_VERDICTS: Final[Mapping[str, Callable[[Readings], Verdict]]] = {
-    "version": _version,
-    "mode": _mode,
-    "role": _role,
-    "failover": _failover,
-    "persistence": _persistence,
-    "last-save": _last_save,
-    "eviction": _eviction,
-    "evicted-keys": _evicted,
-    "headroom": _headroom,
-    "notifications": _notifications,
-    "clock": _clock,
-    "rejected-connections": _rejected,
-    "doorbell-buffer": _doorbell_buffer,
-    "keys": _keys,
-    "schema": _schema,
-    "leases": _leases,
-    "members": _members,
-    "sweeper": _sweeper,
-    "feed": _feed,
-    "memory": _memory,
-}
-"""What is looked at, by its name in the report."""
+_VERDICTS: Final = (
+    *(_version, _mode, _role, _failover, _persistence, _last_save, _eviction, _evicted_keys, _headroom),
+    *(_notifications, _clock, _rejected_connections, _doorbell_buffer),
+    *(_keys, _schema, _leases, _members, _sweeper, _feed, _memory),
+)
+"""What is looked at; the name of a finding is that of the function."""

@@ -11,12 +11,8 @@ from ..keys import Keys
 from ..plans import Command, ErrorReply, Plan, Reads, Reply
 from ..plans.base import clock_us
 from ..plans.expiry import late_ms
-from .report import RegistryFacts, ServerFacts
 
 T = TypeVar("T")
-
-MEMORY_KINDS: Final = ("broker tables", "feed", "groups", "key-value", "leases", "route index")
-"""The kinds of keys whose memory is estimated."""
 
 _SETTINGS: Final = ("save", "notify-keyspace-events", "min-replicas-to-write", "client-output-buffer-limit")
 _SENTINELS: Final = "__sentinel__:hello"
@@ -65,7 +61,7 @@ class Readings:
     def mode(self) -> str:
         """standalone, sentinel-managed, cluster, or sentinel for one that keeps no data."""
         found = str(self.info("server_mode", "") or self.info("redis_mode"))
-        is_watched = bool(self._get("sentinels"))
+        is_watched = bool(self.known(lambda told: told["sentinels"]))
         return "sentinel-managed" if found == "standalone" and is_watched else found
 
     @property
@@ -78,57 +74,55 @@ class Readings:
     def persistence(self) -> str:
         """What keeps the data over a restart: RDB, AOF, both or none."""
         aof = self.info("aof_enabled") == 1
-        rdb = self._get("save") if aof else self["save"]
+        rdb = self.known(lambda told: told["save"]) if aof else self["save"]
         return " and ".join([*(["RDB"] if rdb else []), *(["AOF"] if aof else [])]) or "none"
 
-    def server_facts(self) -> ServerFacts:
-        """Return what is known of the server."""
-        return ServerFacts(
-            kind=_known(lambda: self.kind_and_version[0]),
-            version=_known(lambda: self.kind_and_version[1]),
-            mode=_known(lambda: self.mode),
-            role=_known(lambda: self.role),
-            replicas=_known(lambda: int(self.info("connected_slaves"))),
-            persistence=_known(lambda: self.persistence),
-            eviction_policy=_known(lambda: str(self.info("maxmemory_policy"))),
-            used_bytes=_known(lambda: int(self.info("used_memory"))),
-            max_bytes=_known(lambda: int(self.info("maxmemory"))),
-            notifications=self._get("notify-keyspace-events"),
-        )
+    def known(self, fact: Callable[[Readings], T]) -> T | None:
+        """Return a fact, or None when the server did not tell it."""
+        try:
+            return fact(self)
+        except NotTold:
+            return None
 
-    def registry_facts(self) -> RegistryFacts:
-        """Return what is known of the registry."""
-        memory = {kind: self._get(f"memory: {kind}") for kind in MEMORY_KINDS}
-        return RegistryFacts(
-            brokers=self._get("brokers"),
-            topics=self._get("topics"),
-            namespaces=self._get("namespaces"),
-            feed_entries=self._get("feed_entries"),
-            schema=_known(lambda: self["schema"] or ""),
-            live_leases=self._get("live"),
-            due_leases=self._get("due"),
-            sweeper=_known(lambda: self["sweeper"] or ""),
-            sweeper_left_s=_known(lambda: max(0, self["sweeper_left_ms"]) / 1000),
-            feed_age_s=_known(lambda: self._age_s("feed_first_ms")),
-            feed_idle_s=_known(lambda: self._age_s("feed_last_ms")),
-            memory_bytes={kind: size for kind, size in memory.items() if size is not None},
-        )
-
-    def _get(self, name: str) -> Any:
-        """Return an answer, or None for one that was not given."""
-        return _known(lambda: self[name])
-
-    def _age_s(self, name: str) -> float | None:
+    def age_s(self, name: str) -> float | None:
+        """Return how long ago an entry of the feed was written; None = there is none."""
         then_ms = self[name]
         return None if then_ms is None else self["now_us"] / 1e6 - then_ms / 1000
 
+    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what is known of the server and of the registry, by name; None = the server did not say."""
+        memory = {kind: size for kind, size in self["memory"].items() if not isinstance(size, ErrorReply)}
+        server, registry = (
+            {name: self.known(fact) for name, fact in facts.items()} for facts in (_SERVER, _REGISTRY)
+        )
+        return server, {**registry, "memory_bytes": memory}
 
-def _known(fact: Callable[[], T]) -> T | None:
-    """Return a fact, or None when the server did not tell it."""
-    try:
-        return fact()
-    except NotTold:
-        return None
+
+_SERVER: Final[Mapping[str, Callable[[Readings], Any]]] = {
+    "kind": lambda told: told.kind_and_version[0],
+    "version": lambda told: told.kind_and_version[1],
+    "mode": lambda told: told.mode,
+    "role": lambda told: told.role,
+    "replicas": lambda told: int(told.info("connected_slaves")),
+    "persistence": lambda told: told.persistence,
+    "eviction_policy": lambda told: str(told.info("maxmemory_policy")),
+    "used_bytes": lambda told: int(told.info("used_memory")),
+    "max_bytes": lambda told: int(told.info("maxmemory")),  # 0 = no limit
+    "notifications": lambda told: told["notify-keyspace-events"],
+}
+_REGISTRY: Final[Mapping[str, Callable[[Readings], Any]]] = {
+    "schema": lambda told: told["schema"] or "",  # empty = nobody has registered yet
+    "brokers": lambda told: told["brokers"],
+    "topics": lambda told: told["topics"],
+    "namespaces": lambda told: told["namespaces"],
+    "live_leases": lambda told: told["live"],
+    "due_leases": lambda told: told["due"],  # ended and not announced yet
+    "sweeper": lambda told: told["sweeper"] or "",  # empty = nobody looks for leases that have ended
+    "sweeper_left_s": lambda told: max(0, told["sweeper_left_ms"]) / 1000,
+    "feed_entries": lambda told: told["feed_entries"],
+    "feed_age_s": lambda told: told.age_s("feed_first_ms"),
+    "feed_idle_s": lambda told: told.age_s("feed_last_ms"),
+}
 
 
 def read(config: RegistryConfig, first_us: int | ErrorReply) -> Plan[Readings]:
@@ -205,33 +199,20 @@ def _plain(reply: Reply) -> Any:
 
 
 def _census(keys: Keys) -> Plan[_Answers]:
-    """Look at up to 100 brokers and 200 topics, drawn at random, and at the tables of who has those topics.
+    """Look at up to 100 brokers, their tables and leases, and at 200 topics, all drawn at random.
 
     Estimates the memory by kind of key, and tells the members that were seen and have no deadline.
     """
-    counts = {"route index": "SCARD", "groups": "HLEN", "leases": "ZCARD", "key-value": "SCARD"}
-    listings = {
-        "route index": keys.topics,
-        "groups": keys.brokers,
-        "leases": keys.deadlines,
-        "key-value": keys.namespaces,
-        "feed": keys.changes,
-    }
     first: list[Command] = [
         ("HRANDFIELD", keys.brokers, _BROKERS),
         ("SRANDMEMBER", keys.topics, _TOPICS),
         ("SRANDMEMBER", keys.namespaces, _NAMESPACES),
-        *((command, listings[kind]) for kind, command in counts.items()),
-        *map(_usage, listings.values()),
     ]
-    drawn, topics, namespaces, *rest = yield from _ask(first)
-    totals = dict(zip(counts, rest, strict=False))
+    drawn, topics, namespaces = yield Reads(first, tolerant=True)
     brokers, indexes = _names(drawn), [keys.topic(name) for name in _names(topics)]
     groups = [keys.broker(name) for name in brokers]
     replies = yield from _ask([*(("HKEYS", key) for key in groups), *(("GET", key) for key in indexes)])
     members = _members(brokers, replies)
-    rows = _rows(replies[len(groups) :])
-    tables = [keys.broker_topics(name) for name in list(dict.fromkeys(rows))[:_BROKERS]]
     samples = {
         "route index": indexes,
         "groups": groups,
@@ -239,16 +220,37 @@ def _census(keys: Keys) -> Plan[_Answers]:
         "key-value": [keys.kv(name) for name in _names(namespaces)],
         "feed": [],
     }
-    wanted = [_usage(key) for some in (*samples.values(), tables) for key in some]
-    sizes = iter((yield from _ask([*wanted, *(("HLEN", key) for key in tables)])))
-    memory: _Answers = {}
-    for (kind, some), own in zip(samples.items(), rest[len(counts) :], strict=True):
-        memory[f"memory: {kind}"] = _estimate(totals.get(kind, 0), [next(sizes) for _ in some], own)
-    share = len(rows) / len(indexes) if indexes else 0
-    memory["memory: broker tables"] = _of_tables(totals["route index"], share, [*sizes])
+    rows = sum(index.count(b"\n") + 1 for index in replies[len(groups) :] if isinstance(index, bytes))
+    tables = [keys.broker_topics(name) for name in brokers]
+    memory = yield from _memory(keys, samples, tables, rows / max(1, len(indexes)))
     lost = drawn if isinstance(drawn, ErrorReply) else (yield from _without_deadline(keys, members))
     seen = lost if isinstance(lost, ErrorReply) else len(members)
-    return {**memory, "members_seen": seen, "without_deadline": lost}
+    return {"memory": memory, "members_seen": seen, "without_deadline": lost}
+
+
+def _memory(
+    keys: Keys, samples: Mapping[str, Sequence[str]], tables: Sequence[str], rows_each: float
+) -> Plan[dict[str, int | ErrorReply]]:
+    """Estimate the bytes of each kind of key: of its listing, and of as many keys as the listing says."""
+    counts: list[Command] = [
+        ("SCARD", keys.topics),
+        ("HLEN", keys.brokers),
+        ("ZCARD", keys.deadlines),
+        ("SCARD", keys.namespaces),
+        ("XLEN", keys.changes),
+    ]
+    sampled = [_usage(key) for some in (*samples.values(), tables) for key in some]
+    lengths: list[Command] = [("HLEN", key) for key in tables]
+    replies = iter((yield from _ask([*counts, *(_usage(str(key)) for _, key in counts), *sampled, *lengths])))
+    totals, listings = ([next(replies) for _ in counts] for _ in range(2))
+    found = {
+        kind: _estimate(total, [next(replies) for _ in some], listing)
+        for (kind, some), total, listing in zip(samples.items(), totals, listings, strict=True)
+    }
+    # One table may be far longer than another: they have as many entries as the route index has rows.
+    rows = totals[0] if isinstance(totals[0], ErrorReply) else totals[0] * rows_each
+    tables_found = _estimate(rows, [next(replies) for _ in tables], 0, [*replies])
+    return {"broker tables": tables_found, **found}
 
 
 def _usage(key: str) -> Command:
@@ -274,41 +276,20 @@ def _members(brokers: Sequence[str], groups: Sequence[Reply]) -> list[tuple[str,
     ]
 
 
-def _rows(indexes: Sequence[Reply]) -> list[str]:
-    """Return the broker of each row of some route indexes: who has many topics stands there often."""
-    return [
-        row.partition(b" ")[0].decode(errors="replace")
-        for index in indexes
-        if isinstance(index, bytes)
-        for row in index.split(b"\n")
-    ]
+def _estimate(
+    total: Reply, sizes: Sequence[Reply], listing: Reply, entries: Sequence[Reply] | None = None
+) -> int | ErrorReply:
+    """Return the bytes of `total` keys, or entries of keys, by the mean of some, and of their listing.
 
-
-def _estimate(total: Reply, sizes: Sequence[Reply], own: Reply) -> int | ErrorReply:
-    """Return the bytes of all keys of a kind, by the mean of some, and of their listing."""
-    refused = _refusal((total, *sizes, own))
-    if refused is not None:
-        return refused
-    mean = sum(size or 0 for size in sizes) / len(sizes) if sizes else 0
-    return round(int(total) * mean) + int(own or 0)
-
-
-def _of_tables(topics: Reply, rows_each: float, replies: Sequence[Reply]) -> int | ErrorReply:
-    """Return the bytes of brokers' tables, which have as many entries as the route index has rows.
-
-    `replies` are the sizes of some tables, and then the numbers of their entries.
+    `entries` are the numbers of entries of the keys with those sizes; None = one each.
     """
-    refused = _refusal((topics, *replies))
-    if refused is not None:
-        return refused
-    half = len(replies) // 2
-    entries = sum(replies[half:])
-    size = sum(size or 0 for size in replies[:half])
-    return round(int(topics) * rows_each * size / entries) if entries else 0
-
-
-def _refusal(replies: Sequence[Reply]) -> ErrorReply | None:
-    return next((reply for reply in replies if isinstance(reply, ErrorReply)), None)
+    seen = [1] * len(sizes) if entries is None else entries
+    refused = (reply for reply in (total, *sizes, listing, *seen) if isinstance(reply, ErrorReply))
+    refusal = next(refused, None)
+    if refusal is not None:
+        return refusal
+    mean = sum(size or 0 for size in sizes) / max(1, sum(seen))
+    return round(int(total) * mean) + int(listing or 0)
 
 
 def _without_deadline(keys: Keys, members: Sequence[tuple[str, int]]) -> Plan[list[str] | ErrorReply]:

@@ -19,7 +19,7 @@ SOURCE: Final = Path(__file__).parents[2] / "src"
 PACKAGES: Final[tuple[ModuleType, ...]] = (registry, client)
 
 OPERATORS: Final = (
-    *("acl", "change_stream.core", "embedded", "health.report", "export_file"),
+    *("acl", "change_stream.core", "embedded", "export_file"),
     *("health.findings", "plans.bulk_load", "plans.export_import", "plans.repair.walk"),
     "plans.replicas",
 )
