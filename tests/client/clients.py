@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from types import TracebackType
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
 import redis
@@ -18,14 +17,17 @@ from sharedroutes.client.changes import AsyncChanges
 from sharedroutes.registry import (
     Change,
     ChangeKind,
+    EmbeddedServer,
     MessageQueue,
     RegistryConfig,
+    RouteStore,
     StoreUnavailable,
     codec,
 )
 from sharedroutes.registry.keys import Keys
 from sharedroutes.testing import InMemoryRegistry
 from tests.fix_redis import PATIENT, AsyncFromSync
+from tests.registry.builders import broker, topics
 from tests.support import await_until
 
 T = TypeVar("T")
@@ -34,6 +36,40 @@ AnyClient: TypeAlias = AsyncRouteClient
 """What tests see: the asyncio client, or the one for threads in the same form."""
 
 ClientMaker: TypeAlias = Callable[..., AnyClient]
+"""Takes a URL, a configuration and single settings; the test enters what it returns."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A registry at a URL, what agents do there, and clients of it of one kind."""
+
+    make_client: ClientMaker
+    url: str
+    agent: RouteStore
+
+    def client(self, *config: ClientConfig, **settings: Any) -> AnyClient:
+        """Return a client, which the test enters."""
+        return self.make_client(self.url, *config, **settings)
+
+    @contextlib.asynccontextmanager
+    async def in_place(self, *config: ClientConfig, **settings: Any) -> AsyncIterator[AnyClient]:
+        """Run a client that hears of every change."""
+        async with self.client(*config, **settings) as client:
+            await until_in_place(client)
+            yield client
+
+    def register(self, *names: str, count: int = 1) -> None:
+        """Let brokers hold so many topics, from t0 on."""
+        for name in names:
+            self.agent.register(broker(name), topics(count))
+
+
+@dataclass(frozen=True)
+class OwnStage(Stage):
+    """The same on a server that the test may pause, kill and start again."""
+
+    server: EmbeddedServer
+
 
 HOUR_S: Final = 3_600.0
 
@@ -77,9 +113,7 @@ class InThreads(AsyncFromSync):
         self.blocking.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -126,9 +160,7 @@ class ChangesInThreads:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._changes = None
 
 

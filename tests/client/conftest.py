@@ -14,7 +14,7 @@ from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.attempting import Bench
 from tests.client.caches import CONFIG
-from tests.client.clients import ClientMaker, async_client, sync_client
+from tests.client.clients import ClientMaker, OwnStage, Stage, async_client, sync_client
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, ask, begun, look
 from tests.fix_redis import PATIENT
@@ -41,6 +41,18 @@ def own_agent(own_server: EmbeddedServer) -> Iterator[RouteStore]:
     """Return a store on the test's own server that does what agents do."""
     with RouteStore.from_url(own_server.url, LASTING) as store:
         yield store
+
+
+@pytest.fixture
+def stage(make_client: ClientMaker, redis_url: str, agent: RouteStore) -> Stage:
+    """Return the shared server with clients of it of one kind."""
+    return Stage(make_client, redis_url, agent)
+
+
+@pytest.fixture
+def own(make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore) -> OwnStage:
+    """Return the test's own server with clients of it of one kind."""
+    return OwnStage(make_client, own_server.url, own_agent, own_server)
 
 
 @pytest.fixture(params=["sync", "async"])

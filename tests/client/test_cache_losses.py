@@ -5,17 +5,7 @@ from __future__ import annotations
 import random
 
 from sharedroutes.client.cache import Request, RouteCache
-from tests.client.caches import (
-    CONFIG,
-    HOLD_S,
-    REFRESH_S,
-    SETTLED,
-    TAIL_S,
-    ask,
-    brokers_of,
-    learn,
-    look,
-)
+from tests.client.caches import CONFIG, HOLD_S, REFRESH_S, SETTLED, TAIL_S, ask, brokers_of, learn, look
 from tests.client.fake_table import FakeTable
 
 # --- losses that are held back -----------------------------------------------------------------------------

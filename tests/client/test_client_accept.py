@@ -13,7 +13,7 @@ from sharedroutes.client.observers.events import FeedLost, LossHeld, LossRelease
 from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import ORIGIN
-from tests.client.clients import QUICK, AnyClient, ClientMaker, holders, until_held_by, until_in_place
+from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, holders, until_held_by, until_in_place
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -41,13 +41,11 @@ async def lose_everything(client: AnyClient, server: EmbeddedServer) -> None:
     await until_in_place(client)
 
 
-async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
+async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(own: OwnStage) -> None:
     heard = Heard()
-    register_two(own_agent)
-    async with make_client(own_server.url, observers=(heard,)) as client:
-        await lose_everything(client, own_server)
+    register_two(own.agent)
+    async with own.client(observers=(heard,)) as client:
+        await lose_everything(client, own.server)
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
         assert heard.all(LossReleased) == []
         plain(client).accept()
@@ -61,46 +59,40 @@ async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(
     assert heard.all(LossReleased) == [LossReleased("accepted")]
 
 
-async def test_after_it_brokers_come_back_and_the_next_mass_loss_is_held_again(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
+async def test_after_it_brokers_come_back_and_the_next_mass_loss_is_held_again(own: OwnStage) -> None:
     heard = Heard()
-    register_two(own_agent)
-    async with make_client(own_server.url, observers=(heard,)) as client:
-        await lose_everything(client, own_server)
+    register_two(own.agent)
+    async with own.client(observers=(heard,)) as client:
+        await lose_everything(client, own.server)
         plain(client).accept()
         await until_held_by(client, "t0")
-        register_two(own_agent)
-        await lose_everything(client, own_server)
+        register_two(own.agent)
+        await lose_everything(client, own.server)
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
     assert heard.all(LossReleased) == [LossReleased("accepted")]
     assert len(heard.all(LossHeld)) == 2
 
 
 async def test_what_an_operator_says_while_the_store_is_away_holds_for_its_first_answers(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+    own: OwnStage,
 ) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url) as client:
-        await until_in_place(client)
+    register_two(own.agent)
+    async with own.in_place() as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
-        own_server.kill()
+        own.server.kill()
         await await_until(lambda: client.health().last_error, description="the store is away")
         plain(client).accept()
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
-        own_server.start()
+        own.server.start()
         await until_held_by(client, "t0")
         await await_until(lambda: not client.health().held, description="nothing is held")
 
 
 @pytest.mark.parametrize("config", [QUICK, replace(QUICK, tail_s=1.0)], ids=["quick", "default tail"])
-async def test_without_a_loss_it_changes_nothing(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, config: ClientConfig
-) -> None:
+async def test_without_a_loss_it_changes_nothing(stage: Stage, config: ClientConfig) -> None:
     heard = Heard()
-    register_two(agent)
-    async with make_client(redis_url, config, observers=(heard,)) as client:
-        await until_in_place(client)
+    register_two(stage.agent)
+    async with stage.in_place(config, observers=(heard,)) as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
         plain(client).accept()
         await await_until(
@@ -111,9 +103,7 @@ async def test_without_a_loss_it_changes_nothing(
     assert heard.all(LossReleased) == []
 
 
-async def test_holding_and_accepting_are_counted(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
+async def test_holding_and_accepting_are_counted(own: OwnStage) -> None:
     metrics = prometheus_client.CollectorRegistry()
 
     def value(name: str, **labels: str) -> float | None:
@@ -122,11 +112,11 @@ async def test_holding_and_accepting_are_counted(
     async def until(name: str, number: float, **labels: str) -> None:
         await await_until(lambda: value(name, **labels) == number, description=f"{name} is {number}")
 
-    register_two(own_agent)
+    register_two(own.agent)
     observer = PrometheusObserver(metrics, name="c")
-    async with make_client(own_server.url, observers=(observer,)) as client:
+    async with own.client(observers=(observer,)) as client:
         observer.watch(plain(client))
-        await lose_everything(client, own_server)
+        await lose_everything(client, own.server)
         assert value("held") == 3
         await until("losses_held_total", 1)
         plain(client).accept()

@@ -6,11 +6,12 @@ import pytest
 import redis
 
 from sharedroutes.client.observers.events import LookupDone, RoutesChanged
-from sharedroutes.registry import EmbeddedServer, Registration, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry import Registration, RegistryConfig, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
     AnyClient,
-    ClientMaker,
+    OwnStage,
+    Stage,
     tell_silently,
     until_held_by,
     until_in_place,
@@ -41,61 +42,51 @@ def double_silently(admin: redis.Redis, agent: RouteStore, topic: str) -> None:
 # --- the doorbell ------------------------------------------------------------------------------------------
 
 
-async def test_the_doorbell_tells_of_a_topic_a_broker_and_an_unregistration(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_the_doorbell_tells_of_a_topic_a_broker_and_an_unregistration(stage: Stage) -> None:
+    async with stage.in_place(BELL_ONLY) as client:
         await until_held_by(client, "t0")
-        held = agent.register(broker(), topics(1))
+        held = stage.agent.register(broker(), topics(1))
         await until_held_by(client, "t0", "broker-a")
-        agent.register(broker(), [TopicConfig("t0", 7, 7)], held=held)
+        stage.agent.register(broker(), [TopicConfig("t0", 7, 7)], held=held)
         await until_queues(client, "t0", 7)
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await until_held_by(client, "t0", "broker-a", "broker-b")
-        agent.unregister(held)
+        stage.agent.unregister(held)
         await until_held_by(client, "t0", "broker-b")
 
 
 async def test_the_doorbell_tells_of_a_broker_while_something_else_stands_in_the_place_of_the_stream(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    admin: redis.Redis,
-    foreign_keys: list[str],
+    stage: Stage, admin: redis.Redis, foreign_keys: list[str]
 ) -> None:
-    held, _ = two_brokers(agent)
-    key, away = agent.keys.changes, f"{agent.keys.changes}:away"
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+    held, _ = two_brokers(stage.agent)
+    key, away = stage.agent.keys.changes, f"{stage.agent.keys.changes}:away"
+    async with stage.in_place(BELL_ONLY) as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
         admin.rename(key, away)
         foreign_keys += [key, away]
         admin.set(key, "foreign")
-        agent.unregister(held)
+        stage.agent.unregister(held)
         await until_held_by(client, "t0", "broker-b")
-        held = agent.register(broker("broker-a"), topics(2), held=held)
+        held = stage.agent.register(broker("broker-a"), topics(2), held=held)
         await until_held_by(client, "t0", "broker-a", "broker-b")
         many = [TopicConfig("t0", 7, 7), *(TopicConfig("x" * 200 + str(number)) for number in range(3))]
-        held = agent.register(broker("broker-a"), many, held=held)
+        held = stage.agent.register(broker("broker-a"), many, held=held)
         await until_queues(client, "t0", 11)
-        double_silently(admin, agent, "t0")
+        double_silently(admin, stage.agent, "t0")
         admin.rename(away, key)
-        agent.register(broker("broker-b"), topics(3))
+        stage.agent.register(broker("broker-b"), topics(3))
         await until_queues(client, "t0", 8 + 4)
 
 
-async def test_a_select_follows_the_changes(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held, _ = two_brokers(agent)
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_select_follows_the_changes(stage: Stage) -> None:
+    held, _ = two_brokers(stage.agent)
+    async with stage.client(BELL_ONLY) as client:
 
         async def chosen() -> set[str]:
             return {(await client.select_queue("t0")).broker_name for _ in range(8)}
 
         assert await chosen() == {"broker-a", "broker-b"}
-        agent.unregister(held)
+        stage.agent.unregister(held)
 
         async def without_the_first() -> bool:
             return await chosen() == {"broker-b"}
@@ -103,12 +94,9 @@ async def test_a_select_follows_the_changes(
         await await_until(without_the_first, description="only broker-b is chosen")
 
 
-async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    two_brokers(agent)
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(stage: Stage) -> None:
+    two_brokers(stage.agent)
+    async with stage.in_place(BELL_ONLY) as client:
 
         async def chosen() -> set[str]:
             return {(await client.select_queue("t0")).broker_name for _ in range(8)}
@@ -120,42 +108,35 @@ async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(
             return await chosen() == {"broker-a", "broker-b"}
 
         assert await with_both()
-        agent.admin.wipe_write_perm("broker-a")
+        stage.agent.admin.wipe_write_perm("broker-a")
         await await_until(without_the_wiped, description="only broker-b is chosen")
         assert len(await client.subscribe_queues("t0")) == 8
-        agent.admin.add_write_perm("broker-a")
+        stage.agent.admin.add_write_perm("broker-a")
         await await_until(with_both, description="both are chosen again")
 
 
-async def test_a_deleted_topic_is_gone_and_the_key_value_store_is_no_matter(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    two_brokers(agent)
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_a_deleted_topic_is_gone_and_the_key_value_store_is_no_matter(stage: Stage) -> None:
+    two_brokers(stage.agent)
+    async with stage.in_place(BELL_ONLY) as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
-        agent.kv.put("ns", "k", "v")
-        agent.admin.delete_topic("t0", "another cluster")
-        agent.admin.delete_topic("t0")
+        stage.agent.kv.put("ns", "k", "v")
+        stage.agent.admin.delete_topic("t0", "another cluster")
+        stage.agent.admin.delete_topic("t0")
         await until_held_by(client, "t0")
         await until_held_by(client, "t1", "broker-a", "broker-b")
 
 
-async def test_a_long_change_is_read_from_the_feed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
+async def test_a_long_change_is_read_from_the_feed(stage: Stage) -> None:
     names = [str(number) + "x" * 200 for number in range(3)]
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await until_held_by(client, names[2])
-        agent.register(broker(), map(TopicConfig, names))
+        stage.agent.register(broker(), map(TopicConfig, names))
         await until_held_by(client, names[2], "broker-a")
 
 
-async def test_a_replica_that_joins_and_leaves_is_seen(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_replica_that_joins_and_leaves_is_seen(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         await until_held_by(client, "t0", "broker-a")
 
         async def replicas() -> set[int]:
@@ -167,23 +148,20 @@ async def test_a_replica_that_joins_and_leaves_is_seen(
         async def one() -> bool:
             return await replicas() == {0}
 
-        slave = agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+        slave = stage.agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
         await await_until(two, description="both replicas are seen")
-        agent.unregister(slave)
+        stage.agent.unregister(slave)
         await await_until(one, description="the replica is gone")
 
 
-async def test_a_broker_that_comes_back_is_chosen_although_it_failed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held, _ = two_brokers(agent)
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_a_broker_that_comes_back_is_chosen_although_it_failed(stage: Stage) -> None:
+    held, _ = two_brokers(stage.agent)
+    async with stage.in_place(BELL_ONLY) as client:
         await client.select_queue("t0")
         client.record("broker-a", 0.0, failed=True)
         assert {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-b"}
-        agent.unregister(held)
-        agent.register(broker("broker-a"), topics(2))
+        stage.agent.unregister(held)
+        stage.agent.register(broker("broker-a"), topics(2))
 
         async def chosen_again() -> bool:
             return {(await client.select_queue("t0")).broker_name for _ in range(8)} == {
@@ -197,173 +175,154 @@ async def test_a_broker_that_comes_back_is_chosen_although_it_failed(
 # --- doorbells that were missed ----------------------------------------------------------------------------
 
 
-async def test_changes_while_the_doorbell_was_cut_off_are_seen(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    held, _ = two_brokers(agent)
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_changes_while_the_doorbell_was_cut_off_are_seen(stage: Stage, admin: redis.Redis) -> None:
+    held, _ = two_brokers(stage.agent)
+    async with stage.in_place(BELL_ONLY) as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
         for _ in range(3):
             admin.client_kill_filter(_type="pubsub")
-            agent.unregister(held)
+            stage.agent.unregister(held)
             await until_held_by(client, "t0", "broker-b")
-            held = agent.register(broker("broker-a"), topics(2))
+            held = stage.agent.register(broker("broker-a"), topics(2))
             await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
 async def test_a_change_without_a_doorbell_is_found_at_the_tail_of_the_feed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, tail_s=0.05) as client:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(tail_s=0.05) as client:
         await until_queues(client, "t0", 4)
-        double_silently(admin, agent, "t0")
-        tell_silently(admin, agent.keys, "t0")
+        double_silently(admin, stage.agent, "t0")
+        tell_silently(admin, stage.agent.keys, "t0")
         await until_queues(client, "t0", 8)
 
 
-async def test_a_gap_between_doorbells_is_noticed_and_read(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_gap_between_doorbells_is_noticed_and_read(stage: Stage, admin: redis.Redis) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         await until_queues(client, "t0", 4)
         await until_in_place(client)
-        double_silently(admin, agent, "t0")
-        tell_silently(admin, agent.keys, "t0")
-        agent.register(broker("broker-b"), [])
+        double_silently(admin, stage.agent, "t0")
+        tell_silently(admin, stage.agent.keys, "t0")
+        stage.agent.register(broker("broker-b"), [])
         await until_queues(client, "t0", 8)
 
 
 async def test_a_feed_that_was_trimmed_is_noticed_and_everything_is_read(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, tail_s=0.05) as client:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(tail_s=0.05) as client:
         await until_queues(client, "t0", 4)
         await until_in_place(client)
-        double_silently(admin, agent, "t0")
-        admin.xtrim(agent.keys.changes, maxlen=0, approximate=False)
+        double_silently(admin, stage.agent, "t0")
+        admin.xtrim(stage.agent.keys.changes, maxlen=0, approximate=False)
         await until_queues(client, "t0", 8)
         assert client.health().held == ()
 
 
-async def test_a_backlog_longer_than_a_page_is_taken_in(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_backlog_longer_than_a_page_is_taken_in(stage: Stage, admin: redis.Redis) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         await until_queues(client, "t0", 4)
         await until_in_place(client)
-        double_silently(admin, agent, "t0")
-        tell_silently(admin, agent.keys, "t0")
+        double_silently(admin, stage.agent, "t0")
+        tell_silently(admin, stage.agent.keys, "t0")
         with admin.pipeline() as pipeline:
             for _ in range(2_500):
-                pipeline.xadd(agent.keys.changes, {"c": '{"kind":"up","broker":"other","epoch":1}'})
+                pipeline.xadd(stage.agent.keys.changes, {"c": '{"kind":"up","broker":"other","epoch":1}'})
             last = pipeline.execute()[-1].decode()
-        admin.publish(agent.keys.changes, f"gap {last} ")
+        admin.publish(stage.agent.keys.changes, f"gap {last} ")
         await until_position(client, last)
         await until_queues(client, "t0", 8)
 
 
-async def test_nonsense_on_the_channel_does_not_stop_the_client(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_nonsense_on_the_channel_does_not_stop_the_client(stage: Stage, admin: redis.Redis) -> None:
+    async with stage.client(BELL_ONLY) as client:
         await until_held_by(client, "t0")
         await until_in_place(client)
         for message in (b"", b"\xff\xff", b"1 2 3", b"0-0 99999999999999-0 {}"):
-            admin.publish(agent.keys.changes, message)
-        agent.register(broker(), topics(1))
+            admin.publish(stage.agent.keys.changes, message)
+        stage.agent.register(broker(), topics(1))
         await until_held_by(client, "t0", "broker-a")
 
 
 async def test_an_entry_that_is_no_change_is_said_and_passed_over(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    admin: redis.Redis,
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, admin: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with make_client(redis_url) as client:
+    async with stage.client() as client:
         await until_held_by(client, "t0")
         await until_in_place(client)
-        admin.xadd(agent.keys.changes, {"something": "else"})
-        agent.register(broker(), topics(1))
+        admin.xadd(stage.agent.keys.changes, {"something": "else"})
+        stage.agent.register(broker(), topics(1))
         await until_held_by(client, "t0", "broker-a")
-        await await_until(lambda: agent.keys.changes in caplog.text, description="the entry is reported")
+        await await_until(
+            lambda: stage.agent.keys.changes in caplog.text, description="the entry is reported"
+        )
 
 
 @pytest.mark.parametrize(
     "fields", [{"something": "else"}, {"c": '{"kind":"of a newer release"}'}], ids=["garbage", "newer"]
 )
 async def test_what_a_change_that_cannot_be_read_has_changed_is_seen_at_the_next_look(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis, fields: dict[str, str]
+    stage: Stage, admin: redis.Redis, fields: dict[str, str]
 ) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url) as client:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client() as client:
         for count in (8, 12):
             await until_queues(client, "t0", count - 4)
             await until_in_place(client)
-            admin.set(agent.keys.topic("t0"), f"broker-a {count} {count} 6 0")
-            admin.xadd(agent.keys.changes, fields)  # type: ignore[arg-type]
+            admin.set(stage.agent.keys.topic("t0"), f"broker-a {count} {count} 6 0")
+            admin.xadd(stage.agent.keys.changes, fields)  # type: ignore[arg-type]
             await until_queues(client, "t0", count)
         assert client.health().held == ()
 
 
 async def test_a_doorbell_that_cannot_be_read_makes_everything_read_again(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         await until_queues(client, "t0", 4)
         await until_in_place(client)
-        double_silently(admin, agent, "t0")
-        tell(admin, agent.keys.changes, record=b'{"kind":"of a newer release"}')
+        double_silently(admin, stage.agent, "t0")
+        tell(admin, stage.agent.keys.changes, record=b'{"kind":"of a newer release"}')
         await until_queues(client, "t0", 8)
 
 
 # --- without any change in the feed ------------------------------------------------------------------------
 
 
-async def test_the_end_of_a_lease_is_seen_without_anybody_telling(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(1))
-    held = agent.register(broker("broker-b"), topics(1))
-    with RouteStore.from_url(redis_url, RegistryConfig(lease_ttl_s=0.3)) as dying_agent:
-        async with make_client(redis_url, tail_s=0.05) as client:
+async def test_the_end_of_a_lease_is_seen_without_anybody_telling(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(1))
+    held = stage.agent.register(broker("broker-b"), topics(1))
+    with RouteStore.from_url(stage.url, RegistryConfig(lease_ttl_s=0.3)) as dying_agent:
+        async with stage.client(tail_s=0.05) as client:
             await until_held_by(client, "t0", "broker-a", "broker-b")
             dying_agent.heartbeat(held)
             await until_held_by(client, "t0", "broker-a")
             assert client.health().held == ()
 
 
-async def test_the_refresh_finds_what_was_changed_by_hand(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, refresh_s=0.2) as client:
+async def test_the_refresh_finds_what_was_changed_by_hand(stage: Stage, admin: redis.Redis) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(refresh_s=0.2) as client:
         await until_queues(client, "t0", 4)
-        double_silently(admin, agent, "t0")
+        double_silently(admin, stage.agent, "t0")
         await until_queues(client, "t0", 8)
 
 
-async def test_the_same_rows_in_another_order_are_no_change(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
+async def test_the_same_rows_in_another_order_are_no_change(stage: Stage, admin: redis.Redis) -> None:
     heard = Heard()
-    for name in ("broker-a", "broker-b", "broker-c"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url, observers=(heard,)) as client:
-        await until_in_place(client)
+    stage.register("broker-a", "broker-b", "broker-c")
+    async with stage.in_place(observers=(heard,)) as client:
         before = await client.route("t0")
         heard.take()
-        key = agent.keys.topic("t0")
+        key = stage.agent.keys.topic("t0")
         rows = bytes(admin.get(key)).split(b"\n")  # type: ignore[arg-type]  # redis-py: maybe awaitable
         admin.set(key, b"\n".join(reversed(rows)))
-        tell_silently(admin, agent.keys, "t0")
+        tell_silently(admin, stage.agent.keys, "t0")
         await await_until(lambda: heard.all(LookupDone), description="the topic was read again")
         after = await client.route("t0")
     assert heard.all(RoutesChanged) == []
@@ -374,21 +333,18 @@ async def test_the_same_rows_in_another_order_are_no_change(
 
 
 async def test_a_client_that_may_not_listen_reads_the_changes_all_the_same(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    caplog: pytest.LogCaptureFixture,
+    own: OwnStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with redis.Redis.from_url(own_server.url) as admin:
+    with redis.Redis.from_url(own.server.url) as admin:
         admin.acl_setuser(
             "deaf", enabled=True, passwords="+pw", keys="*", commands=["+@all"], reset_channels=True
         )
-    own_agent.register(broker("broker-a"), topics(1))
-    url = own_server.url.replace("redis://", "redis://deaf:pw@")
+    own.agent.register(broker("broker-a"), topics(1))
+    url = own.server.url.replace("redis://", "redis://deaf:pw@")
     with caplog.at_level("INFO", "sharedroutes.client"):
-        async with make_client(url, tail_s=0.05) as client:
+        async with own.make_client(url, tail_s=0.05) as client:
             await until_held_by(client, "t0", "broker-a")
-            own_agent.register(broker("broker-b"), topics(1))
+            own.agent.register(broker("broker-b"), topics(1))
             await until_held_by(client, "t0", "broker-a", "broker-b")
             assert client.health().source == "live"
             await await_until(lambda: "no doorbell" in caplog.text, description="it is logged")

@@ -12,7 +12,7 @@ import pytest
 
 from sharedroutes.client import RetryPolicy, RouteClient
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, StoreTimeout
-from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads, let_many_wait, until_in_place
+from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads, Stage, let_many_wait
 from tests.proxy import FaultyProxy
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -33,6 +33,12 @@ def proxy(own_server: EmbeddedServer, own_agent: RouteStore) -> Iterator[FaultyP
     own_agent.register(broker(), topics(2))
     with FaultyProxy(own_server.port) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def stage(make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore) -> Stage:
+    """Return that registry behind that network."""
+    return Stage(make_client, proxy.url, own_agent)
 
 
 async def first_queue(client: AnyClient, topic: str, policy: RetryPolicy = SHORT) -> MessageQueue:
@@ -59,11 +65,10 @@ async def first_sending(client: AnyClient, topic: str) -> MessageQueue:
 
 @pytest.mark.parametrize("begin", [first_queue, first_sending])
 async def test_attempts_on_an_unknown_topic_end_at_their_deadline_when_the_store_hangs(
-    make_client: ClientMaker, proxy: FaultyProxy, begin: object
+    stage: Stage, proxy: FaultyProxy, begin: object
 ) -> None:
     assert callable(begin)
-    async with make_client(proxy.url, PATIENT) as client:
-        await until_in_place(client)
+    async with stage.in_place(PATIENT) as client:
         with proxy.hanging():
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreTimeout, match="the deadline came before the store told of 't0'"):
@@ -72,11 +77,10 @@ async def test_attempts_on_an_unknown_topic_end_at_their_deadline_when_the_store
 
 
 async def test_who_has_a_deadline_waits_no_longer_for_the_lookup_of_another_who_goes_on(
-    make_client: ClientMaker, proxy: FaultyProxy
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
     let_many_wait()
-    async with make_client(proxy.url, PATIENT) as client:
-        await until_in_place(client)
+    async with stage.in_place(PATIENT) as client:
         with proxy.hanging():
             unhurried = asyncio.create_task(client.route("t0"))
             await await_until(lambda: client._core.known.flights._flying, description="a lookup is under way")
@@ -88,11 +92,10 @@ async def test_who_has_a_deadline_waits_no_longer_for_the_lookup_of_another_who_
 
 
 async def test_who_may_wait_gets_the_answer_that_another_had_no_time_for(
-    make_client: ClientMaker, proxy: FaultyProxy
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
     let_many_wait()
-    async with make_client(proxy.url, PATIENT) as client:
-        await until_in_place(client)
+    async with stage.in_place(PATIENT) as client:
         with proxy.hanging():
             hurried = asyncio.create_task(first_queue(client, "t0"))
             await await_until(lambda: client._core.known.flights._flying, description="a lookup is under way")
@@ -103,10 +106,8 @@ async def test_who_may_wait_gets_the_answer_that_another_had_no_time_for(
         assert (await unhurried).broker_name == "broker-a"
 
 
-async def test_a_known_topic_is_tried_whatever_the_deadline(
-    make_client: ClientMaker, proxy: FaultyProxy
-) -> None:
-    async with make_client(proxy.url, PATIENT) as client:
+async def test_a_known_topic_is_tried_whatever_the_deadline(stage: Stage, proxy: FaultyProxy) -> None:
+    async with stage.client(PATIENT) as client:
         await client.prefetch(["t0"])
         with proxy.hanging():
             hurried = RetryPolicy(deadline_s=1e-9)
@@ -114,20 +115,16 @@ async def test_a_known_topic_is_tried_whatever_the_deadline(
 
 
 async def test_what_the_store_says_within_the_deadline_is_told_as_ever(
-    make_client: ClientMaker, proxy: FaultyProxy
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
-    async with make_client(proxy.url) as client:
-        await until_in_place(client)
+    async with stage.in_place() as client:
         assert (await first_queue(client, "t1", UNHURRIED)).topic == "t1"
         with pytest.raises(LookupError, match="no live broker holds topic 'none'"):
             await first_queue(client, "none", UNHURRIED)
 
 
-async def test_an_error_of_the_store_is_told_before_the_deadline(
-    make_client: ClientMaker, proxy: FaultyProxy
-) -> None:
-    async with make_client(proxy.url) as client:
-        await until_in_place(client)
+async def test_an_error_of_the_store_is_told_before_the_deadline(stage: Stage, proxy: FaultyProxy) -> None:
+    async with stage.in_place() as client:
         with proxy.refusing(), pytest.raises(ConnectionError) as refused:
             await first_queue(client, "t0", UNHURRIED)
         assert not isinstance(refused.value, TimeoutError)

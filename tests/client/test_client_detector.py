@@ -15,14 +15,7 @@ import pytest
 from sharedroutes.client import AsyncRouteClient, FaultConfig
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import RouteStore
-from tests.client.clients import (
-    BELL_ONLY,
-    FOLLOWER,
-    AnyClient,
-    ClientMaker,
-    until_held_by,
-    until_in_place,
-)
+from tests.client.clients import BELL_ONLY, FOLLOWER, AnyClient, Stage, until_held_by, until_in_place
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -86,11 +79,11 @@ async def select(client: AnyClient) -> set[str]:
 
 
 async def test_a_broker_that_can_be_reached_again_is_found_and_used(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str
+    stage: Stage, listening: str, deaf: str
 ) -> None:
-    register(agent, listening, deaf)
+    register(stage.agent, listening, deaf)
     heard = Heard()
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, observers=(heard,)) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, observers=(heard,)) as client:
         await lose(client, "broker-a")
         await await_until(lambda: is_reachable(client, "broker-a"), description="it is found again")
         assert await select(client) == {"broker-a", "broker-b"}
@@ -100,15 +93,10 @@ async def test_a_broker_that_can_be_reached_again_is_found_and_used(
 
 
 async def test_a_broker_that_refuses_connections_stays_left_alone_until_it_listens(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    listening: str,
-    bound: socket.socket,
-    deaf: str,
+    stage: Stage, listening: str, bound: socket.socket, deaf: str
 ) -> None:
-    register(agent, listening, deaf)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS) as client:
+    register(stage.agent, listening, deaf)
+    async with stage.client(BELL_ONLY, faults=FAULTS) as client:
         await lose(client, "broker-a", "broker-b")
         await await_until(lambda: is_reachable(client, "broker-a"), description="a is found again")
         assert not is_reachable(client, "broker-b")
@@ -131,13 +119,13 @@ class Probed:
 
 
 async def test_a_probe_of_the_users_is_asked_for_the_master_with_the_time_it_may_take(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str
+    stage: Stage, listening: str, deaf: str
 ) -> None:
-    register(agent, listening, deaf)
+    register(stage.agent, listening, deaf)
     slave = replace(broker("broker-b", broker_id=1), address=listening)
-    agent.register(slave, [])
+    stage.agent.register(slave, [])
     probe = Probed(lambda address: address == deaf)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, probe=probe) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
         await lose(client, "broker-a", "broker-b")
         await await_until(lambda: is_reachable(client, "broker-b"), description="b is found")
         await await_until(lambda: len(probe.asked) > 6, description="a is probed again and again")
@@ -164,34 +152,27 @@ async def test_a_coroutine_may_probe_for_the_asyncio_client(
 
 
 @pytest.mark.parametrize("answer", ["yes", 1, None])
-async def test_only_true_means_reachable(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str, answer: object
-) -> None:
-    register(agent, listening, deaf)
+async def test_only_true_means_reachable(stage: Stage, listening: str, deaf: str, answer: object) -> None:
+    register(stage.agent, listening, deaf)
     probe = Probed(lambda _: answer)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, probe=probe) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
         await lose(client, "broker-a")
         await await_until(lambda: len(probe.asked) > 2, description="it is probed again and again")
         assert not is_reachable(client, "broker-a")
 
 
 async def test_a_probe_that_raises_is_said_and_the_next_broker_has_its_probe(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    listening: str,
-    deaf: str,
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, listening: str, deaf: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(address: str) -> bool:
         if address == listening:
             raise RuntimeError("not today")
         return True
 
-    register(agent, listening, deaf)
+    register(stage.agent, listening, deaf)
     probe = Probed(answer)
     caplog.set_level(logging.ERROR)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, probe=probe) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
         await lose(client, "broker-a", "broker-b")
         await await_until(lambda: is_reachable(client, "broker-b"), description="b is found")
         await await_until(lambda: probe.asked.count((listening, 1.0)) > 2, description="a is tried again")
@@ -201,12 +182,10 @@ async def test_a_probe_that_raises_is_said_and_the_next_broker_has_its_probe(
     assert "not today" in caplog.text
 
 
-async def test_a_broker_without_a_live_master_is_not_probed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str
-) -> None:
-    register(agent, listening, deaf)
+async def test_a_broker_without_a_live_master_is_not_probed(stage: Stage, listening: str, deaf: str) -> None:
+    register(stage.agent, listening, deaf)
     probe = Probed(lambda _: False)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, probe=probe) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
         await lose(client, "broker-a", "of-no-topic-here")
         await await_until(lambda: len(probe.asked) > 4, description="a is probed again and again")
     assert {*probe.asked} == {(listening, 1.0)}
@@ -215,33 +194,28 @@ async def test_a_broker_without_a_live_master_is_not_probed(
 # --- beginning and end --------------------------------------------------------------------------------------
 
 
-async def test_the_detector_ends_with_the_client(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str
-) -> None:
-    register(agent, listening, deaf)
+async def test_the_detector_ends_with_the_client(stage: Stage, listening: str, deaf: str) -> None:
+    register(stage.agent, listening, deaf)
     probe = Probed(lambda _: False)
-    async with make_client(redis_url, BELL_ONLY, faults=FAULTS, probe=probe) as client:
+    async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
         assert detectors() == 1
         await lose(client, "broker-a")
         await await_until(lambda: probe.asked, description="it probes")
     assert detectors() == detectors(FOLLOWER) == 0
 
 
-async def test_a_detector_with_nothing_to_do_ends_at_once(make_client: ClientMaker, redis_url: str) -> None:
+async def test_a_detector_with_nothing_to_do_ends_at_once(stage: Stage) -> None:
     faults = FaultConfig(detect=True, detect_interval_s=3_600.0)
-    async with make_client(redis_url, BELL_ONLY, faults=faults) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY, faults=faults) as client:
         async with asyncio.timeout(5.0):
             await client.aclose()
     assert detectors() == 0
 
 
-async def test_without_being_asked_for_nobody_probes(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, listening: str, deaf: str
-) -> None:
-    register(agent, listening, deaf)
+async def test_without_being_asked_for_nobody_probes(stage: Stage, listening: str, deaf: str) -> None:
+    register(stage.agent, listening, deaf)
     probe = Probed(lambda _: True)
-    async with make_client(redis_url, BELL_ONLY, probe=probe) as client:
+    async with stage.client(BELL_ONLY, probe=probe) as client:
         await lose(client, "broker-a")
         assert detectors(FOLLOWER) == 1
         assert detectors() == 0

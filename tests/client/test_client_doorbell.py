@@ -5,22 +5,17 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.change_stream import stream
-from tests.client.clients import ClientMaker, until_in_place
+from tests.client.clients import OwnStage, until_in_place
 from tests.support import await_until
 
 
 async def test_a_client_that_is_given_the_right_later_listens_from_then_on(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    own: OwnStage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stream, "REFUSED_PAUSE_S", 0.2)
-    channel = own_agent.keys.changes
-    with redis.Redis.from_url(own_server.url) as admin:
+    channel = own.agent.keys.changes
+    with redis.Redis.from_url(own.server.url) as admin:
 
         def listeners() -> int:
             ((_, count),) = admin.pubsub_numsub(channel)
@@ -29,7 +24,7 @@ async def test_a_client_that_is_given_the_right_later_listens_from_then_on(
         rules = ("on", ">pw", "~*", "+@all", "resetchannels")
         admin.execute_command("ACL", "SETUSER", "u", *rules)
         with caplog.at_level("INFO", "sharedroutes.client"):
-            async with make_client(own_server.url.replace("//", "//u:pw@"), tail_s=0.05) as client:
+            async with own.make_client(own.url.replace("//", "//u:pw@"), tail_s=0.05) as client:
                 await until_in_place(client)
                 await await_until(lambda: "no doorbell" in caplog.text, description="it was refused")
                 assert listeners() == 0

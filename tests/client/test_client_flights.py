@@ -12,14 +12,7 @@ import pytest
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.registry import RouteStore, StoreUnavailable
-from tests.client.clients import (
-    BELL_ONLY,
-    AnyClient,
-    ClientMaker,
-    InThreads,
-    let_many_wait,
-    until_in_place,
-)
+from tests.client.clients import BELL_ONLY, AnyClient, InThreads, Stage, let_many_wait, until_in_place
 from tests.registry.builders import broker, topics
 from tests.support import await_until, wait_until
 
@@ -100,11 +93,9 @@ def start(ask: Callable[..., Any], *args: Any, times: int = 1) -> list[asyncio.T
     return [asyncio.create_task(run()) for _ in range(times)]
 
 
-async def test_many_who_need_one_topic_look_it_up_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_many_who_need_one_topic_look_it_up_once(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         slow = await begin(client)
         callers = [
             *start(client.select_queue, "t0", times=CALLERS),
@@ -120,11 +111,9 @@ async def test_many_who_need_one_topic_look_it_up_once(
     assert slow.asked == [("t0",)]
 
 
-async def test_topics_that_others_ask_for_are_waited_for_and_only_the_rest_is_asked(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(4))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_topics_that_others_ask_for_are_waited_for_and_only_the_rest_is_asked(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(4))
+    async with stage.client(BELL_ONLY) as client:
         slow = await begin(client)
         callers: list[asyncio.Task[Any]] = []
         asked = (["t0", "t1"], ["t1", "t2"], ["t3"], ["t0", "t1", "t2", "t3", "t4"])
@@ -137,11 +126,9 @@ async def test_topics_that_others_ask_for_are_waited_for_and_only_the_rest_is_as
     assert [list(routes) for routes in found] == [*asked[:3], asked[3][:4]]
 
 
-async def test_a_topic_is_answered_while_the_answer_to_another_is_late(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(2))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_topic_is_answered_while_the_answer_to_another_is_late(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(2))
+    async with stage.client(BELL_ONLY) as client:
         assert (await client.select_queue("t0")).topic == "t0"
         slow = await begin(client)
         late = start(client.select_queue, "t1", times=4)
@@ -152,11 +139,9 @@ async def test_a_topic_is_answered_while_the_answer_to_another_is_late(
         await asyncio.gather(*late)
 
 
-async def test_topics_that_the_follower_reads_too_do_not_cut_short_who_waits_for_others(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(2))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_topics_that_the_follower_reads_too_do_not_cut_short_who_waits_for_others(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(2))
+    async with stage.client(BELL_ONLY) as client:
         slow = await begin(client)
         callers = start(client.get, ["t0", "t1"])
         await until(slow, callers=1)
@@ -164,17 +149,15 @@ async def test_topics_that_the_follower_reads_too_do_not_cut_short_who_waits_for
         await until(slow, callers=5)
         core = client._core
         request = core.known.cache.request(["t0"])
-        core.known.offer(request, agent.lookup(request.topics), 0.0)
+        core.known.offer(request, stage.agent.lookup(request.topics), 0.0)
         slow.open()
         found = await asyncio.gather(*callers)
     assert [list(routes) for routes in found] == [["t0", "t1"], *[["t1"]] * 4]
 
 
-async def test_when_the_store_fails_all_who_wait_get_its_error_and_the_next_asks_again(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_when_the_store_fails_all_who_wait_get_its_error_and_the_next_asks_again(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         slow = await begin(client)
         slow.error = DOWN
         callers = start(client.select_queue, "t0", times=CALLERS)
@@ -188,7 +171,7 @@ async def test_when_the_store_fails_all_who_wait_get_its_error_and_the_next_asks
 
 
 async def test_who_waits_for_several_lookups_that_fail_hears_of_one_and_leaves_no_noise(
-    make_client: ClientMaker, redis_url: str, caplog: pytest.LogCaptureFixture
+    stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ask() -> list[str]:
         callers = [*start(client.get, ["t0"]), *start(client.get, ["t1"])]
@@ -198,7 +181,7 @@ async def test_who_waits_for_several_lookups_that_fail_hears_of_one_and_leaves_n
         slow.open()
         return [str(error) for error in await asyncio.gather(*callers, return_exceptions=True)]
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         slow = await begin(client)
         vars(slow)["_fail"] = fail_always
         assert await ask() == ["down"] * 3
@@ -270,13 +253,11 @@ async def test_when_the_thread_that_asks_is_interrupted_another_asks(
     assert slow.asked == [("t0",)] * 2
 
 
-async def test_topics_that_are_read_at_the_start_may_be_asked_for_at_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(3))
+async def test_topics_that_are_read_at_the_start_may_be_asked_for_at_once(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(3))
     let_many_wait()
     for _ in range(10):
-        async with make_client(redis_url, ClientConfig(topics=("t0", "t1"))) as client:
+        async with stage.client(ClientConfig(topics=("t0", "t1"))) as client:
             wanted = [["t0", "t2"], ["t1", "t0"], ["t2", "t1"], ["t0", "t1", "t2"]] * 3
             found = await asyncio.gather(*(client.get(names) for names in wanted))
             assert [list(routes) for routes in found] == wanted

@@ -19,7 +19,7 @@ from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
-from tests.client.clients import QUICK, AnyClient, ClientMaker, until_held_by, until_in_place
+from tests.client.clients import QUICK, AnyClient, ClientMaker, OwnStage, Stage, until_held_by, until_in_place
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
@@ -90,13 +90,11 @@ async def several(make_client: ClientMaker, url: str, count: int) -> AsyncIterat
 
 
 @pytest.mark.usefixtures("four")
-async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_failure(
-    make_client: ClientMaker, redis_url: str
-) -> None:
+async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_failure(stage: Stage) -> None:
     heard = Heard()
     async with (
-        several(make_client, redis_url, 3) as failing,
-        make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as fourth,
+        several(stage.make_client, stage.url, 3) as failing,
+        stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
         await learn(fourth)
         assert await select(fourth) == {*NAMES}
@@ -133,12 +131,12 @@ async def test_a_client_of_either_kind_hears_those_of_the_other(redis_url: str) 
 
 @pytest.mark.usefixtures("four")
 async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_is_used_again(
-    make_client: ClientMaker, redis_url: str, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
     heard = Heard()
     async with (
-        several(make_client, redis_url, 3) as failing,
-        make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as fourth,
+        several(stage.make_client, stage.url, 3) as failing,
+        stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
         await learn(fourth)
         for client in failing:
@@ -156,14 +154,14 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
 
 @pytest.mark.usefixtures("four")
 async def test_a_success_of_ones_own_overrules_all_others(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hints, "PACE", PACE._replace(own_success_s=3_600.0))
-    async with make_client(redis_url, QUICK, hints=HINTS) as client:
+    async with stage.client(QUICK, hints=HINTS) as client:
         await learn(client)
         plain(client).record("broker-a", 0.01)
         for voice in ("x", "y", "z"):
-            agent.hint(voice, ["broker-a", "broker-b"], ttl_s=30.0)
+            stage.agent.hint(voice, ["broker-a", "broker-b"], ttl_s=30.0)
         await until_suspected(client, "broker-b")
         assert await select(client) == {"broker-a", "broker-c", "broker-d"}
 
@@ -172,29 +170,25 @@ async def test_a_success_of_ones_own_overrules_all_others(
 
 
 @pytest.mark.usefixtures("four")
-async def test_a_single_client_that_lies_has_no_effect(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
+async def test_a_single_client_that_lies_has_no_effect(stage: Stage) -> None:
     heard = Heard()
-    async with make_client(redis_url, QUICK, hints=HINTS, observers=(heard,)) as client:
+    async with stage.client(QUICK, hints=HINTS, observers=(heard,)) as client:
         await learn(client)
         for _ in range(5):
-            agent.hint("liar", NAMES, ttl_s=60.0)
+            stage.agent.hint("liar", NAMES, ttl_s=60.0)
         for voice in ("x", "y", "z"):  # they come after it, so who hears them has heard the liar
-            agent.hint(voice, ["broker-c"], ttl_s=30.0)
+            stage.agent.hint(voice, ["broker-c"], ttl_s=30.0)
         await until_suspected(client, "broker-c")
         assert await select(client) == {"broker-a", "broker-b", "broker-d"}
     assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-c",))]
 
 
 @pytest.mark.usefixtures("four")
-async def test_many_that_lie_cannot_make_a_client_suspect_all(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    async with make_client(redis_url, QUICK, hints=HINTS) as client:
+async def test_many_that_lie_cannot_make_a_client_suspect_all(stage: Stage) -> None:
+    async with stage.client(QUICK, hints=HINTS) as client:
         await learn(client)
         for number in range(8):
-            agent.hint(f"liar-{number}", NAMES, ttl_s=60.0)
+            stage.agent.hint(f"liar-{number}", NAMES, ttl_s=60.0)
         await await_until(lambda: suspected(client), description="somebody is suspected")
         assert len(suspected(client)) == 1
         assert await select(client) == {*NAMES} - suspected(client)
@@ -208,59 +202,52 @@ async def user_of(server: EmbeddedServer, role: Role) -> str:
 
 
 async def test_a_client_without_the_right_says_so_once_and_goes_on(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    caplog: pytest.LogCaptureFixture,
+    own: OwnStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    register_four(own_agent)
-    url = await user_of(own_server, Role.READER)
-    async with make_client(url, QUICK, hints=HINTS) as client:
+    register_four(own.agent)
+    url = await user_of(own.server, Role.READER)
+    async with own.make_client(url, QUICK, hints=HINTS) as client:
         await learn(client)
         fail(client, "broker-a")
         await await_until(lambda: "takes no hints from this user" in caplog.text, description="it is said")
         fail(client, "broker-b")
         for voice in ("x", "y", "z"):
-            own_agent.hint(voice, ["broker-d"], ttl_s=30.0)
+            own.agent.hint(voice, ["broker-d"], ttl_s=30.0)
         await until_suspected(client, "broker-d")
-        own_agent.register(broker("broker-e"), topics(1))
+        own.agent.register(broker("broker-e"), topics(1))
         await until_held_by(client, "t0", *NAMES, "broker-e")
         health = client.health()
         assert (health.source, health.last_error) == ("live", None)
     assert caplog.text.count("takes no hints from this user") == 1
-    assert {*own_agent.hints()} == {"broker-d"}
+    assert {*own.agent.hints()} == {"broker-d"}
 
 
-async def test_a_hinter_may_give_hints(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    register_four(own_agent)
-    url = await user_of(own_server, Role.HINTER)
-    async with make_client(url, QUICK, hints=HINTS) as client:
+async def test_a_hinter_may_give_hints(own: OwnStage) -> None:
+    register_four(own.agent)
+    url = await user_of(own.server, Role.HINTER)
+    async with own.make_client(url, QUICK, hints=HINTS) as client:
         await learn(client)
         fail(client, "broker-a")
-        await await_until(lambda: {*own_agent.hints()} == {"broker-a"}, description="the hint is given")
+        await await_until(lambda: {*own.agent.hints()} == {"broker-a"}, description="the hint is given")
 
 
 @pytest.mark.usefixtures("four")
-async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    async with make_client(redis_url) as silent:
+async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(stage: Stage, admin: redis.Redis) -> None:
+    async with stage.client() as silent:
         await learn(silent)
         for _ in range(5):
             fail(silent, "broker-a")
         for number in range(3):  # each is heard of only after a chance to give hints
-            agent.register(broker(f"later-{number}"), topics(1, first=10 + number))
+            stage.agent.register(broker(f"later-{number}"), topics(1, first=10 + number))
             await until_held_by(silent, f"t{10 + number}", f"later-{number}")
         assert not admin.exists(KEY)
-        async with several(make_client, redis_url, 1) as (giving,):
+        async with several(stage.make_client, stage.url, 1) as (giving,):
             for voice in ("x", "y", "z"):
-                agent.hint(voice, ["broker-b"], ttl_s=30.0)
+                stage.agent.hint(voice, ["broker-b"], ttl_s=30.0)
             fail(giving, "broker-a")
             await until_suspected(giving, "broker-b")
-            await await_until(lambda: len(agent.hints()) == 2, description="the hint is given")
-            assert len(agent.hints()["broker-a"]) == 1
+            await await_until(lambda: len(stage.agent.hints()) == 2, description="the hint is given")
+            assert len(stage.agent.hints()["broker-a"]) == 1
             assert suspected(silent) == set()
             assert plain(silent)._core.brokers.hints is None
 

@@ -20,7 +20,8 @@ from tests.client.clients import (
     FOLLOWER,
     IMPATIENT,
     QUICK,
-    ClientMaker,
+    OwnStage,
+    Stage,
     attempt,
     until_held_by,
     until_in_place,
@@ -39,8 +40,8 @@ def followers() -> int:
     return threads + sum(task.get_name() == FOLLOWER for task in asyncio.all_tasks())
 
 
-async def test_a_client_that_was_not_started_says_so(make_client: ClientMaker, redis_url: str) -> None:
-    client = make_client(redis_url)
+async def test_a_client_that_was_not_started_says_so(stage: Stage) -> None:
+    client = stage.client()
     for use in (client.select_queue, client.subscribe_queues, client.route):
         with pytest.raises(RuntimeError, match="does not run"):
             await use("t0")
@@ -49,9 +50,9 @@ async def test_a_client_that_was_not_started_says_so(make_client: ClientMaker, r
     await client.aclose()
 
 
-async def test_a_client_that_was_closed_says_so(make_client: ClientMaker, redis_url: str) -> None:
-    async with make_client(redis_url) as client:
-        await until_in_place(client)
+async def test_a_client_that_was_closed_says_so(stage: Stage) -> None:
+    async with stage.in_place() as client:
+        pass
     with pytest.raises(RuntimeError, match="does not run"):
         await client.select_queue("t0")
     with pytest.raises(RuntimeError, match="closed"):
@@ -59,10 +60,7 @@ async def test_a_client_that_was_closed_says_so(make_client: ClientMaker, redis_
 
 
 async def test_a_fault_in_what_decides_is_said_and_the_client_goes_on(
-    make_client: ClientMaker,
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real, faults = CacheFollower.next_step, iter([ValueError("a fault")])
 
@@ -72,16 +70,14 @@ async def test_a_fault_in_what_decides_is_said_and_the_client_goes_on(
         return real(self, now)
 
     monkeypatch.setattr(CacheFollower, "next_step", next_step)
-    async with make_client(redis_url) as client:
+    async with stage.client() as client:
         await until_source(client, "live")
     assert "a fault in the follower" in caplog.text
 
 
-async def test_starting_and_closing_twice_is_starting_and_closing_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url) as client:
+async def test_starting_and_closing_twice_is_starting_and_closing_once(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client() as client:
         await client.start()
         await asyncio.gather(*(client.start() for _ in range(4)))
         assert followers() == 1
@@ -90,54 +86,46 @@ async def test_starting_and_closing_twice_is_starting_and_closing_once(
     assert followers() == 0
 
 
-async def test_threads_and_tasks_that_start_one_client_start_one_follower(
-    make_client: ClientMaker, redis_url: str
-) -> None:
-    client = make_client(redis_url)
+async def test_threads_and_tasks_that_start_one_client_start_one_follower(stage: Stage) -> None:
+    client = stage.client()
     await asyncio.gather(*(client.start() for _ in range(8)))
     assert followers() == 1
     await client.aclose()
     assert followers() == 0
 
 
-async def test_closing_does_not_wait_for_a_doorbell(make_client: ClientMaker, redis_url: str) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_closing_does_not_wait_for_a_doorbell(stage: Stage) -> None:
+    async with stage.in_place(BELL_ONLY) as client:
         async with asyncio.timeout(SOON_S):
             await client.aclose()
     assert followers() == 0
 
 
-async def test_closing_right_after_the_start_leaves_nothing(make_client: ClientMaker, redis_url: str) -> None:
+async def test_closing_right_after_the_start_leaves_nothing(stage: Stage) -> None:
     for _ in range(10):
-        async with make_client(redis_url):
+        async with stage.client():
             pass
     assert followers() == 0
 
 
-async def test_closing_leaves_no_connection(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    own_agent.register(broker(), topics(1))
+async def test_closing_leaves_no_connection(own: OwnStage) -> None:
+    own.agent.register(broker(), topics(1))
 
     def connections() -> int:
-        return len(own_agent._link.client.client_list())
+        return len(own.agent._link.client.client_list())
 
     before = connections()
-    async with make_client(own_server.url) as client:
-        await until_in_place(client)
+    async with own.in_place() as client:
         await until_held_by(client, "t0", "broker-a")
         assert connections() > before
     await await_until(lambda: connections() == before, description="all connections are closed")
 
 
-async def test_closing_leaves_nothing_for_the_collector_to_complain_about(
-    make_client: ClientMaker, redis_url: str
-) -> None:
+async def test_closing_leaves_nothing_for_the_collector_to_complain_about(stage: Stage) -> None:
     with warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
-        async with make_client(redis_url) as client:
-            await until_in_place(client)
+        async with stage.in_place() as client:
+            pass
         del client
         gc.collect()
     assert [str(complaint.message) for complaint in complaints] == []
@@ -271,11 +259,9 @@ async def test_tasks_select_while_the_routes_change(redis_url: str, agent: Route
         assert set().union(*(task.result() for task in selecting)) == {"broker-a", "broker-b"}
 
 
-async def test_a_closed_client_serves_nothing_any_more(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(1))
-    async with make_client(redis_url) as client:
+async def test_a_closed_client_serves_nothing_any_more(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(1))
+    async with stage.client() as client:
         await client.select_queue("t0")
         await client.route("t0")
     for use in (client.select_queue, client.route):
@@ -283,11 +269,9 @@ async def test_a_closed_client_serves_nothing_any_more(
             await use("t0")
 
 
-async def test_an_attempt_that_ends_after_its_broker_was_started_anew_does_not_count(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(1))
-    async with make_client(redis_url) as client:
+async def test_an_attempt_that_ends_after_its_broker_was_started_anew_does_not_count(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(1))
+    async with stage.client() as client:
         await until_held_by(client, "t0", "broker-a")
         blocking = getattr(client, "blocking", client)
 

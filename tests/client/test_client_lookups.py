@@ -23,12 +23,11 @@ from sharedroutes.registry import (
 from tests.client.clients import (
     BELL_ONLY,
     QUICK,
-    ClientMaker,
+    Stage,
     attempt,
     holders,
     tell_silently,
     until_held_by,
-    until_in_place,
     until_position,
 )
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -48,12 +47,9 @@ def no_lookup(admin: redis.Redis) -> Iterator[None]:
     assert lookups(admin) == before
 
 
-async def test_a_topic_is_read_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_a_topic_is_read_once(stage: Stage, admin: redis.Redis) -> None:
+    stage.agent.register(broker(), topics(1))
+    async with stage.in_place(BELL_ONLY) as client:
         first = await client.select_queue("t0")
         assert (first.topic, first.broker_name, first.address) == ("t0", "broker-a", ADDRESS)
         with no_lookup(admin):
@@ -65,10 +61,9 @@ async def test_a_topic_is_read_once(
 
 
 async def test_a_topic_that_nobody_holds_is_no_route_and_is_read_once(
-    make_client: ClientMaker, redis_url: str, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY) as client:
         with pytest.raises(NoRoute, match="no live broker holds topic 'nowhere'"):
             await client.select_queue("nowhere")
         with no_lookup(admin):
@@ -79,46 +74,38 @@ async def test_a_topic_that_nobody_holds_is_no_route_and_is_read_once(
 
 
 async def test_a_topic_whose_brokers_are_dead_is_no_route_and_is_read_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.unregister(agent.register(broker(), topics(1)))
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+    stage.agent.unregister(stage.agent.register(broker(), topics(1)))
+    async with stage.in_place(BELL_ONLY) as client:
         with pytest.raises(NoRoute):
             await client.select_queue("t0")
         with no_lookup(admin), pytest.raises(NoRoute):
             await client.select_queue("t0")
 
 
-async def test_many_topics_are_read_at_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
-) -> None:
-    agent.register(broker(), topics(300))
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+async def test_many_topics_are_read_at_once(stage: Stage, admin: redis.Redis) -> None:
+    stage.agent.register(broker(), topics(300))
+    async with stage.in_place(BELL_ONLY) as client:
         before = lookups(admin)
         found = await client.get(f"t{number}" for number in range(400))
         assert set(found) == {f"t{number}" for number in range(300)}
         assert lookups(admin) - before == 2  # the topics, and the leases of the broker that they name
 
 
-async def test_a_producer_needs_a_master_and_a_consumer_any_replica(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    master = agent.register(broker(), topics(1))
-    agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
-    agent.unregister(master)
-    async with make_client(redis_url) as client:
+async def test_a_producer_needs_a_master_and_a_consumer_any_replica(stage: Stage) -> None:
+    master = stage.agent.register(broker(), topics(1))
+    stage.agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
+    stage.agent.unregister(master)
+    async with stage.client() as client:
         assert {queue.address for queue in await client.subscribe_queues("t0")} == {OTHER_ADDRESS}
         with pytest.raises(NoRoute, match="no live master"):
             await client.select_queue("t0")
 
 
-async def test_the_permissions_of_a_topic_are_kept_to(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), [TopicConfig("read-only", perm=4), TopicConfig("write-only", perm=2)])
-    async with make_client(redis_url) as client:
+async def test_the_permissions_of_a_topic_are_kept_to(stage: Stage) -> None:
+    stage.agent.register(broker(), [TopicConfig("read-only", perm=4), TopicConfig("write-only", perm=2)])
+    async with stage.client() as client:
         assert len(await client.subscribe_queues("read-only")) == 16
         with pytest.raises(NoRoute, match="no live master"):
             await client.select_queue("read-only")
@@ -126,23 +113,17 @@ async def test_the_permissions_of_a_topic_are_kept_to(
         assert await client.subscribe_queues("write-only") == ()
 
 
-async def test_a_broker_to_avoid_is_avoided_if_there_is_another(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url) as client:
+async def test_a_broker_to_avoid_is_avoided_if_there_is_another(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
+    async with stage.client() as client:
         chosen = {(await client.select_queue("t0", "broker-a")).broker_name for _ in range(8)}
         assert chosen == {"broker-b"}
         both = {(await client.select_queue("t0", ("broker-a", "broker-b"))).broker_name for _ in range(8)}
         assert both == {"broker-a", "broker-b"}
 
 
-async def test_a_broker_that_fails_is_not_tried_again_and_left_alone(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
+async def test_a_broker_that_fails_is_not_tried_again_and_left_alone(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
     tried: list[str] = []
 
     def send(queue: MessageQueue) -> str:
@@ -151,53 +132,44 @@ async def test_a_broker_that_fails_is_not_tried_again_and_left_alone(
             raise ConnectionResetError
         return queue.broker_name
 
-    async with make_client(redis_url) as client:
+    async with stage.client() as client:
         good = await attempt(client, "t0", send)
         assert tried == [*({"broker-a", "broker-b"} - {good}), good]
         assert {(await client.select_queue("t0")).broker_name for _ in range(8)} == {good}
 
 
-async def test_attempts_at_the_only_broker_go_on(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
+async def test_attempts_at_the_only_broker_go_on(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(1))
 
     def fail(queue: MessageQueue) -> None:
         raise TimeoutError
 
-    async with make_client(redis_url) as client:
+    async with stage.client() as client:
         with pytest.raises(AttemptsFailed) as failed:
             await attempt(client, "t0", fail)
         assert [failure.broker_name for failure in failed.value.failures] == ["broker-a"] * 3
         assert (await client.select_queue("t0")).broker_name == "broker-a"
 
 
-async def test_attempts_at_a_topic_that_nobody_holds_are_no_route(
-    make_client: ClientMaker, redis_url: str
-) -> None:
-    async with make_client(redis_url) as client:
+async def test_attempts_at_a_topic_that_nobody_holds_are_no_route(stage: Stage) -> None:
+    async with stage.client() as client:
         with pytest.raises(NoRoute):
             await attempt(client, "nowhere", lambda queue: queue)
 
 
-async def test_a_slow_answer_isolates_like_a_failure(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url) as client:
+async def test_a_slow_answer_isolates_like_a_failure(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
+    async with stage.client() as client:
         client.record("broker-a", 0.6)
         assert {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-b"}
 
 
-async def test_namespaces_do_not_see_each_other(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
+async def test_namespaces_do_not_see_each_other(stage: Stage) -> None:
     other = RegistryConfig(namespace="other")
-    agent.register(broker(), topics(1))
-    with RouteStore.from_url(redis_url, other) as other_agent:
+    stage.agent.register(broker(), topics(1))
+    with RouteStore.from_url(stage.url, other) as other_agent:
         other_agent.register(broker("broker-b"), topics(1))
-        async with make_client(redis_url) as client, make_client(redis_url, registry=other) as other_client:
+        async with stage.client() as client, stage.client(registry=other) as other_client:
             await until_held_by(client, "t0", "broker-a")
             await until_held_by(other_client, "t0", "broker-b")
             other_agent.register(broker("broker-c"), topics(1))
@@ -207,26 +179,23 @@ async def test_namespaces_do_not_see_each_other(
 
 @pytest.mark.parametrize("known_before", [True, False])
 async def test_a_corrupt_topic_is_said_once_and_the_others_are_served(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
+    stage: Stage,
     admin: redis.Redis,
     foreign_keys: list[str],
     caplog: pytest.LogCaptureFixture,
     *,
     known_before: bool,
 ) -> None:
-    agent.register(broker(), topics(2))
-    key = agent.keys.topic("t0")
+    stage.agent.register(broker(), topics(2))
+    key = stage.agent.keys.topic("t0")
     foreign_keys.append(key)
-    async with make_client(redis_url, missing_retry_s=0.0) as client:
-        await until_in_place(client)
+    async with stage.in_place(missing_retry_s=0.0) as client:
         if known_before:
             await until_held_by(client, "t0", "broker-a")
         admin.delete(key)
         admin.rpush(key, "a", "list")
         for _ in range(3):
-            change_id = tell_silently(admin, agent.keys, "t0")
+            change_id = tell_silently(admin, stage.agent.keys, "t0")
             assert set(await client.get(["t0", "t1"])) == ({"t0", "t1"} if known_before else {"t1"})
             await until_position(client, change_id)
         await await_until(lambda: key in caplog.text, description="the key is reported")
@@ -266,7 +235,7 @@ async def test_a_store_of_the_callers_stays_open(own_server: EmbeddedServer, own
             assert others() > 0
 
 
-async def test_one_name_in_place_of_several_is_refused(make_client: ClientMaker, redis_url: str) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_one_name_in_place_of_several_is_refused(stage: Stage) -> None:
+    async with stage.client(BELL_ONLY) as client:
         with pytest.raises(InvalidInput, match="several names"):
             await client.get("t0")

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
-from sharedroutes.registry import Broker, InvalidInput, RouteStore, TopicConfig
+from sharedroutes.registry import Broker, InvalidInput, TopicConfig
 from sharedroutes.registry.checks import MAX_NAME_BYTES
-from tests.client.clients import QUICK, ClientMaker
+from tests.client.clients import QUICK, Stage
 
 NOBODY: Final = "redis://127.0.0.1:1/0"
 """Nothing answers there, so who asks it fails in another way."""
@@ -71,12 +71,10 @@ async def test_a_list_of_topics_has_to_be_one(method: str, make: Callable[..., A
         await used(make, QUICK, lambda client, bad: getattr(client, method)(bad), names)
 
 
-async def test_all_that_the_registry_can_hold_can_be_looked_up(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
+async def test_all_that_the_registry_can_hold_can_be_looked_up(stage: Stage) -> None:
     # Brokers register their own name as a topic, too; RocketMQ would let nobody create it.
     names = ("broker-1.example.net", "%RETRY%group", "a/b:c", "Bestellungen_\u00fc", LONGEST)
-    agent.register(Broker("broker-a", "127.0.0.1:10911"), [TopicConfig(name) for name in names])
-    async with make_client(redis_url) as client:
+    stage.agent.register(Broker("broker-a", "127.0.0.1:10911"), [TopicConfig(name) for name in names])
+    async with stage.client() as client:
         for name in names:
             assert (await client.select_queue(name)).topic == name

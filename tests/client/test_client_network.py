@@ -26,6 +26,7 @@ from tests.client.clients import (
     QUICK,
     AnyClient,
     ClientMaker,
+    Stage,
     holders,
     until_held_by,
     until_in_place,
@@ -49,6 +50,12 @@ def proxy(own_server: EmbeddedServer) -> Iterator[FaultyProxy]:
     """Return the network between the test's client and its own server."""
     with FaultyProxy(own_server.port) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def stage(make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore) -> Stage:
+    """Return the test's own server behind that network."""
+    return Stage(make_client, proxy.url, own_agent)
 
 
 async def learn(client: AnyClient, agent: RouteStore) -> None:
@@ -82,13 +89,13 @@ def told_apart(count: int) -> list[TopicConfig]:
 
 @IN_EVERY_OUTAGE
 async def test_an_outage_is_said_touches_no_known_route_and_costs_no_change(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, outage: Outage
+    stage: Stage, proxy: FaultyProxy, outage: Outage
 ) -> None:
-    async with make_client(proxy.url, IMPATIENT) as client:
-        await learn(client, own_agent)
+    async with stage.client(IMPATIENT) as client:
+        await learn(client, stage.agent)
         with outage(proxy):
             await until_source(client, "memory")
-            own_agent.register(broker("broker-c"), topics(2))
+            stage.agent.register(broker("broker-c"), topics(2))
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreUnavailable):
                     await client.select_queue("t1")
@@ -106,11 +113,11 @@ async def test_an_outage_is_said_touches_no_known_route_and_costs_no_change(
 
 @IN_EVERY_OUTAGE
 async def test_a_client_that_is_started_in_an_outage_works_when_it_is_over(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, outage: Outage
+    stage: Stage, proxy: FaultyProxy, outage: Outage
 ) -> None:
     with contextlib.ExitStack() as fault:
         fault.enter_context(outage(proxy))
-        async with make_client(proxy.url, IMPATIENT) as client:
+        async with stage.client(IMPATIENT) as client:
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreUnavailable):
                     await client.select_queue("t0")
@@ -118,32 +125,30 @@ async def test_a_client_that_is_started_in_an_outage_works_when_it_is_over(
             assert client.health().source == "none"
             fault.close()
             await until_source(client, "live")
-            await learn(client, own_agent)
+            await learn(client, stage.agent)
 
 
 @IN_EVERY_OUTAGE
 async def test_a_client_is_closed_within_its_deadlines_in_an_outage(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, outage: Outage
+    stage: Stage, proxy: FaultyProxy, outage: Outage
 ) -> None:
-    async with make_client(proxy.url, IMPATIENT) as client:
-        await learn(client, own_agent)
+    async with stage.client(IMPATIENT) as client:
+        await learn(client, stage.agent)
         with outage(proxy):
             await until_source(client, "memory")
             async with asyncio.timeout(SOON_S):
                 await client.aclose()
 
 
-async def test_one_outage_after_another_leaves_nothing_behind(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore
-) -> None:
-    async with make_client(proxy.url, IMPATIENT) as client:
-        await learn(client, own_agent)
+async def test_one_outage_after_another_leaves_nothing_behind(stage: Stage, proxy: FaultyProxy) -> None:
+    async with stage.client(IMPATIENT) as client:
+        await learn(client, stage.agent)
         for number, outage in enumerate(OUTAGES.values()):
             with outage(proxy):
                 await until_source(client, "memory")
-                held = own_agent.register(broker(f"broker-{number}"), topics(1))
+                held = stage.agent.register(broker(f"broker-{number}"), topics(1))
             await until_held_by(client, "t0", "broker-a", "broker-b", f"broker-{number}")
-            own_agent.unregister(held)
+            stage.agent.unregister(held)
             await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
@@ -151,28 +156,27 @@ async def test_one_outage_after_another_leaves_nothing_behind(
 
 
 async def test_connections_that_are_reset_again_and_again_cost_no_change(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
-    async with make_client(proxy.url) as client:
-        await learn(client, own_agent)
+    async with stage.client() as client:
+        await learn(client, stage.agent)
         for _ in range(5):
-            held = own_agent.register(broker("broker-c"), topics(1))
+            held = stage.agent.register(broker("broker-c"), topics(1))
             proxy.reset()
             await until_held_by(client, "t0", "broker-a", "broker-b", "broker-c")
-            own_agent.unregister(held)
+            stage.agent.unregister(held)
             proxy.reset()
             await until_held_by(client, "t0", "broker-a", "broker-b")
         await until_source(client, "live")
 
 
 async def test_a_reply_that_is_cut_anywhere_is_never_taken_for_a_route(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
-    own_agent.register(broker(), told_apart(60))
-    right = own_agent.routes([f"t{number}" for number in range(60)])
+    stage.agent.register(broker(), told_apart(60))
+    right = stage.agent.routes([f"t{number}" for number in range(60)])
     whole = 0
-    async with make_client(proxy.url) as client:
-        await until_in_place(client)
+    async with stage.in_place() as client:
         for number, topic in enumerate(right):
             with proxy.cutting(after_bytes=20 * number), contextlib.suppress(StoreUnavailable):
                 assert await client.route(topic) == right[topic]
@@ -187,48 +191,47 @@ async def test_a_reply_that_is_cut_anywhere_is_never_taken_for_a_route(
 
 
 async def test_changes_are_heard_of_although_the_doorbell_is_half_open(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, caplog: pytest.LogCaptureFixture
+    stage: Stage, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with make_client(proxy.url) as client:
-        await learn(client, own_agent)
+    async with stage.client() as client:
+        await learn(client, stage.agent)
         assert proxy.abandon(SUBSCRIBE) == 1
-        held = own_agent.register(broker("broker-c"), topics(1))
+        held = stage.agent.register(broker("broker-c"), topics(1))
         await until_held_by(client, "t0", "broker-a", "broker-b", "broker-c")
-        own_agent.unregister(held)
+        stage.agent.unregister(held)
         await until_held_by(client, "t0", "broker-a", "broker-b")
         assert client.health().source == "live"
     assert "does not answer" not in caplog.text
 
 
 async def test_a_doorbell_that_tells_of_nothing_any_more_is_renewed(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, own_server: EmbeddedServer
+    stage: Stage, proxy: FaultyProxy, own_server: EmbeddedServer
 ) -> None:
     with redis.Redis.from_url(own_server.url) as admin:
 
         def listeners() -> int:
-            ((_, count),) = admin.pubsub_numsub(own_agent.keys.changes)
+            ((_, count),) = admin.pubsub_numsub(stage.agent.keys.changes)
             return int(count)
 
-        async with make_client(proxy.url) as client:
-            await learn(client, own_agent)
+        async with stage.client() as client:
+            await learn(client, stage.agent)
             assert proxy.abandon(SUBSCRIBE) == listeners() == 1
             for _ in range(10):
-                held = own_agent.register(broker("broker-c"), topics(1))
+                held = stage.agent.register(broker("broker-c"), topics(1))
                 await until_held_by(client, "t0", "broker-a", "broker-b", "broker-c")
-                own_agent.unregister(held)
+                stage.agent.unregister(held)
                 await until_held_by(client, "t0", "broker-a", "broker-b")
             # The server still believes in the connection that nobody serves.
             await await_until(lambda: listeners() == 2, description="the client listens anew")
 
 
 async def test_answers_that_come_too_late_are_not_taken_for_those_to_later_questions(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore
+    stage: Stage, proxy: FaultyProxy
 ) -> None:
-    own_agent.register(broker(), told_apart(20))
-    right = own_agent.routes([f"t{number}" for number in range(20)])
+    stage.agent.register(broker(), told_apart(20))
+    right = stage.agent.routes([f"t{number}" for number in range(20)])
     names = iter(right)
-    async with make_client(proxy.url, IMPATIENT) as client:
-        await until_in_place(client)
+    async with stage.in_place(IMPATIENT) as client:
         for late, later in zip(names, names, strict=True):
             with proxy.hanging(), pytest.raises(StoreTimeout):
                 await client.route(late)
@@ -240,13 +243,13 @@ async def test_answers_that_come_too_late_are_not_taken_for_those_to_later_quest
 
 
 async def test_replies_that_are_slow_but_in_time_do_no_harm(
-    make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore, caplog: pytest.LogCaptureFixture
+    stage: Stage, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     patient = replace(QUICK, registry=replace(QUICK.registry, call_deadline_s=30, connect_deadline_s=30))
     with caplog.at_level(logging.INFO, "sharedroutes.client"), proxy.slow(0.05):
-        async with make_client(proxy.url, patient) as client:
-            await learn(client, own_agent)
-            own_agent.register(broker("broker-c"), topics(2))
+        async with stage.client(patient) as client:
+            await learn(client, stage.agent)
+            stage.agent.register(broker("broker-c"), topics(2))
             await until_held_by(client, "t0", "broker-a", "broker-b", "broker-c")
             await until_held_by(client, "t1", "broker-c")
             assert client.health().source == "live"

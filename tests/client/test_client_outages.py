@@ -12,17 +12,13 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.registry import (
-    EmbeddedServer,
-    RouteStore,
-    StoreRefused,
-    StoreTimeout,
-    StoreUnavailable,
-)
+from sharedroutes.registry import EmbeddedServer, RouteStore, StoreRefused, StoreTimeout, StoreUnavailable
 from tests.client.clients import (
     IMPATIENT,
     AnyClient,
     ClientMaker,
+    OwnStage,
+    Stage,
     holders,
     until_held_by,
     until_in_place,
@@ -72,16 +68,13 @@ def said(caplog: pytest.LogCaptureFixture, text: str) -> int:
 
 
 async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_said_once(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    caplog: pytest.LogCaptureFixture,
+    own: OwnStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    register_two(own_agent)
-    async with make_client(own_server.url) as client:
+    register_two(own.agent)
+    async with own.client() as client:
         await learn(client)
-        own_server.kill()
+        own.server.kill()
         await until_source(client, "memory")
         await await_until(lambda: (client.health().age_s or 0) > 0.3, description="several tries fail")
         assert await select_both(client)
@@ -91,26 +84,24 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
         with pytest.raises(StoreUnavailable):
             await client.select_queue("unknown")
         assert said(caplog, "does not answer") == 1
-        own_server.start()
-        register_two(own_agent)
+        own.server.start()
+        register_two(own.agent)
         await until_source(client, "live")
         assert client.health().last_error is None
         await await_until(lambda: said(caplog, "answers again"), description="it is said")
         assert said(caplog, "answers again") == 1
 
 
-async def test_a_client_recovers_from_many_restarts_of_its_store(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url) as client:
+async def test_a_client_recovers_from_many_restarts_of_its_store(own: OwnStage) -> None:
+    register_two(own.agent)
+    async with own.client() as client:
         await learn(client)
         for number in range(3):
-            own_server.kill()
+            own.server.kill()
             await until_source(client, "memory")
-            own_server.start()
-            register_two(own_agent)
-            own_agent.register(broker(f"broker-{number}"), topics(1, first=number + 1))
+            own.server.start()
+            register_two(own.agent)
+            own.agent.register(broker(f"broker-{number}"), topics(1, first=number + 1))
             await until_source(client, "live")
             await until_found(client, f"t{number + 1}")
             assert await select_both(client)
@@ -134,22 +125,19 @@ LOSSES: Final = [restart_empty, flush]
 
 @pytest.mark.parametrize("lose", LOSSES)
 async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_back(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    lose: Callable[[EmbeddedServer], None],
+    own: OwnStage, lose: Callable[[EmbeddedServer], None]
 ) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url) as client:
+    register_two(own.agent)
+    async with own.client() as client:
         await learn(client)
-        lose(own_server)
+        lose(own.server)
         everything = ("broker-a", "broker-b", "t0")
         await await_until(lambda: client.health().held == everything, description="all is held")
         assert await select_both(client)
-        own_agent.register(broker("broker-a"), topics(1))
+        own.agent.register(broker("broker-a"), topics(1))
         await await_until(lambda: "broker-a" not in client.health().held, description="one is back")
         assert await select_both(client)
-        own_agent.register(broker("broker-b"), topics(1))
+        own.agent.register(broker("broker-b"), topics(1))
         await await_until(lambda: not client.health().held, description="nothing is held")
         assert await select_both(client)
         assert client.health().source == "live"
@@ -157,15 +145,12 @@ async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_ba
 
 @pytest.mark.parametrize("lose", LOSSES)
 async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
-    make_client: ClientMaker,
-    own_server: EmbeddedServer,
-    own_agent: RouteStore,
-    lose: Callable[[EmbeddedServer], None],
+    own: OwnStage, lose: Callable[[EmbeddedServer], None]
 ) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url, guard_hold_s=0.3, refresh_s=0.3) as client:
+    register_two(own.agent)
+    async with own.client(guard_hold_s=0.3, refresh_s=0.3) as client:
         await learn(client)
-        lose(own_server)
+        lose(own.server)
         await until_held_by(client, "t0")
         await await_until(lambda: not client.health().held, description="nothing is held")
 
@@ -173,13 +158,11 @@ async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
 # --- a store that hangs ------------------------------------------------------------------------------------
 
 
-async def test_a_frozen_store_does_not_touch_what_is_known(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url, IMPATIENT) as client:
+async def test_a_frozen_store_does_not_touch_what_is_known(own: OwnStage) -> None:
+    register_two(own.agent)
+    async with own.client(IMPATIENT) as client:
         await learn(client)
-        own_server.pause()
+        own.server.pause()
         async with asyncio.timeout(SOON_S):
             for _ in range(1_000):
                 await client.select_queue("t0")
@@ -188,18 +171,16 @@ async def test_a_frozen_store_does_not_touch_what_is_known(
                 await client.select_queue("unknown")
         await until_source(client, "memory")
         assert await select_both(client)
-        own_server.resume()
+        own.server.resume()
         await until_source(client, "live")
         await until_held_by(client, "unknown")
 
 
-async def test_a_client_of_a_frozen_store_closes_within_its_deadlines(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    register_two(own_agent)
-    async with make_client(own_server.url, IMPATIENT) as client:
+async def test_a_client_of_a_frozen_store_closes_within_its_deadlines(own: OwnStage) -> None:
+    register_two(own.agent)
+    async with own.client(IMPATIENT) as client:
         await learn(client)
-        own_server.pause()
+        own.server.pause()
         await until_source(client, "memory")
         async with asyncio.timeout(SOON_S):
             await client.aclose()
@@ -225,21 +206,16 @@ async def test_a_wrong_password_is_refused_without_being_told(
 
 
 async def test_a_feed_of_another_type_is_said_once_and_the_leases_are_read_without_it(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    admin: redis.Redis,
-    foreign_keys: list[str],
-    caplog: pytest.LogCaptureFixture,
+    stage: Stage, admin: redis.Redis, foreign_keys: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    register_two(agent)
-    key = agent.keys.changes
+    register_two(stage.agent)
+    key = stage.agent.keys.changes
     foreign_keys.append(key)
     admin.delete(key)
     admin.set(key, "foreign")
-    async with make_client(redis_url) as client:
+    async with stage.client() as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
-        admin.delete(agent.keys.lease("broker-b", 0))
+        admin.delete(stage.agent.keys.lease("broker-b", 0))
         await until_held_by(client, "t0", "broker-a")
         await await_until(lambda: key in caplog.text, description="the key is reported")
         assert client.health().source == "live"
@@ -252,10 +228,10 @@ async def test_a_feed_of_another_type_is_said_once_and_the_leases_are_read_witho
 
 
 async def test_without_store_and_snapshot_a_lookup_says_so_and_works_when_the_store_is_there(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
+    own: OwnStage,
 ) -> None:
-    own_server.kill()
-    async with make_client(own_server.url, IMPATIENT) as client:
+    own.server.kill()
+    async with own.client(IMPATIENT) as client:
         async with asyncio.timeout(SOON_S):
             with pytest.raises(StoreUnavailable):
                 await client.select_queue("t0")
@@ -263,42 +239,38 @@ async def test_without_store_and_snapshot_a_lookup_says_so_and_works_when_the_st
                 await client.get(["t0", "t1"])
         await await_until(lambda: client.health().last_error, description="the follower fails")
         assert client.health().source == "none"
-        own_server.start()
-        register_two(own_agent)
+        own.server.start()
+        register_two(own.agent)
         await until_source(client, "live")
         await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
 async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_there(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore, tmp_path: Path
+    own: OwnStage, tmp_path: Path
 ) -> None:
     path = tmp_path / "routes.json"
-    register_two(own_agent)
-    async with make_client(own_server.url, snapshot_path=path) as client:
+    register_two(own.agent)
+    async with own.client(snapshot_path=path) as client:
         await learn(client)
         await await_until(
             lambda: path.exists() and b"broker-b" in path.read_bytes(), description="the file is written"
         )
-    own_server.kill()
-    async with make_client(own_server.url, snapshot_path=path) as client:
+    own.server.kill()
+    async with own.client(snapshot_path=path) as client:
         assert client.health().source == "snapshot"
         assert await select_both(client)
-        own_server.start()
-        own_agent.register(broker("broker-a"), topics(1))
+        own.server.start()
+        own.agent.register(broker("broker-a"), topics(1))
         await until_source(client, "live")
         assert await select_both(client)
 
 
 async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
-    make_client: ClientMaker,
-    redis_url: str,
-    agent: RouteStore,
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
+    stage: Stage, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    register_two(agent)
+    register_two(stage.agent)
     path = tmp_path / "no such folder" / "routes.json"
-    async with make_client(redis_url, snapshot_path=path) as client:
+    async with stage.client(snapshot_path=path) as client:
         await learn(client)
         await await_until(lambda: f"{path} cannot be written" in caplog.text, description="it is said")
         assert await select_both(client)

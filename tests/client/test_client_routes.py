@@ -10,15 +10,15 @@ import redis
 
 from sharedroutes.client import NoRoute
 from sharedroutes.client.observers.events import Event, LookupDone
-from sharedroutes.registry import EmbeddedServer, InvalidInput, RouteStore, TopicConfig
+from sharedroutes.registry import InvalidInput, RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
     HOUR_S,
     AnyClient,
-    ClientMaker,
+    OwnStage,
+    Stage,
     calls,
     until_held_by,
-    until_in_place,
     until_source,
 )
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -50,12 +50,12 @@ async def until_known(client: AnyClient, count: int) -> None:
 
 
 async def test_topics_that_are_configured_are_read_before_anybody_asks(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.register(broker(), topics(MANY))
+    stage.agent.register(broker(), topics(MANY))
     names = tuple(f"t{number}" for number in range(MANY))
     before = calls(admin)
-    async with make_client(redis_url, BELL_ONLY, topics=names) as client:
+    async with stage.client(BELL_ONLY, topics=names) as client:
         await until_known(client, MANY)
         assert calls(admin) - before < HANDFUL
         before = calls(admin, "mget")
@@ -65,25 +65,23 @@ async def test_topics_that_are_configured_are_read_before_anybody_asks(
 
 
 async def test_configured_topics_that_nobody_holds_do_no_harm_and_are_served_once_created(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
+    stage: Stage,
 ) -> None:
-    agent.register(broker(), topics(1))
-    async with make_client(redis_url, BELL_ONLY, topics=("t0", "t1")) as client:
+    stage.agent.register(broker(), topics(1))
+    async with stage.client(BELL_ONLY, topics=("t0", "t1")) as client:
         await until_known(client, 1)
         await until_held_by(client, "t1")
-        agent.register(broker("broker-b"), topics(1, first=1))
+        stage.agent.register(broker("broker-b"), topics(1, first=1))
         await until_held_by(client, "t1", "broker-b")
 
 
 @pytest.mark.parametrize("how", ["get", "prefetch"])
 async def test_a_thousand_topics_are_read_in_a_handful_of_round_trips(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis, how: str
+    stage: Stage, admin: redis.Redis, how: str
 ) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(MANY))
+    stage.register("broker-a", "broker-b", count=MANY)
     names = [f"t{number}" for number in range(MANY)]
-    async with make_client(redis_url, BELL_ONLY) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY) as client:
         before = calls(admin)
         await getattr(client, how)(names)
         assert calls(admin) - before < HANDFUL
@@ -95,13 +93,13 @@ async def test_a_thousand_topics_are_read_in_a_handful_of_round_trips(
 
 
 async def test_a_thousand_topics_are_refreshed_in_a_handful_of_round_trips(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
-    agent.register(broker(), topics(MANY))
+    stage.agent.register(broker(), topics(MANY))
     names = tuple(f"t{number}" for number in range(MANY))
     lookups = Lookups()
     settings = {"topics": names, "refresh_s": 0.2, "tail_s": 0.1, "observers": (lookups,)}
-    async with make_client(redis_url, BELL_ONLY, **settings) as client:
+    async with stage.client(BELL_ONLY, **settings) as client:
         await until_known(client, MANY)
         done, before = len(lookups.done), calls(admin)
         await await_until(lambda: len(lookups.done) >= done + 4, description="all is read four times")
@@ -110,29 +108,23 @@ async def test_a_thousand_topics_are_refreshed_in_a_handful_of_round_trips(
     assert spent < HANDFUL * (refreshes + 1)
 
 
-async def test_topics_are_prefetched_only_once(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(3))
+async def test_topics_are_prefetched_only_once(stage: Stage) -> None:
+    stage.agent.register(broker(), topics(3))
     lookups = Lookups()
-    async with make_client(redis_url, BELL_ONLY, observers=(lookups,)) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY, observers=(lookups,)) as client:
         for names in (["t0", "t1"], ["t1", "t0"], ["t1", "t2", "t1"], []):
             await client.prefetch(names)
     assert [event.topics for event in lookups.done] == [2, 1]
 
 
-async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held = agent.register(broker(), topics(2))
+async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage: Stage) -> None:
+    held = stage.agent.register(broker(), topics(2))
     lookups = Lookups()
-    async with make_client(redis_url, BELL_ONLY, observers=(lookups,)) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY, observers=(lookups,)) as client:
         await client.prefetch(["t0", "t1"])
         client.forget(["t0", "never-known"])
         assert client.health().topics == 1
-        agent.register(broker(), [TopicConfig("t0", 7, 7), TopicConfig("t1", 7, 7)], held=held)
+        stage.agent.register(broker(), [TopicConfig("t0", 7, 7), TopicConfig("t1", 7, 7)], held=held)
         await await_until(lambda: len(lookups.done) == 2, description="the change is read")
         assert lookups.done[-1].topics == 1
         assert len(await client.subscribe_queues("t0")) == 7
@@ -140,10 +132,8 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(
 
 
 @pytest.mark.parametrize("how", ["get", "prefetch", "forget"])
-async def test_one_name_in_place_of_several_is_refused(
-    make_client: ClientMaker, redis_url: str, how: str
-) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_one_name_in_place_of_several_is_refused(stage: Stage, how: str) -> None:
+    async with stage.client(BELL_ONLY) as client:
         with pytest.raises(InvalidInput, match="several names"):
             await getattr(client, how)("t0")
 
@@ -151,16 +141,13 @@ async def test_one_name_in_place_of_several_is_refused(
 # --- which one, and how old --------------------------------------------------------------------------------
 
 
-async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held = agent.register(broker(), topics(2))
-    async with make_client(redis_url, refresh_s=0.1) as client:
-        await until_in_place(client)
+async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(stage: Stage) -> None:
+    held = stage.agent.register(broker(), topics(2))
+    async with stage.in_place(refresh_s=0.1) as client:
         first = await client.route("t0")
-        agent.heartbeat(held)
-        agent.front.register_topic(held, TopicConfig("t1", 8, 8))
-        agent.register(broker("broker-b"), topics(1, first=1))
+        stage.agent.heartbeat(held)
+        stage.agent.front.register_topic(held, TopicConfig("t1", 8, 8))
+        stage.agent.register(broker("broker-b"), topics(1, first=1))
         await until_held_by(client, "t1", "broker-a", "broker-b")
         before = (await client.route("t0")).as_of
         assert before is not None
@@ -171,17 +158,14 @@ async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(
         await await_until(confirmed, description="the route was confirmed some more times")
         same = await client.route("t0")
         assert (same, same.generation) == (first, first.generation)
-        agent.register(broker("broker-c"), topics(1))
+        stage.agent.register(broker("broker-c"), topics(1))
         await until_held_by(client, "t0", "broker-a", "broker-c")
         assert (await client.route("t0")).generation > first.generation
 
 
-async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_not(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    own_agent.register(broker(), topics(1))
-    async with make_client(own_server.url) as client:
-        await until_in_place(client)
+async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_not(own: OwnStage) -> None:
+    own.agent.register(broker(), topics(1))
+    async with own.in_place() as client:
         first = (await client.route("t0")).as_of
         assert first is not None
 
@@ -190,13 +174,13 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
 
         await await_until(confirmed, description="the route was confirmed again")
         assert 0 <= ((await client.route("t0")).age_s or 0.0) < monotonic() - first
-        own_server.kill()
+        own.server.kill()
         await until_source(client, "memory")
         last = await client.route("t0")
         await await_until(lambda: (last.age_s or 0.0) > 0.3, description="the route ages")
         assert (await client.route("t0")).as_of == last.as_of
-        own_server.start()
-        own_agent.register(broker(), topics(1))
+        own.server.start()
+        own.agent.register(broker(), topics(1))
 
         async def young_again() -> bool:
             return ((await client.route("t0")).as_of or 0.0) > (last.as_of or 0.0)
@@ -205,19 +189,19 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
 
 
 async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore, tmp_path: Path
+    own: OwnStage, tmp_path: Path
 ) -> None:
     path = tmp_path / "routes.json"
-    own_agent.register(broker(), topics(1))
-    async with make_client(own_server.url, snapshot_path=str(path)) as client:
+    own.agent.register(broker(), topics(1))
+    async with own.client(snapshot_path=str(path)) as client:
         await until_held_by(client, "t0", "broker-a")
         await await_until(lambda: path.exists() and b"t0" in path.read_bytes(), description="it is saved")
-    own_server.kill()
-    async with make_client(own_server.url, snapshot_path=path) as client:
+    own.server.kill()
+    async with own.client(snapshot_path=path) as client:
         route = await client.route("t0")
         assert (route.age_s, client.health().source) == (None, "snapshot")
-        own_server.start()
-        own_agent.register(broker(), topics(1))
+        own.server.start()
+        own.agent.register(broker(), topics(1))
 
         async def confirmed() -> bool:
             return (await client.route("t0")).age_s is not None
@@ -229,11 +213,10 @@ async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
 
 
 async def test_an_unknown_topic_is_asked_for_no_more_often_than_configured(
-    make_client: ClientMaker, redis_url: str, admin: redis.Redis
+    stage: Stage, admin: redis.Redis
 ) -> None:
     retry_s = 0.3
-    async with make_client(redis_url, BELL_ONLY, missing_retry_s=retry_s) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY, missing_retry_s=retry_s) as client:
         begun, before, asked = monotonic(), calls(admin, "mget"), 0
         while calls(admin, "mget") - before < 4:
             for ask in (client.select_queue, client.route, client.subscribe_queues):
@@ -246,14 +229,11 @@ async def test_an_unknown_topic_is_asked_for_no_more_often_than_configured(
         assert asked > lookups
 
 
-async def test_an_unknown_topic_is_served_as_soon_as_it_is_created(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    async with make_client(redis_url, BELL_ONLY, missing_retry_s=HOUR_S) as client:
-        await until_in_place(client)
+async def test_an_unknown_topic_is_served_as_soon_as_it_is_created(stage: Stage) -> None:
+    async with stage.in_place(BELL_ONLY, missing_retry_s=HOUR_S) as client:
         with pytest.raises(NoRoute):
             await client.select_queue("t0")
-        agent.register(broker(), topics(1))
+        stage.agent.register(broker(), topics(1))
 
         async def found() -> bool:
             return bool(await client.get(["t0"]))
@@ -289,31 +269,25 @@ def lend(agent: RouteStore) -> None:
     agent.register(broker("broker-b"), [TopicConfig(DEFAULT, 3, 8)])
 
 
-async def test_without_a_default_topic_an_unknown_topic_has_no_route(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    lend(agent)
-    async with make_client(redis_url) as client:
+async def test_without_a_default_topic_an_unknown_topic_has_no_route(stage: Stage) -> None:
+    lend(stage.agent)
+    async with stage.client() as client:
         assert len(await queues_of(client, DEFAULT)) == 16
         with pytest.raises(NoRoute):
             await client.select_queue("new")
 
 
-async def test_an_unknown_topic_is_served_by_the_brokers_of_the_default_topic(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    lend(agent)
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT) as client:
+async def test_an_unknown_topic_is_served_by_the_brokers_of_the_default_topic(stage: Stage) -> None:
+    lend(stage.agent)
+    async with stage.client(BELL_ONLY, default_topic=DEFAULT) as client:
         first = await client.select_queue("new")
         assert (first.topic, first.address) == ("new", ADDRESS)
         await until_queues(client, "new", {"broker-a": 4, "broker-b": 3})
 
 
-async def test_only_producers_are_served_by_the_default_topic(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    lend(agent)
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT) as client:
+async def test_only_producers_are_served_by_the_default_topic(stage: Stage) -> None:
+    lend(stage.agent)
+    async with stage.client(BELL_ONLY, default_topic=DEFAULT) as client:
         await client.select_queue("new")
         for ask in (client.route, client.subscribe_queues):
             with pytest.raises(NoRoute):
@@ -321,12 +295,10 @@ async def test_only_producers_are_served_by_the_default_topic(
         assert list(await client.get(["new", DEFAULT])) == [DEFAULT]
 
 
-async def test_a_topic_that_exists_is_never_served_by_the_default_topic(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    lend(agent)
-    agent.register(broker("broker-c"), topics(1))
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT) as client:
+async def test_a_topic_that_exists_is_never_served_by_the_default_topic(stage: Stage) -> None:
+    lend(stage.agent)
+    stage.agent.register(broker("broker-c"), topics(1))
+    async with stage.client(BELL_ONLY, default_topic=DEFAULT) as client:
         await client.route(DEFAULT)
         await until_queues(client, "t0", {"broker-c": 4})
         client.forget(["t0"])
@@ -334,43 +306,38 @@ async def test_a_topic_that_exists_is_never_served_by_the_default_topic(
 
 
 async def test_the_topic_takes_over_when_it_is_created_and_gives_back_when_it_is_deleted(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
+    stage: Stage,
 ) -> None:
-    lend(agent)
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT, default_topic_queues=2) as client:
-        await until_in_place(client)
+    lend(stage.agent)
+    async with stage.in_place(BELL_ONLY, default_topic=DEFAULT, default_topic_queues=2) as client:
         await until_queues(client, "t0", {"broker-a": 2, "broker-b": 2})
-        agent.register(broker("broker-c"), topics(1))
+        stage.agent.register(broker("broker-c"), topics(1))
         await until_queues(client, "t0", {"broker-c": 4})
-        agent.admin.delete_topic("t0")
+        stage.agent.admin.delete_topic("t0")
         await until_queues(client, "t0", {"broker-a": 2, "broker-b": 2})
 
 
-async def test_a_change_of_the_default_topic_reaches_the_topics_that_it_serves(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held = agent.register(broker("broker-a"), [TopicConfig(DEFAULT, 8, 8)])
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT) as client:
-        await until_in_place(client)
+async def test_a_change_of_the_default_topic_reaches_the_topics_that_it_serves(stage: Stage) -> None:
+    held = stage.agent.register(broker("broker-a"), [TopicConfig(DEFAULT, 8, 8)])
+    async with stage.in_place(BELL_ONLY, default_topic=DEFAULT) as client:
         for topic in ("new", "newer"):
             await until_queues(client, topic, {"broker-a": 4})
-        agent.register(broker("broker-b"), [TopicConfig(DEFAULT, 2, 2)])
+        stage.agent.register(broker("broker-b"), [TopicConfig(DEFAULT, 2, 2)])
         for topic in ("new", "newer"):
             await until_queues(client, topic, {"broker-a": 4, "broker-b": 2})
-        agent.unregister(held)
+        stage.agent.unregister(held)
         for topic in ("new", "newer"):
             await until_queues(client, topic, {"broker-b": 2})
 
 
 async def test_when_nobody_holds_the_default_topic_an_unknown_one_has_no_route_until_somebody_does(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
+    stage: Stage,
 ) -> None:
-    async with make_client(redis_url, BELL_ONLY, default_topic=DEFAULT) as client:
-        await until_in_place(client)
+    async with stage.in_place(BELL_ONLY, default_topic=DEFAULT) as client:
         with pytest.raises(NoRoute):
             await client.select_queue("new")
         change_id = client.health().position
-        lend(agent)
+        lend(stage.agent)
         await await_until(lambda: client.health().position != change_id, description="a change is heard")
 
         async def served() -> bool:
@@ -387,12 +354,9 @@ async def test_when_nobody_holds_the_default_topic_an_unknown_one_has_no_route_u
 KEYS = [f"order-{number}" for number in range(40)]
 
 
-async def test_a_key_has_one_queue_for_all_clients_and_keys_spread(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url) as client, make_client(redis_url) as other:
+async def test_a_key_has_one_queue_for_all_clients_and_keys_spread(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
+    async with stage.client() as client, stage.client() as other:
         found = [await client.select_queue("t0", key=key) for key in KEYS]
         assert [await client.select_queue("t0", key=key) for key in KEYS] == found
         assert [await other.select_queue("t0", key=key.encode()) for key in KEYS] == found
@@ -400,12 +364,9 @@ async def test_a_key_has_one_queue_for_all_clients_and_keys_spread(
         assert len(set(found)) > 4
 
 
-async def test_a_key_moves_to_another_broker_when_its_own_fails_and_other_keys_stay(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url) as client:
+async def test_a_key_moves_to_another_broker_when_its_own_fails_and_other_keys_stay(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
+    async with stage.client() as client:
         found = {key: await client.select_queue("t0", key=key) for key in KEYS}
         client.record("broker-a", 0.0, failed=True)
         after = {key: await client.select_queue("t0", key=key) for key in KEYS}
@@ -414,12 +375,9 @@ async def test_a_key_moves_to_another_broker_when_its_own_fails_and_other_keys_s
         assert queue.broker_name == "broker-a" or after[key] == queue
 
 
-async def test_a_key_avoids_the_broker_that_is_to_be_avoided(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
-    async with make_client(redis_url) as client:
+async def test_a_key_avoids_the_broker_that_is_to_be_avoided(stage: Stage) -> None:
+    stage.register("broker-a", "broker-b")
+    async with stage.client() as client:
         found = {(await client.select_queue("t0", "broker-b", key=key)).broker_name for key in KEYS}
     assert found == {"broker-a"}
 
@@ -427,12 +385,10 @@ async def test_a_key_avoids_the_broker_that_is_to_be_avoided(
 # --- where to pull from ------------------------------------------------------------------------------------
 
 
-async def test_the_address_of_a_replica_is_found_with_another_in_its_place(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    master = agent.register(broker(), topics(1))
-    agent.register(broker(broker_id=2, address=OTHER_ADDRESS), [])
-    async with make_client(redis_url) as client:
+async def test_the_address_of_a_replica_is_found_with_another_in_its_place(stage: Stage) -> None:
+    master = stage.agent.register(broker(), topics(1))
+    stage.agent.register(broker(broker_id=2, address=OTHER_ADDRESS), [])
+    async with stage.client() as client:
         assert client.find_address("broker-a") is None  # it is not in use yet
         await until_held_by(client, "t0", "broker-a")
         await await_until(lambda: client.find_address("broker-a", 2), description="the slave is known")
@@ -442,7 +398,7 @@ async def test_the_address_of_a_replica_is_found_with_another_in_its_place(
         assert client.find_address("broker-a", 7) == (ADDRESS, 0)
         assert client.find_address("broker-a", 7, only_this=True) is None
         assert client.find_address("broker-z") is None
-        agent.unregister(master)
+        stage.agent.unregister(master)
         await await_until(
             lambda: client.find_address("broker-a") == (OTHER_ADDRESS, 2), description="the slave takes over"
         )

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from sharedroutes.client import AsyncRouteClient, RouteChange, RouteClient
-from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
+from sharedroutes.registry import RouteStore, StoreUnavailable
 from tests.client.clients import (
     BELL_ONLY,
     IMPATIENT,
     AnyClient,
-    ClientMaker,
     InThreads,
+    OwnStage,
+    Stage,
     let_many_wait,
     until_held_by,
     until_in_place,
@@ -97,48 +98,42 @@ async def begin(client: AnyClient, *names: str) -> None:
 # --- as an iterator ----------------------------------------------------------------------------------------
 
 
-async def test_a_watcher_is_told_what_is_then_what_changes_until_the_client_is_closed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    held = agent.register(broker("broker-a"), topics(2))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_watcher_is_told_what_is_then_what_changes_until_the_client_is_closed(stage: Stage) -> None:
+    held = stage.agent.register(broker("broker-a"), topics(2))
+    async with stage.client(BELL_ONLY) as client:
         await begin(client)
         watcher = Watcher(client, ["t0", "new"])
         await watcher.until(("t0", {"broker-a"}), ("new", set()))
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await watcher.until(("t0", {"broker-a", "broker-b"}))
-        agent.unregister(held)
+        stage.agent.unregister(held)
         await watcher.until(("t0", {"broker-b"}))
-        agent.admin.delete_topic("t0")
+        stage.agent.admin.delete_topic("t0")
         await watcher.until(("t0", set()))
         assert not watcher.task.done()
     await watcher.task
     assert watching(client) == 0
 
 
-async def test_a_topic_that_is_created_is_told_to_who_watches_it(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_topic_that_is_created_is_told_to_who_watches_it(stage: Stage) -> None:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client)
         watcher = Watcher(client, ["t0"])
         await watcher.until(("t0", set()))
-        agent.register(broker("broker-a"), topics(1))
+        stage.agent.register(broker("broker-a"), topics(1))
         await watcher.until(("t0", {"broker-a"}))
     await watcher.task
 
 
-async def test_a_watcher_of_everything_is_told_of_all_topics_in_use_and_of_no_other(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(3))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_watcher_of_everything_is_told_of_all_topics_in_use_and_of_no_other(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(3))
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0")
         watcher = Watcher(client)
         await until_watching(client, 1)
         await client.prefetch(["t1"])
         await watcher.until(("t1", {"broker-a"}))
-        agent.register(broker("broker-b"), topics(3))
+        stage.agent.register(broker("broker-b"), topics(3))
         await await_until(lambda: len(watcher.changes) >= 3, description="both topics changed")
         await until_held_by(client, "t0", "broker-a", "broker-b")
         await until_held_by(client, "t1", "broker-a", "broker-b")
@@ -146,30 +141,26 @@ async def test_a_watcher_of_everything_is_told_of_all_topics_in_use_and_of_no_ot
     await watcher.task
 
 
-async def test_changes_that_nobody_looked_at_are_told_as_one(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
+async def test_changes_that_nobody_looked_at_are_told_as_one(stage: Stage) -> None:
     names = [f"broker-{number}" for number in range(6)]
-    held = agent.register(broker(names[0]), topics(1))
-    async with make_client(redis_url, BELL_ONLY) as client:
+    held = stage.agent.register(broker(names[0]), topics(1))
+    async with stage.client(BELL_ONLY) as client:
         await begin(client)
         async with client.watch(["t0"]) as changes:
             assert (await anext(changes)).topic == "t0"
             for name in names[1:]:
-                agent.register(broker(name), topics(1))
+                stage.agent.register(broker(name), topics(1))
                 await until_held_by(client, "t0", *names[: names.index(name) + 1])
             assert seen_of(await anext(changes)) == ("t0", set(names))
-            agent.unregister(held)
+            stage.agent.unregister(held)
             await until_held_by(client, "t0", *names[1:])
             assert seen_of(await anext(changes)) == ("t0", set(names[1:]))
         await until_watching(client, 0)
 
 
-async def test_watchers_do_not_disturb_each_other(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(2))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_watchers_do_not_disturb_each_other(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(2))
+    async with stage.client(BELL_ONLY) as client:
         await begin(client)
         watchers = [Watcher(client, names) for names in (["t0"], ["t1"], ["t0", "t1"])]
         async with client.watch(["t0"]) as one:
@@ -177,10 +168,10 @@ async def test_watchers_do_not_disturb_each_other(
         for watcher in watchers:
             await watcher.until_told_anything()
         await until_watching(client, 3)
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         for watcher in (watchers[0], watchers[2]):
             await watcher.until(("t0", {"broker-a", "broker-b"}))
-        agent.register(broker("broker-c"), topics(1, first=1))
+        stage.agent.register(broker("broker-c"), topics(1, first=1))
         for watcher in watchers[1:]:
             await watcher.until(("t1", {"broker-a", "broker-c"}))
         assert {topic for topic, _ in watchers[0].changes} == {"t0"}
@@ -188,30 +179,24 @@ async def test_watchers_do_not_disturb_each_other(
     await asyncio.gather(*(watcher.task for watcher in watchers))
 
 
-async def test_a_change_during_an_outage_is_told_after_it(
-    make_client: ClientMaker, own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    own_agent.register(broker("broker-a"), topics(1))
-    async with make_client(own_server.url) as client:
+async def test_a_change_during_an_outage_is_told_after_it(own: OwnStage) -> None:
+    own.agent.register(broker("broker-a"), topics(1))
+    async with own.client() as client:
         await begin(client)
         watcher = Watcher(client, ["t0"])
         await watcher.until(("t0", {"broker-a"}))
-        own_server.kill()
+        own.server.kill()
         await await_until(lambda: client.health().source == "memory", description="the outage is seen")
         assert len(watcher.changes) == 1
-        own_server.start()
-        for name in ("broker-a", "broker-b"):
-            own_agent.register(broker(name), topics(1))
+        own.server.start()
+        own.register("broker-a", "broker-b")
         await watcher.until(("t0", {"broker-a", "broker-b"}))
     await watcher.task
 
 
-async def test_a_watch_of_what_cannot_be_read_fails_as_a_lookup_does(
-    make_client: ClientMaker, own_server: EmbeddedServer
-) -> None:
-    async with make_client(own_server.url, IMPATIENT) as client:
-        await until_in_place(client)
-        own_server.kill()
+async def test_a_watch_of_what_cannot_be_read_fails_as_a_lookup_does(own: OwnStage) -> None:
+    async with own.in_place(IMPATIENT) as client:
+        own.server.kill()
         with pytest.raises(StoreUnavailable):
             await anext(client.watch(["t0"]))
         with pytest.raises(StoreUnavailable):
@@ -219,8 +204,8 @@ async def test_a_watch_of_what_cannot_be_read_fails_as_a_lookup_does(
         assert (watching(client), listeners()) == (0, 0)
 
 
-async def test_a_client_that_does_not_run_cannot_be_watched(make_client: ClientMaker, redis_url: str) -> None:
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_a_client_that_does_not_run_cannot_be_watched(stage: Stage) -> None:
+    async with stage.client(BELL_ONLY) as client:
         pass
     for names in (None, ["t0"]):
         with pytest.raises(RuntimeError, match="does not run"):
@@ -260,17 +245,15 @@ async def test_a_task_that_watches_may_be_cancelled(redis_url: str, agent: Route
 # --- as a call of a listener -------------------------------------------------------------------------------
 
 
-async def test_a_listener_is_told_of_changes_until_it_is_removed(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(2))
+async def test_a_listener_is_told_of_changes_until_it_is_removed(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(2))
     one, other, everything = Seen(), Seen(), Seen()
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0", "t1")
         remove = await client.on_change(one, ["t0"])
         await client.on_change(other, ["t0"])
         await client.on_change(everything)
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         for seen in (one, other, everything):
             await seen.until(("t0", {"broker-a", "broker-b"}))
         assert listeners() == 3
@@ -278,7 +261,7 @@ async def test_a_listener_is_told_of_changes_until_it_is_removed(
         remove()
         await await_until(lambda: (listeners(), watching(client)) == (2, 2), description="one is gone")
         told = len(one.changes)
-        agent.register(broker("broker-c"), topics(2))
+        stage.agent.register(broker("broker-c"), topics(2))
         everyone = {"broker-a", "broker-b", "broker-c"}
         for seen, last in ((other, ("t0", everyone)), (everything, ("t1", {"broker-a", "broker-c"}))):
             await seen.until_told(last)
@@ -288,10 +271,8 @@ async def test_a_listener_is_told_of_changes_until_it_is_removed(
     await await_until(lambda: (listeners(), watching(client)) == (0, 0), description="all are gone")
 
 
-async def test_a_listener_that_removes_itself_is_not_called_again(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(8))
+async def test_a_listener_that_removes_itself_is_not_called_again(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(8))
     names = [f"t{number}" for number in range(8)]
     removed: list[Any] = []
     seen = Seen()
@@ -300,10 +281,10 @@ async def test_a_listener_that_removes_itself_is_not_called_again(
         seen(change)
         removed[0]()
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, *names)
         removed.append(await client.on_change(once, names))
-        agent.register(broker("broker-b"), topics(8))
+        stage.agent.register(broker("broker-b"), topics(8))
         await until_watching(client, 0)
         assert len(seen.changes) == 1
 
@@ -325,21 +306,21 @@ async def test_a_coroutine_listens(redis_url: str, agent: RouteStore) -> None:
 
 
 async def test_a_listener_that_fails_is_said_and_told_of_the_next_change(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore, caplog: pytest.LogCaptureFixture
+    stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent.register(broker("broker-a"), topics(1))
+    stage.agent.register(broker("broker-a"), topics(1))
     seen = Seen()
 
     def fail(change: RouteChange) -> None:
         seen(change)
         raise LookupError("what a listener may do")
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0")
         await client.on_change(fail)
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await seen.until(("t0", {"broker-a", "broker-b"}))
-        agent.register(broker("broker-c"), topics(1))
+        stage.agent.register(broker("broker-c"), topics(1))
         await seen.until(("t0", {"broker-a", "broker-b", "broker-c"}))
     said = [record for record in caplog.records if "listener failed" in record.getMessage()]
     assert [record.getMessage() for record in said[:1]] == ["a listener failed at a change of t0"]
@@ -370,10 +351,8 @@ async def until_told_of(seen: Seen, name: str) -> None:
     await await_until(lambda: seen.changes and name in seen.changes[-1][1], description=f"{name} is told of")
 
 
-async def test_a_slow_listener_holds_up_nobody_else(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(1))
+async def test_a_slow_listener_holds_up_nobody_else(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(1))
     slow, quick = Seen(), Seen()
     going_on = threading.Event()
     going_on_async = asyncio.Event()
@@ -386,17 +365,17 @@ async def test_a_slow_listener_holds_up_nobody_else(
         slow(change)
         await going_on_async.wait()
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0")
         is_sync = isinstance(client, InThreads)
         listener: Any = wait if is_sync else wait_async
         await client.on_change(listener)
         await client.on_change(quick)
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await slow.until_told_anything()
         await until_told_of(quick, "broker-b")
         for number in range(5):
-            agent.register(broker(f"broker-{number}"), topics(1))
+            stage.agent.register(broker(f"broker-{number}"), topics(1))
             await until_told_of(quick, f"broker-{number}")
         assert len(slow.changes) == 1
         going_on.set()
@@ -405,10 +384,8 @@ async def test_a_slow_listener_holds_up_nobody_else(
         assert len(slow.changes) == 2
 
 
-async def test_a_listener_may_use_the_client(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(2))
+async def test_a_listener_may_use_the_client(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(2))
     found: list[str] = []
 
     def use(blocking: RouteClient, change: RouteChange) -> None:
@@ -417,26 +394,24 @@ async def test_a_listener_may_use_the_client(
     async def use_async(client: AnyClient, change: RouteChange) -> None:
         found.extend([(await client.select_queue(name)).topic for name in (change.topic, "t1")])
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0")
         listener: Any = (
             partial(use, client.blocking) if isinstance(client, InThreads) else partial(use_async, client)
         )
         await client.on_change(listener, ["t0"])
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await await_until(lambda: found[:2] == ["t0", "t1"], description="the listener used the client")
 
 
-async def test_a_listener_may_close_the_client(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(1))
+async def test_a_listener_may_close_the_client(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(1))
 
-    async with make_client(redis_url, BELL_ONLY) as client:
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0")
         close: Any = client.blocking.close if isinstance(client, InThreads) else client.aclose
         await client.on_change(lambda _: close())
-        agent.register(broker("broker-b"), topics(1))
+        stage.agent.register(broker("broker-b"), topics(1))
         await await_until(
             lambda: (listeners(), watching(client)) == (0, 0), description="the client is closed"
         )
@@ -444,11 +419,9 @@ async def test_a_listener_may_close_the_client(
             await client.select_queue("unknown")
 
 
-async def test_closing_leaves_no_thread_and_no_task(
-    make_client: ClientMaker, redis_url: str, agent: RouteStore
-) -> None:
-    agent.register(broker("broker-a"), topics(2))
-    async with make_client(redis_url, BELL_ONLY) as client:
+async def test_closing_leaves_no_thread_and_no_task(stage: Stage) -> None:
+    stage.agent.register(broker("broker-a"), topics(2))
+    async with stage.client(BELL_ONLY) as client:
         await begin(client, "t0", "t1")
         for names in (None, ["t0"], ["t1"], ["new"]):
             await client.on_change(Seen(), names)

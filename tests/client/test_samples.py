@@ -22,7 +22,7 @@ from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import InvalidInput, RouteStore
 from sharedroutes.registry.plans.expiry import server_time
 from tests.client.attempting import QUEUES, RESET, Bench
-from tests.client.clients import ClientMaker, attempt
+from tests.client.clients import Stage, attempt
 from tests.client.heard import PLACE, Heard, begun, fail
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -325,17 +325,15 @@ def test_a_client_without_observers_looks_at_nothing() -> None:
     AttemptLog("t", RetryPolicy(), Bench().record, tell=None, see=see).begin(QUEUES[0], 0.0)
 
 
-async def test_a_client_tells_the_stores_clock_and_its_attempts(
-    tmp_path: Path, redis_url: str, make_client: ClientMaker, agent: RouteStore
-) -> None:
-    agent.register(broker(), topics(1))
+async def test_a_client_tells_the_stores_clock_and_its_attempts(stage: Stage, tmp_path: Path) -> None:
+    stage.agent.register(broker(), topics(1))
     heard = Heard()
     with SampleRecorder(tmp_path, share=1.0) as recorder:
-        async with make_client(redis_url, observers=(recorder, heard)) as client:
+        async with stage.client(observers=(recorder, heard)) as client:
             await await_until(lambda: heard.all(ClockRead), description="the clock is known")
-            before_ms = _store_ms(agent)
+            before_ms = _store_ms(stage.agent)
             await attempt(client, "t0", lambda _queue: None)
-            after_ms = _store_ms(agent)
+            after_ms = _store_ms(stage.agent)
             position = client.health().position
         recorder.flush()
     (row,) = _written(tmp_path)
