@@ -30,12 +30,15 @@ class AsyncRun(Protocol):
         """Run the plan; raises StoreUnavailable, StoreRefused and what the plan raises."""
 
 
-class AsyncAdmin:
-    """Operations on brokers and topics of others. Every method raises StoreUnavailable and StoreRefused."""
-
+class _Part:
     def __init__(self, config: RegistryConfig, run: AsyncRun) -> None:
         self._config = config
+        self._keys = Keys(config.namespace)
         self._run = run
+
+
+class AsyncAdmin(_Part):
+    """Operations on brokers and topics of others. Every method raises StoreUnavailable and StoreRefused."""
 
     async def wipe_write_perm(self, broker_name: str) -> int:
         """Take the write permission of a broker away until it is given back; see plans.set_write_perm."""
@@ -104,7 +107,7 @@ class AsyncAdmin:
         from .plans.export_import import ImportSummary, import_record
 
         total = export_file.check(lines)
-        await self._run(plans.check_schema(Keys(self._config.namespace)))
+        await self._run(plans.check_schema(self._keys))
         reader, summary = export_file.Reader(), ImportSummary()
         async for line, record in reader.records_async(lines):
             await self._run(
@@ -115,16 +118,11 @@ class AsyncAdmin:
         return summary
 
 
-class AsyncFront:
+class AsyncFront(_Part):
     """Operations of RocketMQ's name server that only a front with its protocol needs, which is to come.
 
     Every method raises StoreUnavailable and StoreRefused.
     """
-
-    def __init__(self, config: RegistryConfig, run: AsyncRun) -> None:
-        self._config = config
-        self._keys = Keys(config.namespace)
-        self._run = run
 
     async def register_topic(self, held: Registration, topic: TopicConfig) -> Registration:
         """Add or change one topic of a broker; see plans.register_topic."""
@@ -149,16 +147,11 @@ class AsyncFront:
         return listing.found
 
 
-class AsyncKeyValues:
+class AsyncKeyValues(_Part):
     """Namespaces of strings, the order configuration of topics among them (RocketMQ: KVConfigManager).
 
     Every method raises InvalidInput, CorruptData, StoreUnavailable, StoreRefused.
     """
-
-    def __init__(self, config: RegistryConfig, run: AsyncRun) -> None:
-        self._config = config
-        self._keys = Keys(config.namespace)
-        self._run = run
 
     async def put(self, namespace: str, key: str, value: str) -> bool:
         """Set a value; see plans.kv_put."""

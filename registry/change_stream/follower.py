@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ..checks import check_seconds
 from ..concurrency import LONGEST_WAIT_S, Background, Condition, run_blocking
@@ -18,22 +18,19 @@ from ..plans import Plan
 from .core import FollowCore, FollowHealth, FollowItem
 from .stream import MOST_AT_ONCE, Core, Do, Step, Take
 
+if TYPE_CHECKING:
+    from ..connection.links import Subscription
+
 T = TypeVar("T")
 
 _log = logging.getLogger("sharedroutes.registry")
-
-
-class _Bell(Protocol):
-    def wait(self, timeout_s: float) -> bytes | None: ...
-
-    def close(self) -> None: ...
 
 
 class _Store(Protocol):
     config: RegistryConfig
     keys: Keys
 
-    def doorbell(self) -> _Bell: ...
+    def doorbell(self) -> Subscription[bytes]: ...
 
     def run(self, plan: Plan[T]) -> T: ...
 
@@ -48,7 +45,7 @@ class StreamReader:
     def __init__(self, store: _Store, core: Core, name: str) -> None:
         self._store = store
         self._core = core
-        self._bell: _Bell | None = None
+        self._bell: Subscription[bytes] | None = None
         self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""

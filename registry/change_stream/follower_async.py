@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ..checks import check_seconds
 from ..concurrency_async import LONGEST_WAIT_S, Background, Condition, run_blocking
@@ -17,22 +17,19 @@ from ..plans import Plan
 from .core import FollowCore, FollowHealth, FollowItem
 from .stream import MOST_AT_ONCE, Core, Do, Step, Take
 
+if TYPE_CHECKING:
+    from ..connection.links_async import AsyncSubscription
+
 T = TypeVar("T")
 
 _log = logging.getLogger("sharedroutes.registry")
-
-
-class _AsyncBell(Protocol):
-    async def wait(self, timeout_s: float) -> bytes | None: ...
-
-    async def aclose(self) -> None: ...
 
 
 class _AsyncStore(Protocol):
     config: RegistryConfig
     keys: Keys
 
-    def doorbell(self) -> _AsyncBell: ...
+    def doorbell(self) -> AsyncSubscription[bytes]: ...
 
     async def run(self, plan: Plan[T]) -> T: ...
 
@@ -47,7 +44,7 @@ class AsyncStreamReader:
     def __init__(self, store: _AsyncStore, core: Core, name: str) -> None:
         self._store = store
         self._core = core
-        self._bell: _AsyncBell | None = None
+        self._bell: AsyncSubscription[bytes] | None = None
         self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""
