@@ -132,25 +132,22 @@ def test_replicas_that_the_url_names_are_tried_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "expected"),
+    ("role", "of_a_replica", "of_a_primary"),
     [
-        ([b"slave", b"x", 1, b"connected", 10], True),
-        ([b"slave", b"x", 1, b"connect", -1], False),
-        ([b"slave", b"x", 1, b"sync", -1], False),
-        ([b"master", 10, []], True),
-        ([b"sentinel", [b"routes"]], False),
+        ([b"slave", b"x", 1, b"connected", 10], "", "is no primary"),
+        ([b"slave", b"x", 1, b"connect", -1], "does not hear", "is no primary"),
+        ([b"slave", b"x", 1, b"sync", -1], "does not hear", "is no primary"),
+        ([b"master", 10, []], "", ""),
+        ([b"sentinel", [b"routes"]], "does not hear", "is no primary"),
     ],
 )
-def test_a_replica_is_in_step_when_it_hears_its_primary(role: list[Any], *, expected: bool) -> None:
-    assert (whereabouts(replicas=True).odd_role(role) == "") is expected
-
-
-@pytest.mark.parametrize(
-    ("role", "expected"), [([b"master", 10, []], ""), ([b"slave", b"h", 1, b"connected", 5], "is no primary")]
-)
-def test_a_primary_of_a_service_is_one_by_its_own_word(role: list[Any], expected: str) -> None:
-    assert whereabouts(cluster=False).odd_role(role).startswith(expected)
-    assert bool(whereabouts(cluster=False).odd_role(role)) == bool(expected)
+def test_the_role_tells_a_replica_that_hears_its_primary_and_a_primary(
+    role: list[Any], of_a_replica: str, of_a_primary: str
+) -> None:
+    for replicas, expected in ((True, of_a_replica), (False, of_a_primary)):
+        found = whereabouts(replicas=replicas, cluster=False).odd_role(role)
+        assert found.startswith(expected)
+        assert bool(found) == bool(expected)
 
 
 # --- whom to believe when Sentinels name different primaries, and how often to ask them --------------------

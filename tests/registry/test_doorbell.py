@@ -86,16 +86,6 @@ async def test_without_a_change_the_wait_ends_with_nothing(store: Store) -> None
         assert await bell.wait(0.01) is None
 
 
-async def test_an_absent_store_is_reported_by_the_wait(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    own_server.kill()
-    bell = make_store(own_server.url).doorbell()
-    with pytest.raises(StoreUnavailable):
-        await bell.wait(0.2)
-    await bell.aclose()
-
-
 async def heard_despite_faults(bell: Any) -> bytes:
     """Return the next thing that the doorbell says; it may fail before."""
     said: list[bytes] = []

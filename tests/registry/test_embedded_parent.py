@@ -80,44 +80,35 @@ def await_end(parent: Parent, tmp_path: Path) -> None:
     wait_until(lambda: not [*tmp_path.iterdir()], timeout_s=10, description="its folder is gone")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_dies_with_a_parent_that_is_killed(
-    spawn_parent: SpawnParent, how: signal.Signals, tmp_path: Path
+LIVES: Final = {
+    "killed": (START, signal.SIGKILL),
+    "terminated": (START, signal.SIGTERM),
+    "ends without stopping it": (START, None),
+    "started it again": (START + "server.kill()\n" + START, signal.SIGKILL),
+    "started it in a thread that has ended": (
+        "thread = threading.Thread(target=server.start); thread.start(); thread.join()",
+        signal.SIGKILL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "how"), LIVES.values(), ids=LIVES)
+def test_a_server_lives_as_long_as_its_parent(
+    spawn_parent: SpawnParent, program: str, how: signal.Signals | None, tmp_path: Path
 ) -> None:
-    parent = spawn_parent(START)
+    parent = spawn_parent(program)
     assert answers(parent.url)
-    parent.process.send_signal(how)
-    await_end(parent, tmp_path)
-
-
-def test_a_server_dies_with_a_parent_that_ends_without_stopping_it(
-    spawn_parent: SpawnParent, tmp_path: Path
-) -> None:
-    parent = spawn_parent(START)
-    parent.process.communicate()
-    assert parent.process.returncode == 0
+    if how is None:
+        parent.process.communicate()
+        assert parent.process.returncode == 0
+    else:
+        parent.process.send_signal(how)
     await_end(parent, tmp_path)
 
 
 def test_a_paused_server_dies_with_its_parent(spawn_parent: SpawnParent, tmp_path: Path) -> None:
     parent = spawn_parent(START + "server.pause()\n")
     assert not answers(parent.url)
-    parent.process.kill()
-    await_end(parent, tmp_path)
-
-
-def test_a_server_that_was_started_again_dies_with_its_parent(
-    spawn_parent: SpawnParent, tmp_path: Path
-) -> None:
-    parent = spawn_parent(START + "server.kill()\n" + START)
-    assert answers(parent.url)
-    parent.process.kill()
-    await_end(parent, tmp_path)
-
-
-def test_a_server_outlives_the_thread_that_started_it(spawn_parent: SpawnParent, tmp_path: Path) -> None:
-    parent = spawn_parent("thread = threading.Thread(target=server.start); thread.start(); thread.join()")
-    assert answers(parent.url)
     parent.process.kill()
     await_end(parent, tmp_path)
 

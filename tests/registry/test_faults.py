@@ -38,13 +38,19 @@ async def every_operation_raises(store: Store, error: type[RegistryError]) -> No
         await store.topics()
 
 
-async def test_an_absent_server_is_unavailable(make_store: StoreMaker, own_server: EmbeddedServer) -> None:
-    store = make_store(own_server.url)
+async def test_an_absent_server_is_unavailable_until_it_is_there(
+    make_store: StoreMaker, own_server: EmbeddedServer
+) -> None:
     own_server.kill()
+    store = make_store(own_server.url)
     await every_operation_raises(store, StoreUnavailable)
+    with pytest.raises(ConnectionError, match="cannot be reached"):  # to who does not know our errors
+        await store.routes(["t0"])
+    own_server.start()
+    assert await store.topics() == []
 
 
-async def test_a_server_that_goes_away_under_a_connection_is_unavailable(
+async def test_the_same_store_works_again_when_the_server_is_back(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:
     store = make_store(own_server.url)
@@ -52,22 +58,6 @@ async def test_a_server_that_goes_away_under_a_connection_is_unavailable(
     own_server.kill()
     with pytest.raises(StoreUnavailable):
         await store.heartbeat(held)
-
-
-async def test_an_unavailable_store_is_a_connection_error_to_who_does_not_know_our_errors(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    own_server.kill()
-    with pytest.raises(ConnectionError, match="cannot be reached"):
-        await make_store(own_server.url).routes(["t0"])
-
-
-async def test_the_same_store_works_again_when_the_server_is_back(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    store = make_store(own_server.url)
-    await store.register(broker(), topics(1))
-    own_server.kill()
     await every_operation_raises(store, StoreUnavailable)
     own_server.start()
     assert await store.routes(["t0"]) == {}
@@ -83,15 +73,6 @@ async def test_a_store_reaches_its_server_over_a_unix_socket(make_store: StoreMa
     with quick(unix_socket=path):
         await store.register(broker(), topics(1))
         assert await store.topics() == ["t0"]
-
-
-async def test_a_store_may_be_made_before_its_server_is_there(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    own_server.kill()
-    store = make_store(own_server.url)
-    own_server.start()
-    assert await store.topics() == []
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["new connection", "open connection"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,12 +151,6 @@ def test_a_change_that_cannot_be_read_is_told_by_a_reset_with_the_table_read_aft
     assert core.next_step(0.0) == Step(Do.READ_TAIL, position=NEXT)
 
 
-def test_a_doorbell_that_cannot_be_read_is_not_told_but_looked_for() -> None:
-    core = in_place()
-    core.heard(f"{HERE} {NEXT} ".encode() + b'{"kind":"of a newer release"}')
-    assert core.next_step(0.0) == Step(Do.READ_TAIL, position=HERE)
-
-
 def test_the_table_is_not_read_more_than_once_a_second_for_what_cannot_be_read() -> None:
     core = in_place()
     core.found_page(unreadable(), 10.0)
@@ -240,40 +233,11 @@ def test_what_is_refused_later_on_is_waited_out(core: FollowCore) -> None:
     assert core.refused is None
 
 
-def test_a_doorbell_that_is_refused_is_asked_for_again_after_a_minute_and_said_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO)
-    core = in_place()
-    for now in (0.0, 60.0):
-        assert now >= core.bell.due_at
-        core.bell_failed(REFUSED, now)
-        assert now + 59 < core.bell.due_at
-    assert core.health(60.0).polling
-    assert [record.levelname for record in caplog.records] == ["INFO"]
-    core.heard(b"")
-    assert not core.health(60.0).polling
-
-
-def test_a_doorbell_is_deaf_when_look_after_look_finds_what_it_did_not_tell() -> None:
-    core = in_place()
-    changes = [replace(UP, change_id=f"1700000000000-{number}") for number in range(2, 9)]
-    deaf = []
-    for change in changes[:5]:
-        core.found_page(page(change), 0.0)
-        core.found_page(page(position=change.change_id), 0.0)  # nothing new tells nothing
-        deaf.append(core.bell.is_deaf)
-        if change is changes[1]:
-            core.heard(bell("0-0", change.change_id))
-    assert deaf == [False, False, False, False, True]
-    core.bell_failed(AWAY, 0.0)
-    for change in changes[5:]:
-        core.found_page(page(change), 0.0)
-    assert not core.bell.is_deaf
-
-
 def test_a_doorbell_that_was_cut_is_tried_again_soon_and_the_stream_is_read_meanwhile() -> None:
     core = in_place()
     core.bell_failed(AWAY, 0.0)
+    assert core.health(0.0).polling
     assert core.next_step(0.0).do is Do.READ_TAIL
     assert core.bell.due_at <= 0.05
+    core.heard(b"")
+    assert not core.health(0.0).polling

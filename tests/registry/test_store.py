@@ -99,10 +99,3 @@ async def test_a_store_leaves_a_client_of_the_callers_open(own_server: EmbeddedS
             assert await astore.topics() == []
         assert await aclient.ping()
         assert connections(own_server) == 1
-
-
-@pytest.mark.parametrize("kind", [RouteStore, AsyncRouteStore])
-@pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1", "redis://127.0.0.1:no"])
-def test_a_url_that_is_none_is_refused(kind: type[RouteStore | AsyncRouteStore], url: str) -> None:
-    with pytest.raises(InvalidInput, match="Redis URL: "):
-        kind.from_url(url)

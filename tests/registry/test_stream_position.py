@@ -188,6 +188,13 @@ def test_a_doorbell_that_did_not_ring_for_some_changes_in_a_row_is_deaf_until_it
     assert not stream.bell.is_deaf
 
 
+def test_a_doorbell_that_rings_now_and_then_is_not_deaf(stream: StreamPosition) -> None:
+    for _ in range(2 * DEAF_AFTER):
+        stream.read(page(UP), 0.0)
+        assert not stream.bell.is_deaf
+        stream.bell.rang()
+
+
 def test_changes_that_the_doorbell_had_no_chance_to_tell_do_not_count(stream: StreamPosition) -> None:
     for _ in range(2 * DEAF_AFTER):
         stream.must_read = True

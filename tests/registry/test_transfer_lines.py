@@ -142,7 +142,6 @@ WRONG: Final[dict[str, tuple[Callable[[Lines], object], str]]] = {
     "a broker twice": (lambda all_: all_.insert(4, all_[1]), "line 5: broker 'a' stands twice"),
     "a topic of another broker": (lambda all_: move(all_, 3, 6), "line 7: topic of broker 'a'"),
     "a lost topic": (lambda all_: all_.pop(3), "line 7: 3 lines of type topic were exported, 2 are here"),
-    "a lost end": (lambda all_: all_.pop(), "line 7: the export is truncated"),
     "something after the end": (lambda all_: all_.append(all_[6]), "line 9: stands after the last line"),
 }
 
