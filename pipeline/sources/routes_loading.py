@@ -246,8 +246,9 @@ def _counted(found: Look) -> BrokerLoad:
 
 def _changes(found: Look) -> Iterator[TopicChange]:
     name, stored = found.wanted.broker_name, found.stored
-    if found.cluster != found.wanted_cluster:
-        yield TopicChange(name, None, "cluster", found.cluster or None, found.wanted_cluster)
+    cluster = found.known.cluster
+    if cluster != found.wanted_cluster:
+        yield TopicChange(name, None, "cluster", cluster or None, found.wanted_cluster)
     difference = found.difference
     for action, written in (("added", difference.added), ("changed", difference.changed)):
         for topic, config in sorted(written.items()):

@@ -90,7 +90,7 @@ def difference_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """What the store knows of a broker, alive or not."""
 
     group: Mapping[bytes, bytes] = field(repr=False)
@@ -114,9 +114,7 @@ class Look:
     difference: TableDifference[bytes]
     stored: Mapping[str, bytes] = field(repr=False)
     token: str
-    ids: tuple[int, ...]
-    live: Sequence[Live]
-    cluster: str
+    known: Known
     wanted_cluster: str
     fields: Mapping[str, tuple[bytes, bytes]]
     """The fields of the group to be written: old and new values."""
@@ -124,17 +122,17 @@ class Look:
     @property
     def changes(self) -> bool:
         """Whether there is anything to write."""
-        return len(self.difference) > 0 or bool(self.fields) or not self.ids
+        return len(self.difference) > 0 or bool(self.fields) or not self.known.ids
 
     def refusal(self, *, touch_live: bool = False, advice: str = _ADVICE) -> BrokerOwned | None:
         """Return why it must not be written; None = it may be, or there is nothing to write."""
-        if not self.live or not self.changes:
+        if not self.known.live or not self.changes:
             return None
-        if touch_live and self.cluster != self.wanted_cluster:
-            advice = f"it says that its cluster is {self.cluster!r}: a load cannot say otherwise"
+        if touch_live and self.known.cluster != self.wanted_cluster:
+            advice = f"it says that its cluster is {self.known.cluster!r}: a load cannot say otherwise"
         elif touch_live:
             return None
-        return BrokerOwned(self.wanted.broker_name, *self.live[0], advice=advice)
+        return BrokerOwned(self.wanted.broker_name, *self.known.live[0], advice=advice)
 
 
 def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
@@ -150,10 +148,10 @@ def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
     token, stored = yield from read_table(write)
     served = yield from routed(write, {t: stored[t] for t in stored.keys() & wanted.topics.keys()})
     difference = difference_of(stored, served.keys(), wanted)
-    return Look(wanted, difference, stored, token, known.ids, known.live, known.cluster, cluster, to_write)
+    return Look(wanted, difference, stored, token, known, cluster, to_write)
 
 
-def _known(keys: Keys, broker_name: str) -> Plan[_Known]:
+def _known(keys: Keys, broker_name: str) -> Plan[Known]:
     group_key, table_key = keys.broker(broker_name), keys.broker_topics(broker_name)
     replies = yield Reads(
         (("HGETALL", group_key), ("EXISTS", table_key), ("HGET", keys.brokers, broker_name))
@@ -165,7 +163,7 @@ def _known(keys: Keys, broker_name: str) -> Plan[_Known]:
     live = yield from _live_replicas(keys, broker_name, ids)
     names = (group.get(b"cluster", b""), listed or b"")
     readable = ["" if field_problem(broker_name, b"cluster", raw) else raw.decode() for raw in names]
-    return _Known(group, exists, ids, live, *readable)
+    return Known(group, exists, ids, live, *readable)
 
 
 def _live_replicas(keys: Keys, broker_name: str, ids: Sequence[int]) -> Plan[list[Live]]:
@@ -242,7 +240,7 @@ def load_table(
             yield Page((Loaded(found),), Progress(0, 0))
             return
         try:
-            done = yield from _write(config, found, in_owners_name=bool(found.live) and not fence_live)
+            done = yield from _write(config, found, in_owners_name=bool(found.known.live) and not fence_live)
         except StaleEpoch:  # somebody registers at this moment
             continue
         if done is not None:
@@ -281,17 +279,21 @@ _Prepared: TypeAlias = tuple[Write, int, list[str]]
 def _as_owner(config: RegistryConfig, found: Look) -> Plan[_Prepared | None]:
     """Take the owner's epoch; None when the owner has gone."""
     keys = Keys(config.namespace)
-    held = yield from owner(keys, found.wanted.broker_name, found.live[0][0])
+    held = yield from owner(keys, found.wanted.broker_name, found.known.live[0][0])
     if held is None:
         return None
     write, own_id = Write(config, keys, held.broker), held.broker.broker_id
-    lower = {of for of in (MASTER_ID, *found.ids) if of < own_id}
+    lower = {of for of in (MASTER_ID, *found.known.ids) if of < own_id}
     return write, held.epoch, [write.lease_key(of) for of in sorted(lower)]
 
 
 def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
     """Claim the broker, which fences all owners; replicas that come meanwhile have more say."""
-    keys, name, live_ids = Keys(config.namespace), found.wanted.broker_name, [of for of, *_ in found.live]
+    keys, name, live_ids = (
+        Keys(config.namespace),
+        found.wanted.broker_name,
+        [of for of, *_ in found.known.live],
+    )
     cluster = found.wanted_cluster or "unknown"
     take_over = ANYBODY if live_ids else SUCCESSOR
     for broker_id in live_ids:

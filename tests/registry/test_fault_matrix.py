@@ -193,39 +193,30 @@ async def test_a_registration_that_fills_the_store_serves_nothing_half_done_and_
         assert await store.heartbeat(held) is LeaseStatus.OK
 
 
-async def test_a_read_only_server_is_unavailable_to_every_operation_that_writes(
-    make_store: StoreMaker, own_server: EmbeddedServer
+@pytest.mark.parametrize(
+    ("breaks", "mends", "said_of_it"),
+    [
+        (f"REPLICAOF 127.0.0.1 {NOBODY_LISTENS}", "REPLICAOF NO ONE", "read only replica"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "NOREPLICAS"),
+    ],
+    ids=["read-only", "without its replicas"],
+)
+async def test_a_server_that_takes_no_writes_is_unavailable_to_every_operation_that_writes(
+    make_store: StoreMaker, own_server: EmbeddedServer, breaks: str, mends: str, said_of_it: str
 ) -> None:
     store = make_store(own_server.url)
     ready = await prepared(store)
     with redis.Redis.from_url(own_server.url) as admin:
         await with_a_dead_one(store, admin)
-        admin.replicaof("127.0.0.1", NOBODY_LISTENS)
+        admin.execute_command(*breaks.split())
         before = dump(admin)
         found = {name: await said(store, name, ready) for name in OPERATIONS}
         assert {name for name, error in found.items() if error == "StoreUnavailable"} == {*WRITING} - {"lift"}
         assert set(found.values()) == {"", "StoreUnavailable"}
         assert dump(admin) == before
-        admin.execute_command("REPLICAOF", "NO", "ONE")
-        assert await store.heartbeat(ready.held) is LeaseStatus.OK
-
-
-async def test_a_primary_without_its_replicas_is_unavailable_to_every_operation_that_writes(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    store = make_store(own_server.url)
-    ready = await prepared(store)
-    with redis.Redis.from_url(own_server.url) as admin:
-        await with_a_dead_one(store, admin)
-        admin.config_set("min-replicas-to-write", 1)
-        before = dump(admin)
-        found = {name: await said(store, name, ready) for name in OPERATIONS}
-        assert {name for name, error in found.items() if error == "StoreUnavailable"} == {*WRITING} - {"lift"}
-        assert set(found.values()) == {"", "StoreUnavailable"}
-        assert dump(admin) == before
-        with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
+        with pytest.raises(StoreUnavailable, match=said_of_it):
             await store.heartbeat(ready.held)
-        admin.config_set("min-replicas-to-write", 0)
+        admin.execute_command(*mends.split())
         assert await store.heartbeat(ready.held) is LeaseStatus.OK
 
 
