@@ -1,4 +1,4 @@
-"""All that a follower of the registry decides, for threads and for asyncio; the followers only do the I/O.
+"""The decisions of a follower of the registry, for threads and for asyncio; the followers only do the I/O.
 
 An id of the change stream is a place to hold on to as long as its entry stands there. "0-0", the place before
 the first entry, is none: what is read after it need not be the first that was written, nor the table still be
@@ -73,7 +73,7 @@ class Idle:
 
 
 FollowItem: TypeAlias = Reset | Change | Idle
-"""What a follower tells."""
+"""What a follower yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class FollowCore:
         return self._items.popleft() if self._items else None
 
     def idle(self) -> Idle:
-        """Return what is said when nothing happens: the items have all been taken."""
+        """Return the item for a while in which nothing happened."""
         return Idle(self._stream.id)
 
     @property
@@ -229,11 +229,11 @@ class FollowCore:
             self._in_place()
 
     def bell_failed(self, error: RegistryError, now: float) -> None:
-        """There is no doorbell: until there is a new one, the stream is read every `tail_s`."""
+        """Note that there is no doorbell: until there is one, the stream is read every `tail_s`."""
         self._stream.bell_failed(error, now)
 
     def failed(self, error: Exception, now: float) -> None:
-        """Something went wrong: said once, until the store answers again; the next step is a pause."""
+        """Note a failure, logged once until the store answers again; the next step is a pause."""
         self._stream.must_read = True
         if not self._begun and isinstance(error, StoreRefused):
             self.refused = error
@@ -276,7 +276,7 @@ class FollowCore:
         self._in_place()
 
     def _in_place(self) -> None:
-        """What is told is up to date: trouble with the store is over."""
+        """Note that the follower is up to date: trouble with the store is over."""
         self._failures = 0
         if self._error is not None:
             self._error = None

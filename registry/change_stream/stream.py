@@ -51,9 +51,9 @@ def pause_s(failures: int, rng: random.Random) -> float:
 
 
 class BellState:
-    """Whether changes can be heard of; if not, when the next doorbell is to be tried.
+    """Whether the doorbell works, and if not, when to subscribe again.
 
-    `say` is a method of a logger, told once of each time without a doorbell; `meanwhile`: what is done then.
+    `say` is a method of a logger, called once whenever the doorbell is lost; `meanwhile`: what is done then.
     """
 
     def __init__(self, say: Say, meanwhile: str, rng: random.Random | None = None) -> None:
@@ -62,32 +62,32 @@ class BellState:
         self._rng = rng or random.Random()
         self.is_missing = False
         self.due_at = 0.0
-        """When a new one may be tried, if there is none."""
+        """When to subscribe again, if there is no doorbell."""
 
         self._failures = 0
         self._unheard = 0
 
     @property
     def is_deaf(self) -> bool:
-        """Whether it has to be renewed although it does not fail: its connection is half open."""
+        """Whether to subscribe anew although nothing failed: the connection is probably half open."""
         return self._unheard >= DEAF_AFTER
 
     def rang(self) -> None:
-        """Take in that it works."""
+        """Note a message: the doorbell works."""
         self.is_missing = False
         self._failures = self._unheard = 0
 
     def kept_silent(self) -> None:
-        """Take in that it should have told of something and did not."""
+        """Note that a change was read of which no doorbell had told."""
         self._unheard += not self.is_missing
 
     def renew(self) -> None:
-        """Take in that a deaf one is given up for a new one."""
+        """Note that a deaf doorbell is replaced by a new subscription."""
         self._say("changes are not heard of any more: the doorbell is renewed")
         self._unheard = 0
 
     def failed(self, error: Exception, now: float) -> None:
-        """Take in that there is none."""
+        """Note that the subscription failed."""
         self._unheard = 0
         self._failures += 1
         refused = isinstance(error, StoreRefused)
@@ -145,9 +145,9 @@ class StreamPosition:
         return known
 
     def unrecorded(self, message: bytes) -> tuple[Change, ...]:
-        """Return the change of a doorbell that stands in no stream, as a foreign key is in its place.
+        """Return the change of a doorbell that was rung while a foreign key stood in place of the stream.
 
-        Empty = it is no such doorbell, or has no room for the change, which is missed then.
+        Empty = it is another doorbell, or has no room for the change, which is missed then.
         """
         mark, _, record = message.partition(_NO_STREAM)
         if record and not mark:
@@ -157,13 +157,13 @@ class StreamPosition:
         return ()
 
     def begin(self, position: str, now: float) -> None:
-        """The place was found: from here on every change is told."""
+        """Start at a position: from here on every change is told."""
         self.id = position
         self.is_foreign = self._missed = False
         self._was_read(now, again=False)
 
     def read(self, page: ChangePage, now: float) -> None:
-        """Take in that a page of the stream was read."""
+        """Advance by a page of the stream."""
         self.is_foreign = self._missed = False
         if page.changes and not page.lost and not self.must_read:
             self.bell.kept_silent()
@@ -171,19 +171,19 @@ class StreamPosition:
         self._was_read(now, again=page.lost or not page.complete)
 
     def found_foreign(self, now: float) -> bool:
-        """The key of the stream holds something else; return whether changes may have been missed anew."""
+        """Note that the stream's key holds something else; return whether changes may be missed anew."""
         missed, self._missed = self._missed or not self.is_foreign, False
         self.is_foreign = True
         self._was_read(now, again=False)
         return missed
 
     def bell_failed(self, error: Exception, now: float) -> None:
-        """There is no doorbell: until there is a new one, the stream is read every `tail_s`."""
+        """Note that there is no doorbell: until there is one, the stream is read every `tail_s`."""
         self.must_read = True
         self.bell.failed(error, now)
 
     def begin_copy(self) -> None:
-        """This is a copy of the process, whose reader has yet to begin."""
+        """Begin anew in a forked child, whose reader does not run yet."""
         self.must_read = True
         self.bell = self._new_bell()
 
@@ -214,11 +214,11 @@ class StreamPosition:
 
 
 Take: TypeAlias = Callable[[Any, float, float], None]
-"""Takes in what was read, when, and how many seconds it took."""
+"""Is given what was read, when, and how many seconds it took."""
 
 
 class Do(Enum):
-    """What is to be done."""
+    """What a reader does next."""
 
     HEAR = auto()
     """Wait for a doorbell, up to `wait_s`."""
@@ -238,13 +238,13 @@ class Do(Enum):
     """Do the `work`, which waits for the disk."""
 
     AWAIT_ROOM = auto()
-    """Wait until items were taken, or the table may be read again, up to `wait_s`; hear what rings then."""
+    """Wait, up to `wait_s`, until items were taken or the table may be read again; then take in doorbells."""
 
     PAUSE = auto()
-    """Let `wait_s` go by: the store is in trouble."""
+    """Wait `wait_s`: the store is in trouble."""
 
     STOP = auto()
-    """Do nothing any more."""
+    """Stop for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,19 +256,19 @@ class Step:
     position: str = ""
     plan: Plan[Any] | None = field(default=None, compare=False)
     take: Take | None = field(default=None, compare=False)
-    """What the result of the plan is given to."""
+    """Is given the result of the plan."""
 
     failed: Callable[[RegistryError, float], None] | None = field(default=None, compare=False)
-    """What a failure of the plan is given to if it concerns nothing else; None = `failed` of the core."""
+    """Is given a failure of the plan that concerns nothing else; None = `failed` of the core."""
 
     work: Callable[[], None] | None = field(default=None, compare=False)
 
     hears: bool = field(default=False, compare=False)
-    """Whether to take in afterwards what rang meanwhile, which would pile up while there is much to read."""
+    """Whether to take in the doorbells that rang meanwhile: else they pile up while much is read."""
 
 
 class Core(Protocol):
-    """What decides for a StreamReader; every `now` is in seconds of the monotonic clock."""
+    """Decides what a StreamReader does; every `now` is in seconds of the monotonic clock."""
 
     @property
     def bell(self) -> BellState:
@@ -281,7 +281,7 @@ class Core(Protocol):
         """Take in a doorbell; empty = doorbells may have been missed."""
 
     def bell_failed(self, error: RegistryError, now: float) -> None:
-        """Take in that there is no doorbell."""
+        """Note that the subscription failed."""
 
     def failed(self, error: Exception, now: float) -> None:
-        """Take in that a step failed."""
+        """Note that a step failed."""

@@ -289,11 +289,8 @@ def _as_owner(config: RegistryConfig, found: Look) -> Plan[_Prepared | None]:
 
 def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
     """Claim the broker, which fences all owners; replicas that come meanwhile have more say."""
-    keys, name, live_ids = (
-        Keys(config.namespace),
-        found.wanted.broker_name,
-        [of for of, *_ in found.known.live],
-    )
+    keys, name = Keys(config.namespace), found.wanted.broker_name
+    live_ids = [of for of, *_ in found.known.live]
     cluster = found.wanted_cluster or "unknown"
     take_over = ANYBODY if live_ids else SUCCESSOR
     for broker_id in live_ids:

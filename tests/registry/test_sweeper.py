@@ -113,7 +113,7 @@ async def until_ended(store: RouteStore, *names: str) -> None:
 
 async def until_elected(store: RouteStore) -> None:
     """Wait until somebody sweeps."""
-    await await_until(lambda: store.health().registry.sweeper, description="a sweeper is elected")
+    await await_until(lambda: store.health().registry["sweeper"], description="a sweeper is elected")
 
 
 async def until_listening(admin: redis.Redis) -> None:
