@@ -26,6 +26,7 @@ from .planner.events import (
     HandOver,
     Heartbeat,
     OwnerLeft,
+    OwnerProbed,
     Pause,
     ProbeOwner,
     Register,
@@ -244,9 +245,10 @@ class BrokerAgent:
             self._events.put_nowait(CallFailed(error))
 
     async def _probe_owner(self, probe: ProbeOwner) -> None:
-        from .liveness.owner_probe import probe_owner  # noqa: PLC0415 - few agents ever find their broker elsewhere
+        from ..remoting.broker.owner import probe_owner  # noqa: PLC0415 - few agents ever find their broker elsewhere
 
-        self._events.put_nowait(await probe_owner(probe))
+        found = await probe_owner(probe.lease.address, probe.own_address)
+        self._events.put_nowait(OwnerProbed(probe.lease, *found))
 
     def _take(self, found: Event | Say) -> None:
         """Pass on what an observer found."""

@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.checks import split_address
 from ..registry.concurrency_async import end
+from ..remoting.broker import liveness
+from ..remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 from .config import HANG_SUCCESSES, PROBE_ATTEMPTS, AgentConfig, TopicsFrom
-from .liveness import advertised, broker_link
-from .liveness.probing import Probing, Rules, Verdict
-from .planner.events import BrokerGone, BrokerUp, Event, RoleFound, Say
-from .rocketmq.access import Access
-from .roles import role
+from .planner.events import Event, RoleFound, Say
+from .rocketmq.access import AgentAccess
+from .roles import advertised, role
 from .roles.identity import ConfiguredRole, PermissionFound, RoleEvent
 from .topic_sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
 
@@ -50,7 +50,7 @@ class BrokerWatch:
         self._moves_to = ""
         """Where an elected broker will listen when it restarts."""
 
-        self._access = Access(config)
+        self._access = AgentAccess(config)
         self._choice = choose(config)
         self._remote = RemoteTopics(
             *split_address(config.probe_address),
@@ -148,9 +148,9 @@ class BrokerWatch:
         # That the broker has answered once is not forgotten: else a reload would bring back one that hangs.
         rules, access = _rules(config), self._access
         if access.is_closed:  # then the connection alone tells whether the broker is there
-            rules, access = replace(rules, check_s=0.0), Access()
+            rules, access = replace(rules, check_s=0.0), AgentAccess()
         self._probing = probing = Probing(rules, speaks=self._probing.speaks)
-        return broker_link.verdicts(
+        return liveness.verdicts(
             host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng, access=access
         )
 

@@ -31,7 +31,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
-from .daemon_threads import in_thread
+from ..daemon.threads import in_thread
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _LARGE_BYTES: Final = 65_536

@@ -15,10 +15,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-from sharedroutes.broker_agent.rocketmq.broker_client import BrokerCallError, BrokerClient
 from sharedroutes.pipeline.simulate import NameServers
 from sharedroutes.pipeline.simulate.config import Kind
 from sharedroutes.remoting import RemotingCommand, RequestCode, ResponseCode, request
+from sharedroutes.remoting.broker.client import BrokerCallError, BrokerClient
 from sharedroutes.remoting.fastjson import loads
 
 from ..kit.figures import Figure, Outcome, at_least, at_most, percentile

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TypeAlias
 
 from ...registry import Broker, LeaseStatus, Registration, RegistryError, SeenLease
+from ...remoting.broker.owner import OwnerAnswer
+from ...remoting.broker.probing import BrokerGone, BrokerUp
 from ..rocketmq.topics import TopicTable
 
 # What observers find.
@@ -18,20 +19,6 @@ class TopicsLoaded:
     """The broker's table of topics has changed, or was read for the first time."""
 
     table: TopicTable
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerUp:
-    """The broker accepts connections, and answers if it is asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerGone:
-    """The broker accepts no connections, or does not answer."""
-
-    why: str
-    hangs: bool = field(default=False, compare=False)
-    """Whether its process still exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +92,6 @@ class CallFailed:
     """The store call that was under way has failed."""
 
     error: RegistryError
-
-
-class OwnerAnswer(IntEnum):
-    """What was found at the address of another owner; of several answers the greatest counts."""
-
-    NONE = 0
-    """Nobody listens there, or nobody answers."""
-
-    NO_WAY = 1
-    """No route leads to that host, or it has no such name: the fault may be this host's."""
-
-    UNKNOWN = 2
-    """The probe proves nothing."""
-
-    SOME = 3
-    """Something answers, whatever it says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from enum import Enum
 from typing import Final
 
 from ...registry import Broker, BrokerOwned, DataVersion, Registration, SeenLease
+from ...remoting.broker.owner import OwnerAnswer
 from ..rocketmq.topics import TopicTable
-from .events import Action, OwnerAnswer, OwnerProbed, ProbeOwner, Register, StoreCall, Unregister, Withdraw
+from .events import Action, OwnerProbed, ProbeOwner, Register, StoreCall, Unregister, Withdraw
 from .journal import Journal
 
 _RENEWAL_FACTOR: Final = 1.2

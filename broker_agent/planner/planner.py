@@ -20,11 +20,10 @@ from ...registry import (
     RegistryError,
     StaleEpoch,
 )
+from ...remoting.broker.probing import BrokerGone, BrokerUp
 from .events import (
     Action,
     Answered,
-    BrokerGone,
-    BrokerUp,
     CallFailed,
     Done,
     Drain,

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, InvalidInput, RegistryError, plans
 from ...registry.checks import split_address
 from ...registry.keys import Keys
 from ...registry.plans.registration import may_register
+from ...remoting.broker.client import BrokerCallError, BrokerClient, BrokerRefused, configuration
 from ..config import AgentConfig, TopicsFrom
-from ..daemon_threads import in_thread
-from ..rocketmq.access import Access
-from ..rocketmq.broker_client import BrokerCallError, BrokerClient, BrokerRefused, configuration
+from ..rocketmq.access import AgentAccess
 from ..rocketmq.topics import parse
 from ..settings import SidecarConfig, masked
 
@@ -65,7 +65,7 @@ async def check(
         wrong = [(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
         others = (Check.STORE, Check.BROKER)
         return wrong + [(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
-    accesses = [Access(agent) for agent in config.agents]
+    accesses = [AgentAccess(agent) for agent in config.agents]
     for access in accesses if checks - {Check.STORE} else ():
         await access.load()
     looks: dict[Check, Callable[[], Awaitable[list[Line]]]] = {
@@ -80,7 +80,7 @@ async def check(
     return found
 
 
-async def _files(config: SidecarConfig, accesses: Sequence[Access]) -> list[Line]:
+async def _files(config: SidecarConfig, accesses: Sequence[AgentAccess]) -> list[Line]:
     problems = [one.why for one in config.awaited]
     found = []
     for agent, access in zip(config.agents, accesses, strict=True):
@@ -140,12 +140,12 @@ def _denied(namespace: str, denied: plans.ErrorReply) -> str:
     return f"{answer}; `sharedroutes acl agent --namespace {namespace}` prints the line of a user that may"
 
 
-async def _brokers(config: SidecarConfig, accesses: Iterable[Access]) -> list[Line]:
+async def _brokers(config: SidecarConfig, accesses: Iterable[AgentAccess]) -> list[Line]:
     found = await asyncio.gather(*map(_broker, config.agents, accesses))
     return found + [(Outcome.LEFT_OUT, f"its address is not known: {one.why}") for one in config.awaited]
 
 
-async def _broker(config: AgentConfig, access: Access) -> Line:
+async def _broker(config: AgentConfig, access: AgentAccess) -> Line:
     """Look whether a broker is there, and whether it can be asked."""
     if access.problem:
         return Outcome.FAILED, f"{_name(config)}: {access.problem}"

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import click
 
+from ...daemon.http_server import AddressTaken
+from ...daemon.logs import LogOutput
+from ...daemon.threads import in_thread
 from ...registry import InvalidInput
-from ..daemon_threads import in_thread
 from ..option import Kind, Option
 from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig, as_toml, load
-from .http_server import AddressTaken
-from .logs import LogOutput
 from .sidecar import Fault, Sidecar
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 
 import orjson
 
+from ...daemon.http_server import Request, Response
 from ...registry import NotFound
 from ..planner.status import AgentStatus
-from .http_server import Request, Response
 
 VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")

@@ -13,17 +13,18 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
+from ...daemon.http_server import AddressTaken, HttpServer
+from ...daemon.notifier import Notifier
+from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ...registry.concurrency_async import end
 from ..agent import BrokerAgent
 from ..config import AgentConfig
-from ..daemon_threads import in_thread
 from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
 from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
-from .http_server import AddressTaken, HttpServer
 from .pages import Pages, ProcessStatus
-from .supervision import Notifier, Progress
+from .supervision import Progress
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from ...daemon.threads import in_thread
 from ...registry import InvalidInput
 from ...remoting import Credentials, ResponseCode
+from ...remoting.broker.client import Access
 from ..config import AgentConfig, BrokerTls
-from ..daemon_threads import in_thread
 
 if TYPE_CHECKING:
     import ssl
@@ -31,15 +32,12 @@ _LINE: Final = re.compile(r"""\s*(?P<key>\w+)\s*[:=]\s*(?P<quote>["']?)(?P<value
 _FIELDS: Final = {"accessKey": "access_key", "secretKey": "secret_key", "securityToken": "security_token"}
 
 
-class Access:
+class AgentAccess(Access):
     """The agent's credentials and TLS context, and how the broker takes them; no message holds a secret."""
 
     def __init__(self, config: AgentConfig | None = None) -> None:
-        self.credentials: Credentials | None = None
-        self.tls: ssl.SSLContext | None = None
+        super().__init__()
         self.server_name = config.broker_tls_name if config else ""
-        """The name that the broker's certificate must have; empty = the host's."""
-
         self._config = config
         self._has_tls = config is not None and config.broker_tls != BrokerTls.OFF
         self.problem = ""

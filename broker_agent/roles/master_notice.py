@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ...daemon.threads import in_thread
 from ...registry import Broker
-from ..daemon_threads import in_thread
 from .master import Master
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")

@@ -10,18 +10,18 @@ from typing import Final
 
 from ...registry import InvalidInput
 from ...registry.checks import split_address
-from .. import file_watch
-from ..config import PROBE_ATTEMPTS, AgentConfig
-from ..planner.events import RoleFound
-from ..rocketmq import broker_conf
-from ..rocketmq.access import Access
-from ..rocketmq.broker_client import (
+from ...remoting.broker.client import (
+    Access,
     BrokerCallError,
     BrokerRefused,
     BrokerUnreachable,
     configuration,
     poll,
 )
+from .. import file_watch
+from ..config import PROBE_ATTEMPTS, AgentConfig
+from ..planner.events import RoleFound
+from ..rocketmq import broker_conf
 from .identity import ConfiguredRole, RoleChanges, RoleEvent, operator_settings, parse_conf
 
 _ELECTED_S: Final = 1.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ...daemon.threads import in_thread
 from ...registry import InvalidInput
 from ..config import AgentConfig
-from ..daemon_threads import in_thread
 from .loader import settings_of, twins, with_path
 from .sidecar_config import OPTIONS, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 

@@ -14,10 +14,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, ParamSpec, TypeVar
 
+from ...daemon.threads import in_thread, trim_memory
 from ...registry import QueueMapping
 from ...registry.concurrency_async import end
 from .. import file_watch
-from ..daemon_threads import in_thread, trim_memory
 from ..file_watch import Content
 from ..planner.events import Say, TopicsLoaded
 from ..rocketmq import topics

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import orjson
 
+from ...daemon.threads import in_thread, in_thread_if, trim_memory
 from ...registry import QueueMapping
 from ...remoting import RemotingCommand, RequestCode, fastjson, request
-from ..daemon_threads import in_thread, in_thread_if, trim_memory
-from ..planner.events import Say, TopicsLoaded
-from ..rocketmq.access import Access
-from ..rocketmq.broker_client import (
+from ...remoting.broker.client import (
+    Access,
     BrokerAnswerUnusable,
     BrokerCallError,
     BrokerClient,
@@ -27,6 +26,7 @@ from ..rocketmq.broker_client import (
     BrokerUntrusted,
     poll,
 )
+from ..planner.events import Say, TopicsLoaded
 from ..rocketmq.topics import (
     LARGE_BYTES,
     TopicsInvalid,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from ...daemon.threads import in_thread_if
 from ...registry import DataVersion, InvalidInput, QueueMapping, TopicConfig
 from ...registry.model import topic_table
 from ..config import AgentConfig, TopicsFrom
-from ..daemon_threads import in_thread_if
 from ..planner.events import Say, TopicsLoaded
 from ..rocketmq.broker_conf import BrokerConf
 from ..rocketmq.topics import TopicTable, effective

@@ -15,7 +15,7 @@ from tests.broker_agent.stand_ins import BrokerProcess
 from tests.support import wait_until
 
 PATIENT: Final = """
-from sharedroutes.broker_agent.process import logs
+from sharedroutes.daemon import logs
 
 logs._LAST_WORDS_S = 30.0  # the thread that writes may be slow
 """

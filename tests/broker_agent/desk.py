@@ -9,8 +9,6 @@ from typing import Any, Final, Self
 from sharedroutes.broker_agent.planner.events import (
     Action,
     Answered,
-    BrokerGone,
-    BrokerUp,
     CallFailed,
     Event,
     Heartbeat,
@@ -34,6 +32,7 @@ from sharedroutes.registry import (
     StoreUnavailable,
     TopicConfig,
 )
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
 SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)

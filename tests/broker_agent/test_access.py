@@ -18,11 +18,11 @@ from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
 from sharedroutes.broker_agent.option import Kind
 from sharedroutes.broker_agent.process.command import agent_command
-from sharedroutes.broker_agent.process.http_server import Request
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
-from sharedroutes.broker_agent.rocketmq.access import Access, credentials_of
+from sharedroutes.broker_agent.rocketmq.access import AgentAccess, credentials_of
 from sharedroutes.broker_agent.settings import OPTIONS, as_toml
+from sharedroutes.daemon.http_server import Request
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials
 from tests.broker_agent.data_files import put, topics_json
@@ -287,7 +287,7 @@ def test_a_key_with_a_password_is_named(certificates: Certificates, tmp_path: Pa
         broker_tls_cert=Path(certificates.crt("client")),
         broker_tls_key=locked,
     )
-    access = Access(config)
+    access = AgentAccess(config)
     asyncio.run(access.load())
     assert access.trouble == "broker_tls_key: is encrypted: the agent reads only keys without a password"
     assert access.is_closed
@@ -305,7 +305,12 @@ def test_secrets_are_taken_from_files_and_variables_alone_and_are_never_shown(tm
     config = loaded(site, SHAREDROUTES_BROKER_CREDENTIALS_JSON=CREDENTIALS)
     assert config.agents[0].broker_credentials_json == CREDENTIALS
     assert '# broker_credentials_json = "***"  # SHAREDROUTES_BROKER_CREDENTIALS_JSON' in as_toml(config)
-    for text in (as_toml(config), repr(config.agents[0]), repr(config.agents), str(Access(config.agents[0]))):
+    for text in (
+        as_toml(config),
+        repr(config.agents[0]),
+        repr(config.agents),
+        str(AgentAccess(config.agents[0])),
+    ):
         assert SECRET not in text
     (problem,) = problems(site, f"[agent]\nbroker_credentials_json = '{CREDENTIALS}'\n")
     assert problem == (

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.liveness.advertised import findings, is_remote, suspicion
-from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient
+from sharedroutes.broker_agent.roles.advertised import findings, is_remote, suspicion
+from sharedroutes.remoting.broker.client import BrokerClient
 from tests.broker_agent.follower import Told, following
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until

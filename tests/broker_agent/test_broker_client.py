@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from sharedroutes.broker_agent.rocketmq.broker_client import (
+from sharedroutes.remoting import FrameError, RemotingCommand, RequestCode, encode, request, response_to
+from sharedroutes.remoting.broker.client import (
     BrokerClient,
     BrokerRefused,
     BrokerTimeout,
     BrokerUnreachable,
     configuration,
 )
-from sharedroutes.remoting import FrameError, RemotingCommand, RequestCode, encode, request, response_to
 from sharedroutes.remoting.fastjson import loads
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess, topic
 from tests.ports import free_port

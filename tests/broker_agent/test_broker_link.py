@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sharedroutes.broker_agent.liveness.broker_link import verdicts
-from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
-from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.remoting import RequestCode
+from sharedroutes.remoting.broker.liveness import verdicts
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 from tests.broker_agent.follower import Told, followed_by
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess
 from tests.broker_agent.stand_ins import ListeningBroker

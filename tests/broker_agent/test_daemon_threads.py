@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.daemon_threads import in_thread
+from sharedroutes.daemon.threads import in_thread
 
 _FOLLOWS: Final = """
 import asyncio, logging, sys

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.process import logs
-from sharedroutes.broker_agent.process.logs import JsonLines, LogOutput, TextLines
+from sharedroutes.daemon import logs
+from sharedroutes.daemon.logs import JsonLines, LogOutput, TextLines
 from tests.support import wait_until
 
 LOG = logging.getLogger("sharedroutes.broker_agent")

@@ -7,12 +7,9 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.liveness.owner_probe import probe_owner
 from sharedroutes.broker_agent.planner.events import (
     Action,
-    BrokerUp,
     CallFailed,
-    OwnerAnswer,
     OwnerProbed,
     ProbeOwner,
     Register,
@@ -23,6 +20,8 @@ from sharedroutes.broker_agent.planner.events import (
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import DataVersion, SeenLease, StaleEpoch
+from sharedroutes.remoting.broker.owner import OwnerAnswer, probe_owner
+from sharedroutes.remoting.broker.probing import BrokerUp
 from tests.broker_agent.desk import BROKER, HEARTBEAT_S, REGISTER, STAND_BY, START, Desk, granted, refused
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
@@ -133,7 +132,7 @@ def test_another_agent_beside_the_same_broker_is_not_looked_at() -> None:
 
 
 async def looked(address: str, own: str) -> OwnerAnswer:
-    found = await probe_owner(ProbeOwner(replace(FORMER, address=address), own))
+    found = await probe_owner(address, own)
     return found.answer
 
 

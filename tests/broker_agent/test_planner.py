@@ -9,7 +9,6 @@ import pytest
 
 from sharedroutes.broker_agent.planner.events import (
     Answered,
-    BrokerUp,
     CallFailed,
     Done,
     Drain,
@@ -28,6 +27,7 @@ from sharedroutes.broker_agent.planner.events import (
 from sharedroutes.broker_agent.planner.intent import LEAST_WATCH_S
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.registry import CorruptData, LeaseStatus, StaleEpoch, StoreRefused, StoreTimeout
+from sharedroutes.remoting.broker.probing import BrokerUp
 from tests.broker_agent.desk import (
     BROKER,
     DONE,

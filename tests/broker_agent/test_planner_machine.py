@@ -12,15 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sharedroutes.broker_agent.planner.events import (
     Answered,
-    BrokerGone,
-    BrokerUp,
     CallFailed,
     Done,
     Drain,
     Event,
     HandOver,
     Heartbeat,
-    OwnerAnswer,
     OwnerLeft,
     OwnerProbed,
     Pause,
@@ -55,6 +52,8 @@ from sharedroutes.registry import (
     StoreRefused,
     StoreUnavailable,
 )
+from sharedroutes.remoting.broker.owner import OwnerAnswer
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp
 from tests.broker_agent.desk import BROKER, HEARTBEAT_S, MOVED, SLAVE, TTL_S
 from tests.support import examples
 

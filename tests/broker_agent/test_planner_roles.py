@@ -10,7 +10,6 @@ import pytest
 from sharedroutes.broker_agent.planner.events import (
     Action,
     Answered,
-    BrokerUp,
     CallFailed,
     Done,
     Drain,
@@ -36,6 +35,7 @@ from sharedroutes.registry import (
     BrokerWithdrawn,
     StoreRefused,
 )
+from sharedroutes.remoting.broker.probing import BrokerUp
 from tests.broker_agent.desk import (
     BROKER,
     CHANGED,

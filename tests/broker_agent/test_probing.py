@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from sharedroutes.broker_agent import AgentConfig
 from sharedroutes.broker_agent.config import HANG_SUCCESSES, PROBE_ATTEMPTS
-from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
-from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
 from sharedroutes.registry import Broker
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 
 CONNECTED_ONLY = Rules(attempts=3)
 ASKED = Rules(attempts=3, check_s=5.0, deadline_s=1.0, failures=3, successes=2)

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sharedroutes.broker_agent.liveness.probing import Probing, Rules, Verdict
-from sharedroutes.broker_agent.planner.events import BrokerGone, BrokerUp
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 
 IN_TIME, LATE, NEVER = "answered in time", "answered late", "never answered"
 CONNECTED, REFUSED, AWAY = "connected", "refused", "no connection"

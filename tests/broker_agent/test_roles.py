@@ -13,12 +13,12 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.planner.events import RoleFound, RoleUnknown, Say
-from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient, BrokerUntrusted
 from sharedroutes.broker_agent.rocketmq.broker_conf import OperatorSettings, read
 from sharedroutes.broker_agent.roles.identity import ConfiguredRole, PermissionFound, RoleChanges, RoleEvent
 from sharedroutes.broker_agent.roles.role import addresses, roles, running_settings
 from sharedroutes.registry import Broker
 from sharedroutes.remoting import RequestCode
+from sharedroutes.remoting.broker.client import BrokerClient, BrokerUntrusted
 from tests.broker_agent.data_files import put, remove, rewrite, rewrite_by_rename
 from tests.broker_agent.follower import Told, following
 from tests.broker_agent.speaking_broker import SpeakingBroker

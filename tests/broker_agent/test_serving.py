@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
-from sharedroutes.broker_agent.process.http_server import (
+from sharedroutes.broker_agent.process.metrics import METRICS
+from sharedroutes.broker_agent.process.pages import Pages, ProcessStatus
+from sharedroutes.daemon.http_server import (
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
     AddressTaken,
@@ -29,8 +31,6 @@ from sharedroutes.broker_agent.process.http_server import (
     Response,
     _is_loopback,
 )
-from sharedroutes.broker_agent.process.metrics import METRICS
-from sharedroutes.broker_agent.process.pages import Pages, ProcessStatus
 from sharedroutes.registry import Broker, NotFound
 from tests.support import await_until, examples
 
@@ -414,7 +414,7 @@ def test_without_the_extra_the_page_of_metrics_names_it() -> None:
 import sys; sys.modules["prometheus_client"] = None
 import asyncio
 from sharedroutes.broker_agent.process.pages import Pages
-from sharedroutes.broker_agent.process.http_server import Request
+from sharedroutes.daemon.http_server import Request
 page = asyncio.run(Pages(None, control="off").answer(Request(method="GET", path="/metrics")))
 print(page.status.value, page.body.decode())
 """

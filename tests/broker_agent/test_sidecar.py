@@ -15,9 +15,9 @@ import pytest
 
 from sharedroutes.broker_agent import BrokerAgent
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
-from sharedroutes.broker_agent.process.http_server import AddressTaken, HttpServer
 from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.process.supervision import Progress
+from sharedroutes.daemon.http_server import AddressTaken, HttpServer
 from sharedroutes.registry import AsyncSweeper, NotFound
 from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase
 from tests.support import await_until

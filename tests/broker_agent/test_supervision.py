@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
-from sharedroutes.broker_agent.process.supervision import Notifier, Progress
+from sharedroutes.broker_agent.process.supervision import Progress
+from sharedroutes.daemon.notifier import Notifier
 from tests.broker_agent.sidecar_host import Systemd
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 
-from sharedroutes.broker_agent.liveness.probing import Probing, Rules
-from sharedroutes.broker_agent.planner.events import BrokerGone
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import Tuning
@@ -22,6 +20,7 @@ from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.pipeline.simulate import ClientFaults, NameServers, SharedRoutes
 from sharedroutes.registry import BrokerData, QueueData, TopicRoute
+from sharedroutes.remoting.broker.probing import BrokerGone, Probing, Rules
 
 DEAD = "broker-0"
 

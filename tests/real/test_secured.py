@@ -14,10 +14,10 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
-from sharedroutes.broker_agent.rocketmq.access import Access
-from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient, BrokerRefused
+from sharedroutes.broker_agent.rocketmq.access import AgentAccess
 from sharedroutes.registry import Broker, EmbeddedServer
 from sharedroutes.remoting import request
+from sharedroutes.remoting.broker.client import BrokerClient, BrokerRefused
 from tests.cluster.certificates import Certificates
 from tests.real.rocketmq import RealBroker, java
 from tests.support import await_until
@@ -121,7 +121,7 @@ async def is_refused(config: AgentConfig, why: str) -> None:
 
 
 async def may_not_create_topics(config: AgentConfig, broker: RealBroker) -> None:
-    access = Access(config)
+    access = AgentAccess(config)
     await access.load()
     connecting = BrokerClient.connect("127.0.0.1", broker.port, deadline_s=10, access=access)
     async with await connecting as client:

@@ -19,10 +19,10 @@ from typing import Final
 import pytest
 
 from sharedroutes.broker_agent import AgentConfig
-from sharedroutes.broker_agent.liveness.broker_link import QUESTION
-from sharedroutes.broker_agent.rocketmq.broker_client import BrokerClient
 from sharedroutes.client import NoRoute, RouteClient
 from sharedroutes.registry import Broker, ChangeKind, EmbeddedServer, RouteStore
+from sharedroutes.remoting.broker.client import BrokerClient
+from sharedroutes.remoting.broker.liveness import QUESTION
 from tests.faults.victims import AgentProcess
 from tests.real.rocketmq import RealBroker, RealNameServer, java
 from tests.support import wait_until

@@ -9,18 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
-from ...remoting import RequestCode, request
-from ..rocketmq.access import Access
-from ..rocketmq.broker_client import (
-    BrokerCallError,
-    BrokerClient,
-    BrokerTimeout,
-    BrokerUnreachable,
-    BrokerUntrusted,
-)
+from .. import RequestCode, request
+from .client import Access, BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable, BrokerUntrusted
 from .probing import Probing, Verdict
 
-_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+_LOG: Final = logging.getLogger("sharedroutes.remoting")
 _RETRY_S: Final = (0.1, 0.2)
 _SHORT_S: Final = 1.0
 """A connection that ends sooner was not closed for being idle: the next one waits a moment."""

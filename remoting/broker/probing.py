@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ..planner.events import BrokerGone, BrokerUp
+
+@dataclass(frozen=True, slots=True)
+class BrokerUp:
+    """The broker accepts connections, and answers if it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGone:
+    """The broker accepts no connections, or does not answer."""
+
+    why: str
+    hangs: bool = field(default=False, compare=False)
+    """Whether its process still exists."""
+
 
 Verdict: TypeAlias = BrokerUp | BrokerGone
 

@@ -10,10 +10,11 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
 from ...registry.concurrency_async import end
-from ...remoting import (
+from .. import (
+    Credentials,
     FrameError,
     FrameReader,
     RemotingCommand,
@@ -23,7 +24,9 @@ from ...remoting import (
     request,
     signed,
 )
-from .access import Access
+
+if TYPE_CHECKING:
+    import ssl
 
 _MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """Brokers before 5.3 answer with all their topics in one frame, which nothing limits when it is written."""
@@ -45,6 +48,32 @@ _CLOSED: Final = "closed by the broker"
 _TLS_ADVICE: Final = "look at broker_tls and its certificates, here and at the broker"
 
 T = TypeVar("T")
+
+
+class Access:
+    """How the broker lets us in; this one has neither a user nor TLS."""
+
+    def __init__(self) -> None:
+        self.credentials: Credentials | None = None
+        self.tls: ssl.SSLContext | None = None
+        self.server_name = ""
+        """The name that the broker's certificate must have; empty = the host's."""
+
+    @property
+    def trouble(self) -> str:
+        """Why we are not let in, and what to do; empty = we are."""
+        return ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no request can be sent."""
+        return False
+
+    def answered(self, address: str, name: str, code: int, remark: str | None) -> None:
+        """Note how the broker has answered a request."""
+
+    def distrusted(self, why: str) -> None:
+        """Note why no TLS connection could be made; empty = one was made."""
 
 
 class BrokerCallError(OSError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ...registry.checks import split_address
-from ..planner.events import OwnerAnswer, OwnerProbed, ProbeOwner
-from ..rocketmq.broker_client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
-from .broker_link import QUESTION
+from .client import BrokerCallError, BrokerClient, BrokerTimeout, BrokerUnreachable
+from .liveness import QUESTION
 
 _PROBE_S: Final = 0.75
 _EVERY_S: Final = 0.25
@@ -17,6 +17,29 @@ _EVERY_S: Final = 0.25
 _TRIES: Final = 3
 _STALL_S: Final = 0.25
 """A probe that takes so much longer says nothing: this process stood still, and the answer may lie here."""
+
+
+class OwnerAnswer(IntEnum):
+    """What was found at the address of another owner; of several answers the greatest counts."""
+
+    NONE = 0
+    """Nobody listens there, or nobody answers."""
+
+    NO_WAY = 1
+    """No route leads to that host, or it has no such name: the fault may be this host's."""
+
+    UNKNOWN = 2
+    """The probe proves nothing."""
+
+    SOME = 3
+    """Something answers, whatever it says."""
+
+
+class OwnerFound(NamedTuple):
+    """What was found at the address of an owner, and why one thinks so."""
+
+    answer: OwnerAnswer
+    why: str
 
 
 class _Result(NamedTuple):
@@ -28,23 +51,26 @@ class _Result(NamedTuple):
     """Whether it was accepted."""
 
 
-async def probe_owner(probe: ProbeOwner) -> OwnerProbed:
-    """Return whether a broker answers at the owner's address, within 0.75 s."""
+async def probe_owner(address: str, own_address: str) -> OwnerFound:
+    """Return whether a broker answers at the owner's address, within 0.75 s.
+
+    While `own_address`, that of the broker that asks, is not reached from here either, that says nothing.
+    """
     clock = asyncio.get_running_loop().time
-    began_s, address = clock(), probe.lease.address
+    began_s = clock()
     asking = asyncio.gather(*(_ask(address, tries * _EVERY_S) for tries in range(_TRIES)))
-    own, results = await asyncio.gather(_ask(probe.own_address), asking)
+    own, results = await asyncio.gather(_ask(own_address), asking)
     if clock() - began_s > _PROBE_S + _STALL_S:
-        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, "this process stood still while it looked")
+        return OwnerFound(OwnerAnswer.UNKNOWN, "this process stood still while it looked")
     if not own.is_there:  # the addresses that clients are told may not be reached from here at all
-        why = f"{probe.own_address}, this broker's own address, is not reached from here either"
-        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, why)
+        why = f"{own_address}, this broker's own address, is not reached from here either"
+        return OwnerFound(OwnerAnswer.UNKNOWN, why)
     best = max(results, key=lambda one: one.answer)
     is_silent = best.answer is OwnerAnswer.NONE and any(one.is_there for one in results)
     if is_silent and own.answer is not OwnerAnswer.SOME:
         why = f"{address} accepts connections, and may or may not answer: this broker does not"
-        return OwnerProbed(probe.lease, OwnerAnswer.UNKNOWN, why)
-    return OwnerProbed(probe.lease, best.answer, best.why)
+        return OwnerFound(OwnerAnswer.UNKNOWN, why)
+    return OwnerFound(best.answer, best.why)
 
 
 async def _ask(address: str, after_s: float = 0.0) -> _Result:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from ...registry.checks import split_address
 from ...registry.connection.url import parse_url
-from ..rocketmq.broker_client import BrokerCallError, BrokerClient
+from ...remoting.broker.client import BrokerCallError, BrokerClient
 
 Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import h11
 
-from ...registry.concurrency_async import end
+from ..registry.concurrency_async import end
 
-_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
+_LOG: Final = logging.getLogger("sharedroutes.daemon")
 
 MAX_HEADER_BYTES: Final = 8_192
 MAX_BODY_BYTES: Final = 8_192

@@ -1,1 +1,0 @@
-"""Whether a broker lives, and where it can be reached."""
