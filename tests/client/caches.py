@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from sharedroutes.client import ClientConfig
-from sharedroutes.client.cache import RouteCache
+from sharedroutes.client.cache import Request, RouteCache
+from sharedroutes.registry import TopicRoute
 from tests.client.fake_table import FakeTable
 
 TAIL_S: Final = 1.0
@@ -20,35 +22,58 @@ SETTLED: Final = 1.0
 """A time at which what the first looks brought is neither due nor old."""
 
 
-def look(cache: RouteCache, table: FakeTable, now: float = 0.0) -> set[str]:
-    """Answer what the cache asks for now; return the topics that changed."""
-    changed: set[str] = set()
-    while (request := cache.due(now)) is not None:
-        changed |= cache.offer(request, table.answer(request), now)
-    return changed
+@dataclass
+class Rig:
+    """A cache and the registry that answers it."""
 
+    cache: RouteCache
+    table: FakeTable = field(default_factory=FakeTable)
 
-def ask(cache: RouteCache, table: FakeTable, *topics: str, now: float = 0.0) -> None:
-    """Do what a caller does who needs topics that are not known."""
-    request = cache.request(topics)
-    cache.offer(request, table.answer(request), now)
+    @property
+    def held(self) -> set[str]:
+        """The brokers and topics that are held back."""
+        return self.cache.losses.held
 
+    def route(self, topic: str) -> TopicRoute | None:
+        """Return the route of a topic as the cache knows it."""
+        return self.cache.table.route(topic)
 
-def refresh(cache: RouteCache, table: FakeTable, now: float) -> None:
-    """Read everything, whether or not it is time."""
-    cache.refresh_at = now
-    look(cache, table, now)
+    def brokers_of(self, topic: str) -> dict[str, dict[int, str]]:
+        """Return the addresses in the route of a topic by broker name."""
+        route = self.route(topic)
+        return {data.broker_name: dict(data.broker_addrs) for data in route.broker_datas} if route else {}
 
+    def due(self, now: float) -> Request:
+        """Return what the cache asks for now: there has to be something."""
+        request = self.cache.due(now)
+        assert request is not None
+        return request
 
-def brokers_of(cache: RouteCache, topic: str) -> dict[str, dict[int, str]]:
-    """Return the addresses in the route of a topic by broker name."""
-    route = cache.table.route(topic)
-    return {} if route is None else {data.broker_name: dict(data.broker_addrs) for data in route.broker_datas}
+    def answer(self, request: Request, now: float = 0.0) -> set[str]:
+        """Answer a request; return the topics that changed."""
+        return self.cache.offer(request, self.table.answer(request), now)
 
+    def look(self, now: float = 0.0) -> set[str]:
+        """Answer all that the cache asks for now; return the topics that changed."""
+        changed: set[str] = set()
+        while (request := self.cache.due(now)) is not None:
+            changed |= self.answer(request, now)
+        return changed
 
-def learn(cache: RouteCache, table: FakeTable, names: Sequence[str], topic: str = "t") -> None:
-    """Let the brokers hold the topic, and the cache know all about it."""
-    look(cache, table)
-    for name in names:
-        table.register(name, topic)
-    ask(cache, table, topic)
+    def full_look(self, now: float) -> None:
+        """Answer one request for everything."""
+        self.cache.refresh_at = now
+        request = self.due(now)
+        assert request.full
+        self.answer(request, now)
+
+    def ask(self, *topics: str, now: float = 0.0) -> None:
+        """Do what a caller does who needs topics that are not known."""
+        self.answer(self.cache.request(topics), now)
+
+    def learn(self, names: Sequence[str], topic: str = "t") -> None:
+        """Let the brokers hold the topic, and the cache know all about it."""
+        self.look()
+        for name in names:
+            self.table.register(name, topic)
+        self.ask(topic)

@@ -13,7 +13,7 @@ from sharedroutes.client.cache import RouteCache
 from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.attempting import Bench
-from tests.client.caches import CONFIG
+from tests.client.caches import CONFIG, Rig
 from tests.client.clients import ClientMaker, OwnStage, Stage, async_client, sync_client
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, ask, begun, look
@@ -68,9 +68,9 @@ def table() -> FakeTable:
 
 
 @pytest.fixture
-def cache() -> RouteCache:
-    """Return a cache that knows nothing."""
-    return RouteCache(CONFIG, random.Random(1))
+def rig() -> Rig:
+    """Return a cache that knows nothing, over an empty registry."""
+    return Rig(RouteCache(CONFIG, random.Random(1)))
 
 
 @pytest.fixture

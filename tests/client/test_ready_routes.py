@@ -9,12 +9,12 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from sharedroutes.client import ClientConfig, Route
-from sharedroutes.client.cache import RouteCache
+from sharedroutes.client.cache import Request, RouteCache
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.routes import ReadyRoutes
 from sharedroutes.client.selection.ring import QueueRing
 from sharedroutes.registry import Change, ChangePage, QueueData, TopicRoute
-from tests.client.caches import CONFIG, SETTLED, ask, look, refresh
+from tests.client.caches import CONFIG, SETTLED, Rig
 from tests.client.fake_table import FakeTable
 from tests.client.topics import NOBODY, QUIET
 
@@ -23,33 +23,27 @@ BORROWING = replace(CONFIG, default_topic=DEFAULT)
 PLACE = "1700000000000-1"
 
 
-class Client:
+class Client(Rig):
     """A cache and what is served of it, over a registry in memory."""
 
     def __init__(self, table: FakeTable, config: ClientConfig = CONFIG) -> None:
         rng = random.Random(1)
-        self.table = table
-        self.cache = RouteCache(config, rng)
+        super().__init__(RouteCache(config, rng), table)
         self.served = ReadyRoutes(config, self.cache.table, rng)
-        look(self.cache, table)
-
-    def ask(self, *topics: str) -> None:
-        """Read these topics, and everything else that is due."""
-        before = {topic: self.cache.table.route(topic) for topic in topics}
-        ask(self.cache, self.table, *topics)
-        self.served.change([topic for topic in topics if self.cache.table.route(topic) != before[topic]])
         self.look()
 
-    def look(self) -> None:
-        """Read what is due."""
-        self.served.change(look(self.cache, self.table, SETTLED))
+    def answer(self, request: Request, now: float = 0.0) -> set[str]:
+        """Answer a request, and serve what it changed."""
+        changed = super().answer(request, now)
+        self.served.change(changed)
+        return changed
 
     def take(self, *changes: Change) -> None:
         """Hear of changes, and read what they make due."""
         self.served.change(self.cache.take(changes))
-        self.look()
+        self.look(SETTLED)
 
-    def route(self, topic: str, as_of: float | None = None) -> Route:
+    def serve(self, topic: str, as_of: float | None = None) -> Route:
         """Return a route that is known."""
         found = self.served.route(topic, as_of)
         assert found is not None
@@ -93,7 +87,7 @@ def test_what_is_not_known_is_not_served(client: Client) -> None:
 def test_a_route_says_what_the_table_says(client: Client) -> None:
     client.table.register("a", "t")
     client.ask("t")
-    route = client.route("t", 5.0)
+    route = client.serve("t", 5.0)
     assert route == client.table.route("t")
     assert hash(route) == hash(replace(route, generation=99, as_of=None))
     assert route.as_of == 5.0
@@ -104,7 +98,7 @@ def test_a_route_cannot_be_changed(client: Client) -> None:
     client.table.register("a", "t")
     client.ask("t")
     with pytest.raises(FrozenInstanceError):
-        client.route("t").generation = 7  # type: ignore[misc]
+        client.serve("t").generation = 7  # type: ignore[misc]
 
 
 def test_a_route_does_not_equal_one_of_another_topic_or_anything_else() -> None:
@@ -124,10 +118,10 @@ def test_a_route_that_the_store_did_not_confirm_has_no_age() -> None:
 def test_a_confirmation_makes_routes_younger_and_nothing_else(client: Client) -> None:
     client.table.register("a", "t")
     client.ask("t")
-    before, view = client.route("t", 1.0), client.served.view("t")
+    before, view = client.serve("t", 1.0), client.served.view("t")
     client.served.confirm()
     assert client.served.routes == {}
-    after = client.route("t", 2.0)
+    after = client.serve("t", 2.0)
     assert (after, after.generation, after.as_of) == (before, before.generation, 2.0)
     assert client.served.views == {"t": view}
 
@@ -139,7 +133,7 @@ def test_the_generation_grows_with_each_change_of_the_route(client: Client) -> N
     table = client.table
     table.register("a", "t")
     client.ask("t")
-    generations = [client.route("t").generation]
+    generations = [client.serve("t").generation]
     events: list[Callable[[], list[Change]]] = [
         lambda: table.register("b", "t"),
         lambda: [table.come_up("a", 1)],
@@ -147,7 +141,7 @@ def test_the_generation_grows_with_each_change_of_the_route(client: Client) -> N
     ]
     for happens in events:
         client.take(*happens())
-        generations.append(client.route("t").generation)
+        generations.append(client.serve("t").generation)
     assert generations == sorted({*generations})
 
 
@@ -155,46 +149,46 @@ def test_the_generation_stays_while_the_route_does(client: Client) -> None:
     table = client.table
     up = table.register("a", "t")
     client.ask("t")
-    route = client.route("t")
+    route = client.serve("t")
     table.register("b", "other")
     client.ask("other")
     client.take(*up, *table.register("c", "unknown"), table.unregister("b"))
-    refresh(client.cache, table, SETTLED)
-    client.look()
-    assert client.route("t").generation == route.generation
+    client.full_look(SETTLED)
+    client.look(SETTLED)
+    assert client.serve("t").generation == route.generation
 
 
 def test_a_row_of_a_broker_that_does_not_live_is_no_change_of_the_route(client: Client) -> None:
     table = client.table
     table.register("a", "t")
     client.ask("t")
-    route = client.route("t")
+    route = client.serve("t")
     for topics in (["t"], []):
         client.take(table.write("dead", topics))
-        assert client.route("t") == route
-        assert client.route("t").generation == route.generation
+        assert client.serve("t") == route
+        assert client.serve("t").generation == route.generation
 
 
 def test_a_route_that_comes_back_is_of_a_later_generation(client: Client) -> None:
     table = client.table
     table.register("a", "t")
     client.ask("t")
-    before = client.route("t").generation
+    before = client.serve("t").generation
     client.take(table.unregister("a"))
     assert client.served.route("t", None) is None
     client.take(table.come_up("a"))
-    assert client.route("t").generation > before
+    assert client.serve("t").generation > before
 
 
 def test_a_topic_that_was_forgotten_comes_back_in_a_later_generation(client: Client) -> None:
     client.table.register("a", "t")
     client.ask("t")
-    before = client.route("t").generation
+    before = client.serve("t").generation
     client.cache.forget(["t"])
     client.served.forget(["t"])
     assert client.served.route("t", None) is None
     client.ask("t")
-    assert client.route("t").generation > before
+    assert client.serve("t").generation > before
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -216,7 +210,7 @@ def test_forgetting_a_topic_leaves_nothing_of_it(client: Client) -> None:
     client.ask("t", "u")
     for topic in ("t", "u"):
         client.served.view(topic)
-        client.route(topic)
+        client.serve(topic)
     client.cache.forget(["t"])
     client.served.forget(["t"])
     assert client.served.views.keys() == client.served.routes.keys() == {"u"}
@@ -227,14 +221,14 @@ def test_a_copy_of_the_process_takes_turns_of_its_own(client: Client) -> None:
     client.table.register("a", "t")
     client.ask("t")
     view = client.served.view("t")
-    client.route("t")
+    client.serve("t")
     client.served.start_anew()
     assert (client.served.views, client.served.routes) == ({}, {})
     again = client.served.view("t")
     assert view is not None
     assert again is not None
     assert again.turns is not view.turns
-    assert client.route("t") == client.table.route("t")
+    assert client.serve("t") == client.table.route("t")
 
 
 # --- message groups ----------------------------------------------------------------------------------------
