@@ -10,13 +10,12 @@ from typing import Final
 import pytest
 
 from sharedroutes.client.cache import RouteCache
-from sharedroutes.client.core import ClientCore
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from tests.client.attempting import Bench
 from tests.client.caches import CONFIG, Rig
 from tests.client.clients import ClientMaker, OwnStage, Stage, async_client, sync_client
 from tests.client.fake_table import FakeTable
-from tests.client.heard import Heard, ask, begun, look
+from tests.client.heard import Core
 from tests.fix_redis import PATIENT
 
 LASTING: Final = replace(PATIENT, lease_ttl_s=300.0)
@@ -74,26 +73,18 @@ def rig() -> Rig:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    """Return an observer that keeps what it is told."""
-    return Heard()
+def core(table: FakeTable) -> Core:
+    """Return a core that has its place."""
+    return Core(table).begin()
 
 
 @pytest.fixture
-def core(heard: Heard) -> ClientCore:
-    """Return a core that has its place; what led there is not heard any more."""
-    core = begun(heard)
-    heard.take()
-    return core
-
-
-@pytest.fixture
-def known(core: ClientCore, table: FakeTable, heard: Heard) -> ClientCore:
+def known(core: Core) -> Core:
     """Return a core that knows topic t of broker a, and u of b, c and d."""
-    table.register("a", "t")
+    core.table.register("a", "t")
     for name in ("b", "c", "d"):
-        table.register(name, "u")
-    ask(core, table, "t", "u")
-    look(core, table)
-    heard.take()
+        core.table.register(name, "u")
+    core.ask("t", "u")
+    core.look()
+    core.heard.take()
     return core

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
+from sharedroutes.client.cache import Request
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.observers.events import Event
@@ -52,70 +53,69 @@ def plain(client: AnyClient) -> RouteClient | AsyncRouteClient:
 # --- the part that decides ---------------------------------------------------------------------------------
 
 
-def make_core(*observers: Any, **settings: Any) -> ClientCore:
-    """Return a core that these observers hear."""
-    config = ClientConfig(
-        tail_s=TAIL_S, refresh_s=100.0, jitter_s=0.5, guard_hold_s=HOLD_S, observers=observers, **settings
-    )
-    return ClientCore(config, random.Random(1))
+class Core(ClientCore):
+    """A core over a registry in memory, whose follower works when it is told to."""
 
+    def __init__(
+        self, table: FakeTable | None = None, *observers: Any, seed: int = 1, **settings: Any
+    ) -> None:
+        usual = {"tail_s": TAIL_S, "refresh_s": 100.0, "jitter_s": 0.5, "guard_hold_s": HOLD_S}
+        self.heard = Heard()
+        config = ClientConfig(**{**usual, **settings, "observers": (*observers, self.heard)})
+        super().__init__(config, random.Random(seed))
+        self.table = table or FakeTable()
 
-def begun(*observers: Any, **settings: Any) -> ClientCore:
-    """Return a core that has its place in the feed."""
-    core = make_core(*observers, **settings)
-    core.follower.found_place(PLACE, 0.0)
-    core.follower.caught_up()
-    return core
+    def begin(self) -> Self:
+        """Find the place in the feed; what led there is not heard any more."""
+        self.follower.found_place(PLACE, 0.0)
+        self.follower.caught_up()
+        self.heard.take()
+        return self
 
+    def answer(self, request: Request | None, now: float = 0.0, took_s: float = 0.0) -> None:
+        """Answer what was asked: there has to be something."""
+        assert request is not None
+        self.known.offer(request, self.table.answer(request), now, took_s)
 
-def ask(core: ClientCore, table: FakeTable, *topics: str, now: float = 0.0) -> None:
-    """Do what a caller does who needs topics that are not known."""
-    request = core.question(topics, now).request
-    assert request is not None
-    core.known.offer(request, table.answer(request), now, 0.25)
+    def ask(self, *topics: str, now: float = 0.0) -> None:
+        """Do what a caller does who needs topics that are not known."""
+        self.answer(self.question(topics, now).request, now, 0.25)
 
+    def look(self, now: float = 0.0) -> None:
+        """Answer all that is due."""
+        while (request := self.known.cache.due(now)) is not None:
+            self.answer(request, now)
 
-def look(core: ClientCore, table: FakeTable, now: float = 0.0) -> None:
-    """Answer all that is due."""
-    while (request := core.known.cache.due(now)) is not None:
-        core.known.offer(request, table.answer(request), now)
+    def hear(self, *changes: Change, now: float = 0.0, lost: bool = False, complete: bool = True) -> None:
+        """Let the tail of the feed hold these changes, or be lost."""
+        self.follower.found_page(ChangePage(changes, PLACE, lost, complete), now)
 
+    def tail_due(self, now: float) -> bool:
+        """Whether the tail of the stream is read before anything else."""
+        self.wait_s(now)
+        return self.follower.next_step(now).do is Do.READ_TAIL
 
-def hear(core: ClientCore, *changes: Change, now: float = 0.0, lost: bool = False) -> None:
-    """Let the tail of the feed hold these changes, or be lost."""
-    core.follower.found_page(ChangePage(changes, PLACE, lost, complete=True), now)
+    def wait_s(self, now: float) -> float:
+        """Return for how long the client listens before it reads again."""
+        self.follower.begin_round()
+        step = self.follower.next_step(now)
+        assert step.do is Do.HEAR
+        return step.wait_s
 
+    def save_due(self, now: float) -> bool:
+        """Whether the snapshot is written, once all that is due has been read."""
+        self.wait_s(now)
+        while (step := self.follower.next_step(now)).do not in (Do.SAVE, Do.HEAR):
+            pass
+        return step.do is Do.SAVE
 
-def tail_due(core: ClientCore, now: float) -> bool:
-    """Whether the tail of the stream is read before anything else."""
-    wait_s(core, now)
-    return core.follower.next_step(now).do is Do.READ_TAIL
+    def pause_s(self, now: float = 0.0) -> float:
+        """Let the store fail; return the seconds until the next try."""
+        self.follower.failed(DOWN, now)
+        step = self.follower.next_step(now)
+        assert step.do is Do.PAUSE
+        return step.wait_s
 
-
-def wait_s(core: ClientCore, now: float) -> float:
-    """Return for how long the client listens before it reads again."""
-    core.follower.begin_round()
-    step = core.follower.next_step(now)
-    assert step.do is Do.HEAR
-    return step.wait_s
-
-
-def save_due(core: ClientCore, now: float) -> bool:
-    """Whether the snapshot is written, once all that is due has been read."""
-    wait_s(core, now)
-    while (step := core.follower.next_step(now)).do not in (Do.SAVE, Do.HEAR):
-        pass
-    return step.do is Do.SAVE
-
-
-def pause_s(core: ClientCore, now: float = 0.0) -> float:
-    """Let the store fail; return the seconds until the next try."""
-    core.follower.failed(DOWN, now)
-    step = core.follower.next_step(now)
-    assert step.do is Do.PAUSE
-    return step.wait_s
-
-
-def fail(core: ClientCore, name: str, now: float = 0.0) -> None:
-    """Let an attempt at a broker fail."""
-    core.brokers.record(name, Result(0.0, failed=True), now)
+    def fail(self, name: str, now: float = 0.0) -> None:
+        """Let an attempt at a broker fail."""
+        self.brokers.record(name, Result(0.0, failed=True), now)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pytest
 
-from sharedroutes.client import ClientConfig, RouteChange
+from sharedroutes.client import RouteChange
 from sharedroutes.client.changes import Changes, Watch, Watches
-from sharedroutes.client.core import ClientCore
-from sharedroutes.registry import Change, ChangePage
+from sharedroutes.registry import Change
 from tests.client.fake_table import FakeTable
+from tests.client.heard import PLACE, Core
 from tests.support import PATIENCE_S, wait_until
-
-PLACE = "1700000000000-1"
 
 
 def taken(watch: Watch) -> list[str]:
@@ -154,39 +151,26 @@ def test_who_comes_after_the_end_is_let_go_at_once(waker: Waker) -> None:
 # --- what a watcher of a client sees -----------------------------------------------------------------------
 
 
-class Client:
-    """A core over a registry in memory, whose follower works when it is told to."""
+def learn(core: Core, *topics: str) -> None:
+    core.ask(*topics)
+    core.look()
 
-    def __init__(self, table: FakeTable) -> None:
-        self.table = table
-        self.core = ClientCore(ClientConfig(), random.Random(1))
-        self.core.follower.found_place(PLACE, 0.0)
 
-    def learn(self, *topics: str) -> None:
-        request = self.core.question(topics, 0.0).request
-        assert request is not None
-        self.core.known.offer(request, self.table.answer(request), 0.0)
-        self.look()
-
-    def look(self, now: float = 0.0) -> None:
-        while (request := self.core.known.cache.due(now)) is not None:
-            self.core.known.offer(request, self.table.answer(request), now)
-
-    def take(self, *changes: Change) -> None:
-        self.core.follower.found_page(ChangePage(changes, PLACE, lost=False, complete=True), 0.0)
-        self.look()
+def take(core: Core, *changes: Change) -> None:
+    core.hear(*changes)
+    core.look()
 
 
 @pytest.fixture
-def client(table: FakeTable) -> Client:
+def core(core: Core) -> Core:
+    """Return a core that knows three topics, each of one broker."""
     for name, topic in (("a", "t"), ("b", "u"), ("c", "v")):
-        table.register(name, topic)
-    client = Client(table)
-    client.learn("t", "u", "v")
-    return client
+        core.table.register(name, topic)
+    learn(core, "t", "u", "v")
+    return core
 
 
-def changes_of(core: ClientCore, topics: list[str] | None) -> Changes:
+def changes_of(core: Core, topics: list[str] | None) -> Changes:
     """Return what is now and then each change, of topics that are known."""
     return Changes(core.known.watches, core.route, topics, lambda: None)
 
@@ -199,94 +183,90 @@ def seen(changes: Iterator[RouteChange], count: int) -> list[tuple[str, set[str]
     ]
 
 
-def test_a_watcher_sees_first_what_is_and_then_each_change(client: Client) -> None:
-    changes = changes_of(client.core, ["t", "u"])
+def test_a_watcher_sees_first_what_is_and_then_each_change(core: Core) -> None:
+    changes = changes_of(core, ["t", "u"])
     assert seen(changes, 2) == [("t", {"a"}), ("u", {"b"})]
-    client.take(*client.table.register("d", "u", "v"))
+    take(core, *core.table.register("d", "u", "v"))
     assert seen(changes, 1) == [("u", {"b", "d"})]
-    client.take(client.table.unregister("a"))
+    take(core, core.table.unregister("a"))
     assert seen(changes, 1) == [("t", set())]
 
 
-def test_several_changes_since_the_last_look_are_seen_as_one(client: Client) -> None:
-    changes = changes_of(client.core, ["t"])
+def test_several_changes_since_the_last_look_are_seen_as_one(core: Core) -> None:
+    changes = changes_of(core, ["t"])
     seen(changes, 1)
     for name in ("d", "e", "f"):
-        client.take(*client.table.register(name, "t"))
-    client.take(client.table.unregister("e"))
+        take(core, *core.table.register(name, "t"))
+    take(core, core.table.unregister("e"))
     assert seen(changes, 1) == [("t", {"a", "d", "f"})]
-    client.take(client.table.unregister("a"))
+    take(core, core.table.unregister("a"))
     assert seen(changes, 1) == [("t", {"d", "f"})]
 
 
-def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(client: Client) -> None:
-    changes = changes_of(client.core, ["t", "u"])
+def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(core: Core) -> None:
+    changes = changes_of(core, ["t", "u"])
     assert seen(changes, 1) == [("t", {"a"})]
-    client.take(*client.table.register("d", "u"))
+    take(core, *core.table.register("d", "u"))
     assert seen(changes, 1) == [("u", {"b", "d"})]
-    client.take(*client.table.register("e", "t"))
+    take(core, *core.table.register("e", "t"))
     assert seen(changes, 1) == [("t", {"a", "e"})]
 
 
-def test_a_watcher_of_everything_sees_changes_only(client: Client) -> None:
-    changes = changes_of(client.core, None)
-    client.take(*client.table.register("d", "v"))
+def test_a_watcher_of_everything_sees_changes_only(core: Core) -> None:
+    changes = changes_of(core, None)
+    take(core, *core.table.register("d", "v"))
     assert seen(changes, 1) == [("v", {"c", "d"})]
 
 
-def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(client: Client) -> None:
-    changes = changes_of(client.core, ["t"])
+def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(core: Core) -> None:
+    changes = changes_of(core, ["t"])
     found: list[RouteChange] = []
     reader = threading.Thread(target=lambda: found.extend(changes), daemon=True)
     reader.start()
     wait_until(lambda: len(found) == 1, description="the reader knows what is")
-    client.take(*client.table.register("d", "t"))
+    take(core, *core.table.register("d", "t"))
     wait_until(lambda: len(found) == 2, description="the reader knows of the change")
-    client.core.known.watches.close()
+    core.known.watches.close()
     reader.join(PATIENCE_S)
     assert not reader.is_alive()
 
 
-def test_a_watched_topic_that_was_created_while_changes_were_lost_is_seen(client: Client) -> None:
-    client.learn("new")
-    changes = changes_of(client.core, ["new"])
+def test_a_watched_topic_that_was_created_while_changes_were_lost_is_seen(core: Core) -> None:
+    learn(core, "new")
+    changes = changes_of(core, ["new"])
     assert seen(changes, 1) == [("new", set())]
-    client.table.register("d", "new")
-    client.core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
-    client.core.follower.found_place(PLACE, 1.0)
-    client.look(1.0 + client.core.config.refresh_s)
-    client.core.known.watches.close()
-    route = client.core.route("new")
+    core.table.register("d", "new")
+    core.hear(now=1.0, lost=True)
+    core.follower.found_place(PLACE, 1.0)
+    core.look(1.0 + core.config.refresh_s)
+    core.known.watches.close()
+    route = core.route("new")
     assert route is not None
     assert [row.broker_name for row in route.queue_datas] == ["d"]
 
 
 def test_a_watched_topic_that_was_created_after_the_client_found_its_place_is_seen(table: FakeTable) -> None:
-    core = ClientCore(ClientConfig(), random.Random(1))
-    request = core.question(["new"], 0.0).request
-    assert request is not None
-    core.known.offer(request, table.answer(request), 0.0)  # before the follower has had its turn
+    core = Core(table)
+    core.ask("new")  # before the follower has had its turn
     changes = changes_of(core, ["new"])
     assert seen(changes, 1) == [("new", set())]
     core.follower.found_place(PLACE, 0.0)
     for created in ([], table.register("d", "new")):
-        core.follower.found_page(ChangePage(tuple(created), PLACE, lost=False, complete=True), 0.0)
-        while (due := core.known.cache.due(0.0)) is not None:
-            core.known.offer(due, table.answer(due), 0.0)
+        take(core, *created)
     assert core.route("new") == table.route("new")
 
 
-def test_closing_ends_a_watch_even_between_two_of_its_topics(client: Client) -> None:
-    changes = changes_of(client.core, ["t", "u"])
+def test_closing_ends_a_watch_even_between_two_of_its_topics(core: Core) -> None:
+    changes = changes_of(core, ["t", "u"])
     seen(changes, 1)
-    client.core.known.watches.close()
+    core.known.watches.close()
     assert seen(changes, 1) == []
 
 
-def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
-    before = changes_of(client.core, ["t"])
-    client.core.known.watches.close()
-    for changes in (before, changes_of(client.core, ["t"])):
+def test_a_watch_that_begins_after_the_end_ends_at_once(core: Core) -> None:
+    before = changes_of(core, ["t"])
+    core.known.watches.close()
+    for changes in (before, changes_of(core, ["t"])):
         found: list[RouteChange] = []
         reader = threading.Thread(target=found.extend, args=(changes,), daemon=True)
         reader.start()
@@ -295,27 +275,27 @@ def test_a_watch_that_begins_after_the_end_ends_at_once(client: Client) -> None:
         assert found == []
 
 
-def test_a_watch_that_is_closed_ends_and_leaves_nothing(client: Client) -> None:
-    with changes_of(client.core, ["t", "u"]) as changes:
+def test_a_watch_that_is_closed_ends_and_leaves_nothing(core: Core) -> None:
+    with changes_of(core, ["t", "u"]) as changes:
         assert seen(changes, 1) == [("t", {"a"})]
         changes.close()
         assert seen(changes, 1) == []
-    assert len(client.core.known.watches._all) == 0
+    assert len(core.known.watches._all) == 0
 
 
-def test_a_watcher_that_goes_away_leaves_nothing(client: Client) -> None:
-    changes = changes_of(client.core, ["t"])
+def test_a_watcher_that_goes_away_leaves_nothing(core: Core) -> None:
+    changes = changes_of(core, ["t"])
     seen(changes, 1)
-    assert len(client.core.known.watches._all) == 1
+    assert len(core.known.watches._all) == 1
     del changes
-    assert len(client.core.known.watches._all) == 0
+    assert len(core.known.watches._all) == 0
 
 
-def test_a_watcher_may_be_collected_while_another_is_added(client: Client) -> None:
-    forgotten = [changes_of(client.core, None)]
+def test_a_watcher_may_be_collected_while_another_is_added(core: Core) -> None:
+    forgotten = [changes_of(core, None)]
 
     def collect() -> None:
-        with client.core.known.watches._lock:  # where the collector of garbage may happen to run
+        with core.known.watches._lock:  # where the collector of garbage may happen to run
             forgotten.clear()
 
     thread = threading.Thread(target=collect, daemon=True)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from sharedroutes.client import ClientConfig, HintConfig
+from sharedroutes.client import HintConfig
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.hints import HintBook
 from tests.client.fake_table import FakeTable
-from tests.client.heard import look
+from tests.client.heard import Core
 
-CONFIG: Final = ClientConfig(hints=HintConfig(), jitter_s=0.0)
 OTHERS: Final = frozenset(f"client-{number}" for number in range(5))
 
 
 @pytest.fixture
-def core(table: FakeTable) -> ClientCore:
+def core(table: FakeTable) -> Core:
     """Return a core that uses the brokers a to d."""
-    core = ClientCore(replace(CONFIG, topics=("t",)), random.Random(1))
+    core = Core(table, hints=HintConfig(), topics=("t",))
     for name in "abcd":
         table.register(name, "t")
-    look(core, table)
+    core.look()
     return core
 
 

@@ -13,8 +13,9 @@ from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.registry import Change, ChangePage
+from sharedroutes.registry.change_stream.stream import Do
 from tests.client.fake_table import FakeTable
-from tests.client.heard import pause_s
+from tests.client.heard import DOWN
 from tests.support import examples
 
 TOPICS: Final = ("t0", "t1")
@@ -72,7 +73,10 @@ class ClientUnderFaults(RuleBasedStateMachine):
 
     @rule()
     def the_store_fails(self) -> None:
-        assert 0 < pause_s(self.core, self.now) <= CONFIG.reconnect_s
+        self.core.follower.failed(DOWN, self.now)
+        step = self.core.follower.next_step(self.now)
+        assert step.do is Do.PAUSE
+        assert 0 < step.wait_s <= CONFIG.reconnect_s
 
     @rule(seconds=st.sampled_from([0.01, 0.5, 2.0, 11.0, 40.0]))
     def time_passes(self, seconds: float) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sharedroutes.client import ClientConfig, snapshot
-from sharedroutes.client.core import ClientCore
+from sharedroutes.client import snapshot
 from sharedroutes.registry import ChangePage, RegistryConfig
 from tests.client.fake_table import FakeTable
-from tests.client.heard import save_due, tail_due
+from tests.client.heard import Core
 
 PLACE = "1700000000000-1"
 TOO_LONG = "x" * 300
@@ -24,18 +22,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "routes.json"
 
 
-def core_with(path: Path | None) -> ClientCore:
-    core = ClientCore(ClientConfig(snapshot_path=path, jitter_s=0.0), random.Random(1))
+def core_with(path: Path | None, table: FakeTable | None = None, **settings: Any) -> Core:
+    core = Core(table, snapshot_path=path, jitter_s=0.0, refresh_s=30.0, **settings)
     core.follower.load_snapshot()
     return core
 
 
-def learn(core: ClientCore, table: FakeTable, now: float = 0.0, position: str = "0-0") -> None:
+def learn(core: Core, now: float = 0.0, position: str = "0-0") -> None:
     """Let the client know topic t and all that is due."""
     core.follower.found_place(position, now)
     for request in (core.question(["t"], now).request, core.known.cache.due(now)):
         if request is not None:
-            core.known.offer(request, table.answer(request), now)
+            core.answer(request, now)
 
 
 @pytest.fixture
@@ -46,37 +44,37 @@ def table() -> FakeTable:
 
 
 def test_the_next_client_begins_with_the_routes_of_the_last(path: Path, table: FakeTable) -> None:
-    first = core_with(path)
-    learn(first, table)
-    assert save_due(first, 0.0)
+    first = core_with(path, table)
+    learn(first)
+    assert first.save_due(0.0)
     first.follower.save_snapshot(0.0)
-    second = core_with(path)
+    second = core_with(path, table)
     assert second.route("t") == table.route("t")
     assert second.health(0.0).source == "snapshot"
 
 
 def test_the_next_client_goes_on_where_the_last_stopped(path: Path, table: FakeTable) -> None:
     table.register("b", "t")
-    first = core_with(path)
-    learn(first, table, position=PLACE)
+    first = core_with(path, table)
+    learn(first, position=PLACE)
     first.follower.save_snapshot(0.0)
-    second = core_with(path)
+    second = core_with(path, table)
     assert second.known.stream.id == PLACE
-    assert tail_due(second, 0.0)
-    second.follower.found_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.0)
+    assert second.tail_due(0.0)
+    second.hear(table.unregister("a"), now=0.0)
     assert second.route("t") == table.route("t")
 
 
 def test_the_next_client_holds_back_what_a_store_lost_meanwhile(path: Path, table: FakeTable) -> None:
     table.register("b", "t")
-    first = core_with(path)
-    learn(first, table, position=PLACE)
+    first = core_with(path, table)
+    learn(first, position=PLACE)
     first.follower.save_snapshot(0.0)
     before = first.route("t")
     table.expire("a")
-    second = core_with(path)
+    second = core_with(path, table)
     second.follower.found_page(ChangePage((), "0-0", lost=True, complete=True), 0.0)
-    learn(second, table)
+    learn(second)
     assert second.route("t") == before
     assert second.health(0.0).held == ("a",)
 
@@ -84,44 +82,40 @@ def test_the_next_client_holds_back_what_a_store_lost_meanwhile(path: Path, tabl
 def test_the_file_is_written_when_there_is_something_new_and_not_at_every_moment(
     path: Path, table: FakeTable
 ) -> None:
-    core = core_with(path)
-    assert not save_due(core, 0.0)
-    learn(core, table)
+    core = core_with(path, table)
+    assert not core.save_due(0.0)
+    learn(core)
     core.follower.save_snapshot(0.0)
-    assert not save_due(core, 10.0)
+    assert not core.save_due(10.0)
     table.register("a", "t")
     core.follower.found_place("0-0", 0.0)
-    request = core.known.cache.due(50.0)
-    assert request is not None
-    core.known.offer(request, table.answer(request), 0.5)
-    assert not save_due(core, 0.5)
-    assert save_due(core, 1.0)
+    core.answer(core.known.cache.due(50.0), 0.5)
+    assert not core.save_due(0.5)
+    assert core.save_due(1.0)
 
 
 def test_a_broker_that_gave_up_is_something_new(path: Path, table: FakeTable) -> None:
-    core = core_with(path)
-    learn(core, table)
+    core = core_with(path, table)
+    learn(core)
     core.follower.save_snapshot(0.0)
-    core.follower.found_page(ChangePage((table.unregister("a"),), "1-0", lost=False, complete=True), 0.5)
-    assert save_due(core, 1.0)
+    core.hear(table.unregister("a"), now=0.5)
+    assert core.save_due(1.0)
 
 
 def test_without_a_path_nothing_is_written(table: FakeTable) -> None:
-    core = core_with(None)
-    learn(core, table)
-    assert not save_due(core, 0.0)
+    core = core_with(None, table)
+    learn(core)
+    assert not core.save_due(0.0)
     core.follower.save_snapshot(0.0)
 
 
 def test_nothing_is_written_while_losses_are_held_back(path: Path, table: FakeTable) -> None:
-    core = core_with(path)
-    learn(core, table)
+    core = core_with(path, table)
+    learn(core)
     table.lose_everything()
-    request = core.known.cache.due(1.0)
-    assert request is not None
-    core.known.offer(request, table.answer(request), 1.0)
+    core.answer(core.known.cache.due(1.0), 1.0)
     assert core.health(1.0).held == ("a",)
-    assert not save_due(core, 2.0)
+    assert not core.save_due(2.0)
 
 
 def test_without_a_file_nothing_is_said(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -142,11 +136,10 @@ def test_a_damaged_file_is_said_and_not_used(
 def test_a_file_of_another_registry_is_said_and_not_used(
     path: Path, table: FakeTable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = replace(ClientConfig(), registry=RegistryConfig(namespace="other"), snapshot_path=path)
-    first = ClientCore(other)
-    learn(first, table)
+    first = core_with(path, table, registry=RegistryConfig(namespace="other"))
+    learn(first)
     first.follower.save_snapshot(0.0)
-    assert core_with(path).health(0.0).source == "none"
+    assert core_with(path, table).health(0.0).source == "none"
     assert "'other'" in caplog.text
 
 
@@ -161,8 +154,8 @@ def test_a_file_that_cannot_be_read_is_said_and_not_used(
 def test_a_file_that_cannot_be_written_is_said(
     tmp_path: Path, table: FakeTable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    core = core_with(tmp_path / "no such folder" / "routes.json")
-    learn(core, table)
+    core = core_with(tmp_path / "no such folder" / "routes.json", table)
+    learn(core)
     core.follower.save_snapshot(0.0)
     assert "no such folder/routes.json cannot be written" in caplog.text
     assert core.route("t") == table.route("t")
@@ -172,12 +165,12 @@ def test_a_file_that_could_not_be_written_is_written_after_the_next_refresh(
     path: Path, table: FakeTable
 ) -> None:
     folder = path.parent / "folder"
-    core = core_with(folder / "routes.json")
-    learn(core, table)
+    core = core_with(folder / "routes.json", table)
+    learn(core)
     core.follower.save_snapshot(0.0)
     folder.mkdir()
-    learn(core, table, now=30.0)
-    assert save_due(core, 30.0)
+    learn(core, now=30.0)
+    assert core.save_due(30.0)
     core.follower.save_snapshot(30.0)
     known = snapshot.decode("sharedroutes", (folder / "routes.json").read_bytes())
     assert list(known.rows) == ["t"]

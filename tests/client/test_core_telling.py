@@ -24,19 +24,7 @@ from sharedroutes.client.observers.events import (
     SourceChanged,
 )
 from tests.client.fake_table import FakeTable
-from tests.client.heard import (
-    DOWN,
-    PLACE,
-    Heard,
-    ask,
-    fail,
-    hear,
-    look,
-    make_core,
-    save_due,
-    tail_due,
-    wait_s,
-)
+from tests.client.heard import DOWN, PLACE, Core
 
 SOON_S: Final = 10.0
 
@@ -48,7 +36,7 @@ class Asks:
     """An observer that asks the client for whatever there is."""
 
     def __init__(self) -> None:
-        self.core: ClientCore | None = None
+        self.core: Core | None = None
         self.heard: list[type] = []
 
     def on_event(self, event: Event) -> None:
@@ -60,8 +48,8 @@ class Asks:
         core.find_address("a", 0, only_this=False)
         core.brokers.faults.states(0.0)
         core.brokers.faults.verdict(0.0)
-        wait_s(core, 0.0)
-        save_due(core, 0.0)
+        core.wait_s(0.0)
+        core.save_due(0.0)
         core.follower.heard(b"")
         core.forget(["no-such"])
         if isinstance(event, BrokerIsolated):
@@ -79,27 +67,27 @@ def in_time(work: Callable[[], None]) -> None:
 
 def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path: Path) -> None:
     asks = Asks()
-    core = asks.core = make_core(asks, snapshot_path=tmp_path / "routes.json", hints=HintConfig())
+    core = asks.core = Core(table, asks, snapshot_path=tmp_path / "routes.json", hints=HintConfig())
     table.register("a", "t")
 
     def everything() -> None:
         core.follower.failed(DOWN, 0.0)
         core.follower.found_place(PLACE, 0.0)
-        ask(core, table, "t")
-        look(core, table)
+        core.ask("t")
+        core.look()
         core.follower.caught_up()
-        fail(core, "a")
-        hear(core, table.come_up("a"))
-        look(core, table)
+        core.fail("a")
+        core.hear(table.come_up("a"))
+        core.look()
         assert core.brokers.hints is not None
         core.brokers.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
         core.follower.save_snapshot(0.0)
-        hear(core, lost=True)
+        core.hear(lost=True)
         core.follower.found_place("0-0", 0.0)
         table.lose_everything()
-        look(core, table, 0.5)
+        core.look(0.5)
         core.accept(0.5)
-        look(core, table, 0.5)
+        core.look(0.5)
 
     in_time(everything)
     assert {*asks.heard} >= {
@@ -120,58 +108,56 @@ class Looks:
     """An observer that looks a topic up as soon as it hears that changes were lost."""
 
     def __init__(self, table: FakeTable) -> None:
-        self.core: ClientCore | None = None
+        self.core: Core | None = None
         self.table = table
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, FeedLost):
             assert self.core is not None
-            ask(self.core, self.table, "t")
+            self.core.ask("t")
 
 
-def test_what_an_observer_causes_is_told_after_what_it_was_told(heard: Heard, table: FakeTable) -> None:
+def test_what_an_observer_causes_is_told_after_what_it_was_told(table: FakeTable) -> None:
     looks = Looks(table)
-    core = looks.core = make_core(looks, heard)
+    core = looks.core = Core(table, looks)
     core.follower.found_place(PLACE, 0.0)
-    heard.take()
+    core.heard.take()
     table.register("a", "t")
-    hear(core, lost=True)
-    assert heard.take() == [FeedLost(PLACE), RoutesChanged(("t",)), LookupDone(1, 0, 0.25)]
+    core.hear(lost=True)
+    assert core.heard.take() == [FeedLost(PLACE), RoutesChanged(("t",)), LookupDone(1, 0, 0.25)]
 
 
-def test_each_event_is_told_once_whichever_thread_it_happens_on(
-    core: ClientCore, table: FakeTable, heard: Heard
-) -> None:
+def test_each_event_is_told_once_whichever_thread_it_happens_on(core: Core) -> None:
     def work(number: int) -> None:
         for count in range(50):
-            ask(core, table, *(f"t{number}-{count}-{topic}" for topic in range(number + 1)))
+            core.ask(*(f"t{number}-{count}-{topic}" for topic in range(number + 1)))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    counts = [event.topics for event in heard.all(LookupDone)]
+    counts = [event.topics for event in core.heard.all(LookupDone)]
     assert {count: counts.count(count) for count in {*counts}} == {1: 50, 2: 50, 3: 50, 4: 50}
 
 
-def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: ClientCore, heard: Heard) -> None:
+def test_a_copy_of_the_process_does_not_tell_what_the_original_tells(core: Core) -> None:
     core.known.lock.acquire()
     core.known.freshness.lost("of the original")
     core.begin_copy()
     core.follower.failed(DOWN, 0.0)
-    assert heard.take() == [SourceChanged("memory", "memory", "down")]
+    assert core.heard.take() == [SourceChanged("memory", "memory", "down")]
 
 
-def test_a_copy_of_the_process_trusts_what_it_knows_as_memory_until_it_follows(core: ClientCore) -> None:
+def test_a_copy_of_the_process_trusts_what_it_knows_as_memory_until_it_follows(core: Core) -> None:
     assert core.health(0.0).source == "live"
     core.known.lock.acquire()
     core.begin_copy()
     assert core.health(0.0).source == "memory"
-    assert tail_due(core, 0.0)
+    assert core.tail_due(0.0)
 
 
-def test_copies_of_the_process_draw_other_chances(core: ClientCore) -> None:
+def test_copies_of_the_process_draw_other_chances(core: Core) -> None:
     state = core._rng.getstate()
     drawn = set()
     for _ in range(3):
@@ -192,8 +178,8 @@ def test_a_copy_of_the_process_gives_hints_under_its_own_name() -> None:
 
 
 def test_the_default_topic_is_not_forgotten(table: FakeTable) -> None:
-    core = ClientCore(ClientConfig(default_topic="TBW102"), random.Random(1))
+    core = Core(table, default_topic="TBW102")
     table.register("a", "TBW102", "t")
-    look(core, table)
+    core.look()
     core.forget(["TBW102", "t"])
     assert core.route("TBW102") is not None

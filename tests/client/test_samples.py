@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.client import RetryPolicy
+from sharedroutes.client import ClientConfig, RetryPolicy
 from sharedroutes.client.attempts.attempt import Attempts
 from sharedroutes.client.attempts.log import AttemptLog
+from sharedroutes.client.core import ClientCore
 from sharedroutes.client.observers import samples as module
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead, FeedLost
 from sharedroutes.client.observers.samples import SampleRecorder
@@ -23,7 +24,7 @@ from sharedroutes.registry import InvalidInput, RouteStore
 from sharedroutes.registry.plans.expiry import server_time
 from tests.client.attempting import QUEUES, RESET, Bench
 from tests.client.clients import Stage, attempt
-from tests.client.heard import PLACE, Heard, begun, fail
+from tests.client.heard import PLACE, Core, Heard
 from tests.registry.builders import broker, topics
 from tests.support import await_until
 
@@ -291,7 +292,7 @@ def test_an_attempt_tells_its_number_the_position_and_whether_its_broker_was_iso
     tmp_path: Path, clock: Clock
 ) -> None:
     with SampleRecorder(tmp_path, share=1.0, wall_clock=lambda: 0.0) as recorder:
-        core, bench = begun(recorder), Bench()
+        core, bench = Core(None, recorder).begin(), Bench()
         bench.queues = QUEUES[:1]
         log = AttemptLog(
             "t", RetryPolicy(pause_s=0.0), core.brokers.record, tell=core.tell_attempt, see=core.see
@@ -309,9 +310,9 @@ def test_an_attempt_tells_its_number_the_position_and_whether_its_broker_was_iso
 
 
 def test_a_broker_that_is_left_alone_is_told_as_isolated_until_it_is_back() -> None:
-    core = begun()
+    core = Core().begin()
     assert core.see("a", 0.0) == (PLACE, False)
-    fail(core, "a", now=0.0)
+    core.fail("a")
     assert core.see("a", 9.9) == (PLACE, True)
     assert core.see("b", 9.9) == (PLACE, False)
     assert core.see("a", 10.1) == (PLACE, False)
@@ -321,7 +322,7 @@ def test_a_client_without_observers_looks_at_nothing() -> None:
     def see(_broker_name: str, _now: float) -> tuple[str, bool]:
         raise AssertionError("nobody wants to know")
 
-    assert begun().tell_attempt is None
+    assert ClientCore(ClientConfig()).tell_attempt is None
     AttemptLog("t", RetryPolicy(), Bench().record, tell=None, see=see).begin(QUEUES[0], 0.0)
 
 
