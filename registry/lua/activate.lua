@@ -1,8 +1,6 @@
 -- KEYS broker, lease, deadlines, changes, lease of id 0, brokers, topics, schema, leases that this address has under other ids; ARGV broker id, epoch, expected token ('' = any), lease value, TTL in ms, deadline member, member, cluster, data version ('' = unknown), change record, bounds of the feed, address, broker name, and of each other id: id, deadline member, change record; reply {'ok', lease of id 0, member of id 0 ('' = none)}, {'fenced', epoch}, {'moved', token} or {'elsewhere', id, epoch} when the address stands under an id that was not named; may be repeated: it announces only what changed; does without foreign deadlines, changes, brokers, topics and schema, and names them
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
-if bad then
-  return bad
-end
+if bad then return bad end
 local member = 'member:' .. ARGV[1]
 local out = 'out:' .. ARGV[1]
 local owner, token, known, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', member, 'cluster', out))

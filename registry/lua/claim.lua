@@ -2,9 +2,7 @@
 local bad = newer_schema(KEYS[4], true) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 -- What the registration could not complete must not fence an owner that lives.
 bad = bad or foreign(KEYS[5], 'hash')
-if bad then
-  return bad
-end
+if bad then return bad end
 local field = 'epoch:' .. ARGV[1]
 local previous, version, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], field, 'version:' .. ARGV[1], 'cluster', 'out:' .. ARGV[1]))
 local lease = redis.call('GET', KEYS[2])

@@ -1,14 +1,10 @@
 -- KEYS route index, topics, changes, schema, and of each broker that loses the topic: broker, broker's topics; ARGV topic, index as it was read, index to write ('' = remove), change record, bounds of the feed; reply {'ok', number of brokers that had it}, {'moved'} or {'schema', key, number}; may be repeated: the second time answers 'moved' or 0; does without foreign changes
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'string') or foreign(KEYS[2], 'set')
-if bad then
-  return bad
-end
+if bad then return bad end
 local FIRST_BROKER = 5
 for i = FIRST_BROKER, #KEYS do
   bad = foreign(KEYS[i], 'hash')
-  if bad then
-    return bad
-  end
+  if bad then return bad end
 end
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then
   return {'moved'}

@@ -1,8 +1,6 @@
 -- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch ('0' = none), deadline member, change record, bounds of the feed; reply {'ok', '1' = announced}, {'alive'} or {'fenced', epoch}; may be repeated: the second time it changes nothing; does without foreign deadlines and changes
 local bad = foreign(KEYS[1], 'hash')
-if bad then
-  return bad
-end
+if bad then return bad end
 -- Looking at a lease that has ended makes Redis delete it, and so send its `expired` event, at once.
 local left_ms = redis.call('PTTL', KEYS[2])
 if left_ms >= 0 then -- 0: its last millisecond

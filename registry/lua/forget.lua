@@ -1,8 +1,6 @@
 -- KEYS broker, broker's topics, brokers, deadlines, changes, schema, lease of each replica; ARGV broker name, epoch of id 0, expected token, change record, bounds of the feed, of each replica: id, deadline member; reply {'ok'}, {'fenced', epoch}, {'moved'} when the group has changed, {'alive', lease} or {'schema', key, number}; may be repeated: the second time answers 'fenced'; does without foreign changes
 local bad = newer_schema(KEYS[6]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash') or foreign(KEYS[3], 'hash') or foreign(KEYS[4], 'zset')
-if bad then
-  return bad
-end
+if bad then return bad end
 local FIRST_LEASE, FIRST_ARG = 7, 6
 local owner, token = unpack(redis.call('HMGET', KEYS[1], 'epoch:0', 'token'))
 if owner ~= ARGV[2] then

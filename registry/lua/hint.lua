@@ -1,8 +1,6 @@
 -- KEYS hints; ARGV client id, TTL in ms, longest TTL in ms, most hints of one broker, most of all, names of brokers; reply {'ok', of each hint that was not taken: broker, why}; may be repeated: what the client said before is replaced
 local bad = foreign(KEYS[1], 'zset')
-if bad then
-  return bad
-end
+if bad then return bad end
 local now_ms = deadline_ms(0)
 local end_ms = string.format('%.0f', now_ms + ARGV[2])
 local latest_ms = string.format('%.0f', now_ms + ARGV[3])

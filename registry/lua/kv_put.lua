@@ -1,8 +1,6 @@
 -- KEYS namespace, namespaces, changes, schema; ARGV name of the namespace, key, value, change record, bounds of the feed; reply {'ok', '1' = it was not so before} or {'schema', key, number}; may be repeated; does without foreign changes
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set')
-if bad then
-  return bad
-end
+if bad then return bad end
 if redis.call('HGET', KEYS[1], ARGV[2]) == ARGV[3] then
   return {'ok', '0'}
 end

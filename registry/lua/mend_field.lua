@@ -1,8 +1,6 @@
 -- KEYS group, changes, schema, lease of a replica, brokers; ARGV field, its value as it was read ('' = absent), value to write ('' = remove), change record ('' = none), bounds of the feed, that lease as it was read, the replica's id, its epoch as it was read ('' = any, in both), broker name; reply {'ok'}, {'moved'} or {'schema', key, number}; may be repeated: the second time answers 'moved'; does without foreign changes
 local bad = newer_schema(KEYS[3]) or foreign(KEYS[1], 'hash') or foreign(KEYS[5], 'hash')
-if bad then
-  return bad
-end
+if bad then return bad end
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then
   return {'moved'}
 end

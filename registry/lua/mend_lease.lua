@@ -1,8 +1,6 @@
 -- KEYS group, lease, deadlines, schema; ARGV broker id, TTL in ms for a lease that never ends, deadline member; reply {'ok'} or {'schema', key, number}; may be repeated
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'zset')
-if bad then
-  return bad
-end
+if bad then return bad end
 local left_ms = redis.call('PTTL', KEYS[2])
 if left_ms == -1 then
   local ends_ms = deadline_ms(ARGV[2])

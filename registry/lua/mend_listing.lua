@@ -1,8 +1,6 @@
 -- KEYS listing (a set, or the hash of brokers), schema, the two keys that the name may stand for; ARGV type of the listing, type of those keys, '1' = a name without a key is removed, name; reply {'ok', '1' = something was changed} or {'schema', key, number}; may be repeated
 local bad = newer_schema(KEYS[2]) or foreign(KEYS[1], ARGV[1])
-if bad then
-  return bad
-end
+if bad then return bad end
 local is, or_is = redis.call('TYPE', KEYS[3]).ok, redis.call('TYPE', KEYS[4]).ok
 local in_set = ARGV[1] == 'set'
 local changed = 0

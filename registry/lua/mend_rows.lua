@@ -1,8 +1,6 @@
 -- KEYS broker's topics, topics, changes, schema, broker, route index of each topic; ARGV broker name ('' = none: rows are removed that name no broker), change record ('' = none), bounds of the feed, bytes of the index keys before the topic's name, and of each topic: rows to remove, a line each ('' = the broker's); reply {'ok', numbers of the topics with an index of another type or a configuration that makes no row ...} or {'schema', key, number}; may be repeated: the second time it changes nothing; does without foreign changes
 local bad = newer_schema(KEYS[4]) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'set')
-if bad then
-  return bad
-end
+if bad then return bad end
 local FIRST_KEY, FIRST_ARG = 6, 5
 local broker, name_from = ARGV[1], ARGV[4] + 1
 local topics = {}

@@ -1,8 +1,6 @@
 -- KEYS broker, broker's topics, topics, changes, leases of the replicas before whom this one has no say, route index of each topic; ARGV broker id, epoch, expected token, new token, broker name, change record, bounds of the feed, bytes of the index keys before the topic's name, number of those leases, pairs of a configuration ('' = remove) and the number of topics that have it, in the order of their keys; reply {'ok', foreign index keys ...}, {'fenced', epoch}, {'moved', token} or {'junior', lease}; may be repeated: the second time answers 'moved'; does without foreign topics and changes
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'hash')
-if bad then
-  return bad
-end
+if bad then return bad end
 local owner, token = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token'))
 if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}

@@ -1,8 +1,6 @@
 -- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due
 local bad = foreign(KEYS[1], 'string')
-if bad then
-  return bad
-end
+if bad then return bad end
 local now_ms = string.format('%.0f', math.floor(clock_us() / 1000))
 local holder, left_ms = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 if holder and holder ~= ARGV[1] and left_ms >= 0 then -- -1: somebody took its TTL away, so it would hold for ever

@@ -1,8 +1,6 @@
 -- KEYS broker, lease, deadlines, changes; ARGV broker id, epoch, deadline member, change record, bounds of the feed, address that an operator wants to be kept out from now on ('' = none); reply {'ok', '1' = it was registered} or {'fenced', epoch}; may be repeated; does without foreign deadlines and changes
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
-if bad then
-  return bad
-end
+if bad then return bad end
 local owner = redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1])
 if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}

@@ -10,7 +10,7 @@ from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease, StaleEpoch
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, Change, ChangeKind, LeaseStatus, Registration
+from ..model import MASTER_ID, Broker, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, script_reply
 from .table import NO_VERSION, Write, fenced
 
@@ -44,13 +44,7 @@ def claim(
     broker, keys = write.broker, write.keys
     call = Call(
         scripts.CLAIM,
-        (
-            write.broker_key,
-            write.lease_key(broker.broker_id),
-            keys.brokers,
-            keys.schema,
-            keys.broker_topics(broker.broker_name),
-        ),
+        (*write.lease_keys[:2], keys.brokers, keys.schema, write.table_key),
         (
             broker.broker_id,
             broker.broker_name,
@@ -104,10 +98,7 @@ def activate(
     call = Call(
         scripts.ACTIVATE,
         (
-            write.broker_key,
-            write.lease_key(broker.broker_id),
-            write.keys.deadlines,
-            write.keys.changes,
+            *write.lease_keys,
             write.lease_key(MASTER_ID),
             write.keys.brokers,
             write.keys.topics,
@@ -131,38 +122,28 @@ def activate(
 def _activate_arguments(
     write: Write, registration: Registration, former_ids: Sequence[int]
 ) -> tuple[str | int | bytes, ...]:
-    broker, keys, config = write.broker, write.keys, write.config
-    name, epoch = broker.broker_name, registration.epoch
-    record = Change(
-        kind=ChangeKind.UP,
-        broker_name=name,
-        broker_id=broker.broker_id,
-        epoch=epoch,
-        cluster=broker.cluster,
-        address=broker.address,
-        lease_ttl_ms=lease_ttl_ms(config, broker),
-    )
+    broker, config, epoch = write.broker, write.config, registration.epoch
+    ttl_ms, reason = lease_ttl_ms(config, broker), f"has id {broker.broker_id} now"
     ends: list[str | int | bytes] = []
     for former_id in former_ids:
-        reason = f"has id {broker.broker_id} now"
-        end = replace(
-            record, kind=ChangeKind.DOWN, broker_id=former_id, address="", reason=reason, lease_ttl_ms=None
-        )
-        ends += (former_id, keys.lease_member(name, former_id), codec.encode_change(end))
+        former = replace(write, broker=replace(broker, broker_id=former_id))
+        down = former.record(ChangeKind.DOWN, epoch, cluster=broker.cluster, reason=reason)
+        ends += (former_id, former.lease_member, down)
+    up = {"cluster": broker.cluster, "address": broker.address, "lease_ttl_ms": ttl_ms}
     return (
         broker.broker_id,
         epoch,
         registration.table_token,
         codec.encode_lease(epoch, broker.address),
-        lease_ttl_ms(config, broker),
-        keys.lease_member(name, broker.broker_id),
+        ttl_ms,
+        write.lease_member,
         codec.encode_member(broker),
         broker.cluster,
         codec.encode_data_version(write.version) if write.version != NO_VERSION else "",
-        codec.encode_change(record),
+        write.record(ChangeKind.UP, epoch, **up),
         config.feed_bounds,
         broker.address,
-        name,
+        broker.broker_name,
         *ends,
     )
 
@@ -228,24 +209,15 @@ def unregister(
     With `stays_out` the broker is kept out at this address: see withdraw.
     Returns whether there was one to end. Raises StaleEpoch.
     """
-    keys, broker = Keys(config.namespace), held.broker
-    name, broker_id = broker.broker_name, broker.broker_id
-    record = Change(
-        kind=ChangeKind.DOWN,
-        broker_name=name,
-        broker_id=broker_id,
-        epoch=held.epoch,
-        cluster=broker.cluster,
-        reason=reason,
-    )
+    write, broker = Write.of(config, held.broker), held.broker
     call = Call(
         scripts.UNREGISTER,
-        (keys.broker(name), keys.lease(name, broker_id), keys.deadlines, keys.changes),
+        write.lease_keys,
         (
-            broker_id,
+            broker.broker_id,
             held.epoch,
-            keys.lease_member(name, broker_id),
-            codec.encode_change(record),
+            write.lease_member,
+            write.record(ChangeKind.DOWN, held.epoch, cluster=broker.cluster, reason=reason),
             config.feed_bounds,
             broker.address if stays_out else "",
         ),

@@ -130,7 +130,7 @@ def withdraw(config: RegistryConfig, broker: Broker, *, reason: str) -> Plan[boo
     `admit` is granted: that of an agent that is started, or that is told to resume.
     Raises BrokerOwned when the lease is that of another address, NewerSchema.
     """
-    write = Write(config, Keys(config.namespace), broker)
+    write = Write.of(config, broker)
     for _ in range(_TRIES):
         epoch = yield from claim(write, RESTARTED, _ADVICE)
         try:

@@ -57,7 +57,7 @@ def register(
     Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, InvalidInput, NewerSchema.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
-    write = Write(config, Keys(config.namespace), broker, version)
+    write = replace(Write.of(config, broker), version=version)
     if held is None:
         for name, item in topics.items():
             check_entry(name, item)
@@ -101,7 +101,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     Raises StaleEpoch, and RegistryError when the table is not this replica's to write, or when `held` came
     from `owner` and the table has changed since: look again. The name server front will need it.
     """
-    write = Write(config, Keys(config.namespace), held.broker)
+    write = Write.of(config, held.broker)
     name, topics = topic.topic_name, {**held.topics, topic.topic_name: topic}
     around = yield from _look_around(write, held)
     if around.seniors is not None:
@@ -122,9 +122,8 @@ def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Ta
     known = topic.topic_name in held.topics
     knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
     if not known and not knows_all:
-        key = write.keys.broker_topics(held.broker.broker_name)
-        (reply,) = yield Reads((("HEXISTS", key, topic.topic_name),))
-        known = bool(checked(key, reply))
+        (reply,) = yield Reads((("HEXISTS", write.table_key, topic.topic_name),))
+        known = bool(checked(write.table_key, reply))
     new = {topic.topic_name: topic}
     return TableDifference(changed=new) if known else TableDifference(added=new)
 
@@ -138,7 +137,7 @@ def _check_held(broker: Broker, held: Registration) -> None:
 class _Around:
     """What a registration must know of the other replicas of its group."""
 
-    seniors: Sequence[str] | None = ()
+    seniors: Sequence[str] | None
     """The leases of the replicas that come before it; None = one of them is alive, and it brings no topics.
 
     A master has none. A slave writes the group's table only while all with a lower id are gone (RocketMQ: the
@@ -146,39 +145,47 @@ class _Around:
     registration, unless deleteTopicWithBrokerRegistration is on; here a master's registration does.
     """
 
-    former_ids: Sequence[int] = ()
+    former_ids: Sequence[int]
     """The other ids of the same address in the group: what this replica was before."""
 
-    is_new: bool = True
+    is_new: bool
     """Whether it may end them: it was claimed just now, or has moved to this address."""
 
-    filter_servers: tuple[str, ...] = ()
+    filter_servers: tuple[str, ...]
     """As the group has them for this replica at this address."""
 
 
 def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
     """Read what a registration must know of the other replicas, if they matter to it."""
-    broker, key, is_slave = write.broker, write.broker_key, not write.is_master
-    may_write = not is_slave or broker.enable_acting_master is not None
-    is_known = held is not None and held.broker.address == broker.address
-    known = held.filter_servers if held is not None else ()
-    if is_known and not (is_slave and may_write):
-        return _Around(() if may_write else None, is_new=False, filter_servers=known)
-    (reply,) = yield Reads((("HGETALL", key),))
-    fields = checked(key, reply)
-    former_ids = () if is_known else codec.ids_of_address(fields, broker.address, broker.broker_id)
-    is_new = not is_known
-    if is_new:
-        known = codec.filter_servers_at(fields, broker.broker_id, broker.address)
-    if not is_slave or not may_write:
-        return _Around(() if may_write else None, former_ids, is_new, known)
-    members = codec.decode_group(broker.broker_name, fields).broker_ids
-    lower = {MASTER_ID, *(member for member in members if member < broker.broker_id)} - {*former_ids}
-    seniors = [write.lease_key(member) for member in sorted(lower)]
+    broker = write.broker
+    may_write = write.is_master or broker.enable_acting_master is not None
+    known = held if held is not None and held.broker.address == broker.address else None
+    fields: Mapping[bytes, bytes] = {}
+    if known is None or (may_write and not write.is_master):
+        (reply,) = yield Reads((("HGETALL", write.broker_key),))
+        fields = checked(write.broker_key, reply)
+    former_ids: Sequence[int] = ()
+    if known is not None:
+        servers = known.filter_servers
+    else:
+        former_ids = codec.ids_of_address(fields, broker.address, broker.broker_id)
+        servers = codec.filter_servers_at(fields, broker.broker_id, broker.address)
+    seniors = (yield from _seniors(write, fields, former_ids)) if may_write else None
+    return _Around(seniors, former_ids, known is None, servers)
+
+
+def _seniors(
+    write: Write, fields: Mapping[bytes, bytes], former_ids: Sequence[int]
+) -> Plan[list[str] | None]:
+    """Return the leases of the replicas with a lower id, which must have gone; None = one is alive."""
+    own_id = write.broker.broker_id
+    members = codec.decode_group(write.broker.broker_name, fields).broker_ids
+    lower = {of for of in (MASTER_ID, *members) if of < own_id} - {*former_ids}
+    seniors = [write.lease_key(of) for of in sorted(lower)]
     if not seniors:
-        return _Around((), former_ids, is_new, known)
+        return []
     (alive,) = yield Reads((("EXISTS", *seniors),))
-    return _Around(None if checked(seniors[0], alive) else seniors, former_ids, is_new, known)
+    return None if checked(seniors[0], alive) else seniors
 
 
 def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from .. import codec, scripts
 from ..config import RegistryConfig
@@ -133,12 +133,17 @@ def difference_to_stored(
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What every step of one registration needs."""
+    """A replica that is written: what every step of a registration, and of its end, needs."""
 
     config: RegistryConfig
     keys: Keys
     broker: Broker
     version: DataVersion = NO_VERSION
+
+    @classmethod
+    def of(cls, config: RegistryConfig, broker: Broker) -> Write:
+        """Return what writes a replica into the registry of these settings."""
+        return cls(config, Keys(config.namespace), broker)
 
     @property
     def is_master(self) -> bool:
@@ -150,9 +155,31 @@ class Write:
         """The key of the broker's group."""
         return self.keys.broker(self.broker.broker_name)
 
+    @property
+    def table_key(self) -> str:
+        """The key of the broker's table."""
+        return self.keys.broker_topics(self.broker.broker_name)
+
     def lease_key(self, broker_id: int) -> str:
         """Return the key of the lease of a replica of the group."""
         return self.keys.lease(self.broker.broker_name, broker_id)
+
+    @property
+    def lease_keys(self) -> tuple[str, str, str, str]:
+        """What every script about its lease needs first: group, lease, deadlines and changes."""
+        return self.broker_key, self.lease_key(self.broker.broker_id), self.keys.deadlines, self.keys.changes
+
+    @property
+    def lease_member(self) -> str:
+        """What stands for its lease among the deadlines."""
+        return self.keys.lease_member(self.broker.broker_name, self.broker.broker_id)
+
+    def record(self, kind: ChangeKind, epoch: int, **more: Any) -> bytes:
+        """Return the encoded change that tells followers of it; `more` are other fields of Change."""
+        of = self.broker
+        return codec.encode_change(
+            Change(kind=kind, broker_name=of.broker_name, broker_id=of.broker_id, epoch=epoch, **more)
+        )
 
 
 def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
@@ -168,7 +195,7 @@ def read_table(
 
     Names in `known` are reused: copies of 10,000 are a megabyte, which would leave holes.
     """
-    key = write.keys.broker_topics(write.broker.broker_name)
+    key = write.table_key
     tokens: list[bytes | None] = []
     stored: dict[str, bytes] = {}
     shapes: dict[bytes, bytes] = {}  # one object for all topics of a shape
@@ -283,16 +310,8 @@ def _following_token(epoch: int, *used: str) -> str:
 def _put_call(
     write: Write, epoch: int, tokens: tuple[str, str], chunk: TableDifference[C], seniors: Sequence[str]
 ) -> Call:
-    keys, name = write.keys, write.broker.broker_name
-    record = Change(
-        kind=ChangeKind.TOPICS,
-        broker_name=name,
-        broker_id=write.broker.broker_id,
-        epoch=epoch,
-        added=tuple(chunk.added),
-        changed=tuple(chunk.changed),
-        removed=tuple(chunk.removed),
-    )
+    keys = write.keys
+    topics = {"added": (*chunk.added,), "changed": (*chunk.changed,), "removed": (*chunk.removed,)}
     # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
     shapes: dict[bytes, list[str]] = {}
     configs = _encoded(chain(chunk.added.values(), chunk.changed.values()))
@@ -304,13 +323,13 @@ def _put_call(
     index_keys = [prefix + topic for same in shapes.values() for topic in same]
     return Call(
         scripts.PUT_TOPICS,
-        (write.broker_key, keys.broker_topics(name), keys.topics, keys.changes, *seniors, *index_keys),
+        (write.broker_key, write.table_key, keys.topics, keys.changes, *seniors, *index_keys),
         (
             write.broker.broker_id,
             epoch,
             *tokens,
-            name,
-            codec.encode_change(record),
+            write.broker.broker_name,
+            write.record(ChangeKind.TOPICS, epoch, **topics),
             write.config.feed_bounds,
             len(prefix),
             len(seniors),

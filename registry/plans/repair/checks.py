@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -83,8 +83,7 @@ class Checks:
         def judge(group: Reply, listed: Reply) -> Iterator[Difference]:
             if group is FOREIGN or not group:
                 return
-            # A script's reply is a list.
-            fields = group if isinstance(group, Mapping) else dict(zip(group[::2], group[1::2], strict=True))
+            fields = dict(zip(group[::2], group[1::2], strict=True))
             known = listed if isinstance(listed, bytes) else b""
             known = b"" if field_problem(broker_name, b"cluster", known) else known
             for part, value in fields.items():

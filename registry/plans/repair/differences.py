@@ -1,7 +1,7 @@
-"""What can be wrong in a registry, and how it is found: each check is made twice.
+"""What can be wrong in a registry, and how it is found: by checks of what an atomic script reads.
 
-A cheap first look finds suspects; a second one, an atomic script, confirms them. So what is written meanwhile
-is no difference. What the second look read is also what a cure compares with before it writes.
+So what is written meanwhile is no difference. What the script read is also what a cure compares with before
+it writes. Rows of the route index, of which there are many, get a cheaper look before.
 """
 
 from __future__ import annotations
@@ -118,14 +118,8 @@ def _unless_refused(command: Command, reply: Reply) -> Reply:
     raise StoreRefused(f"{command[0]!r}: {reply.code} {reply.message}")
 
 
-def suspects(checks: Sequence[Check]) -> Plan[list[Check]]:
-    """Return the checks that find something at a first, cheap look."""
-    replies = iter((yield from ask([command for check in checks for command in check.commands])))
-    return [check for check in checks if any(check.judge(*[next(replies) for _ in check.commands]))]
-
-
-def confirm(checks: Iterable[Check]) -> Plan[list[Difference]]:
-    """Return the differences that a second look finds; what one check reads is of one instant."""
+def run(checks: Iterable[Check]) -> Plan[list[Difference]]:
+    """Return the differences that some checks find; what one check reads is of one instant."""
     found: list[Difference] = []
     some: list[Check] = []
     words = 0

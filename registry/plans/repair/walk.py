@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -20,9 +20,8 @@ from ..base import Call, Page, Plan, Progress, Reads, Stream, advance, checked, 
 from ..expiry import expire, lease_of
 from ..operators import check_schema
 from ..replicas import table_sizes
-from ..routes import mget
 from .checks import Checks
-from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask, confirm, suspects
+from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask, run
 from .rows import index_checks, mend_rows, table_checks
 
 _AT_ONCE: Final = 1_000
@@ -105,14 +104,14 @@ class _Walk:
         keys, checks, kinds = self._keys, self._checks, DifferenceKind
         yield from check_schema(keys)
         self._total = yield from _estimate(keys)
-        yield self._page((yield from confirm((yield from suspects([checks.schema()])))), 0)
+        yield self._page((yield from run([checks.schema()])), 0)
         yield from self._walk_keys()
-        brokers, deadlines = _first_look(checks.broker_listed), _first_look(checks.deadline)
-        yield from self._walk_listing("SSCAN", keys.topics, kinds.TOPIC_GONE, _name_in, self._topics_gone)
-        yield from self._walk_listing("HSCAN", keys.brokers, kinds.BROKER_GONE, _name_in, brokers)
+        yield from self._walk_listing("SSCAN", keys.topics, kinds.TOPIC_GONE, _name_in, checks.topic_listed)
         yield from self._walk_listing(
-            "ZSCAN", keys.deadlines, kinds.DEADLINE_CORRUPT, _lease_in, deadlines, what="broker:id"
+            "HSCAN", keys.brokers, kinds.BROKER_GONE, _name_in, checks.broker_listed
         )
+        garbage = kinds.DEADLINE_CORRUPT
+        yield from self._walk_listing("ZSCAN", keys.deadlines, garbage, _lease_in, checks.deadline)
 
     def _page(self, found: Iterable[Difference], done: int) -> Page[Difference]:
         """Return a page after `done` more keys or entries."""
@@ -128,11 +127,11 @@ class _Walk:
             reply, _ = yield Reads((("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE), ("TIME",)))
             cursor, names = checked(self._keys.prefix, reply)
             found, usual = yield from self._kinds(names)
-            found += yield from confirm((yield from self._suspects(usual)))
+            found += yield from run((yield from self._checks_of(usual)))
             yield self._page(found, len(names))
             for kind, named, key in usual:
                 if kind.name == "broker:<broker>:topics":
-                    yield from self._scan("HSCAN", key, partial(table_checks, self._keys, named[0]))
+                    yield from self._scan("HSCAN", key, partial(_look_at_table, self._keys, named[0]))
             if int(cursor) == 0:
                 return
 
@@ -173,8 +172,8 @@ class _Walk:
             return Difference(DifferenceKind.NO_TTL, key, "never ends", cure=cure)
         return Difference(DifferenceKind.UNWANTED_TTL, key, f"vanishes in {left_ms} ms", cure=cure)
 
-    def _suspects(self, named: Sequence[_Named]) -> Plan[list[Check]]:
-        """Return what to look at again, of some keys."""
+    def _checks_of(self, named: Sequence[_Named]) -> Plan[list[Check]]:
+        """Return the checks of what some keys hold."""
         checks, by_kind = self._checks, defaultdict[str, list[tuple[str, ...]]](list)
         for kind, names, _ in named:
             by_kind[kind.name].append(names)
@@ -187,16 +186,18 @@ class _Walk:
             if of_group is not FOREIGN
             for broker_id in replica_ids(of_group, "member")
         ]
-        singles = [
+        return [
+            *indexes,
             *map(checks.group, groups),
             *starmap(checks.member, members),
             *(checks.table_group(name) for (name,) in by_kind["broker:<broker>:topics"]),
             *(checks.lease(name, int(number)) for name, number in by_kind[_LEASE]),
             *(checks.namespace(name) for (name,) in by_kind["kv:<namespace>"]),
         ]
-        return [*indexes, *(yield from suspects(singles))]
 
-    def _scan(self, command: str, key: str, look: Callable[[Any], Plan[list[Check]]]) -> Stream[Difference]:
+    def _scan(
+        self, command: str, key: str, look: Callable[[Any], Plan[list[Difference]]]
+    ) -> Stream[Difference]:
         """Look at what a key holds, page by page; one of another type is reported elsewhere."""
         cursor = 0
         while True:
@@ -204,7 +205,7 @@ class _Walk:
             if reply is FOREIGN:
                 return
             cursor, entries = reply
-            yield self._page((yield from confirm((yield from look(entries)))), len(entries))
+            yield self._page((yield from look(entries)), len(entries))
             if cursor == 0:
                 return
 
@@ -212,25 +213,27 @@ class _Walk:
         self,
         command: str,
         key: str,
-        kind: DifferenceKind,
-        named: Callable[[bytes], tuple[Any, ...] | None],
-        first_look: Callable[[Sequence[tuple[Any, ...]]], Plan[list[Check]]],
-        what: str = "name",
+        garbage: DifferenceKind,
+        names_in: Callable[[bytes], tuple[Any, ...] | None],
+        check: Callable[..., Check],
     ) -> Stream[Difference]:
         """Look at what a listing names, and report the members that name nothing."""
 
-        def look(entries: Iterable[Any]) -> Plan[list[Check]]:
-            members = {member: named(member) for member in (dict(entries) if command == "ZSCAN" else entries)}
-            found = yield from first_look([names for names in members.values() if names is not None])
-            garbage = [member for member, names in members.items() if names is None]
-            return [*found, *(_garbage(kind, key, member, what) for member in garbage)]
+        def look(entries: Iterable[Any]) -> Plan[list[Difference]]:
+            members = {
+                member: names_in(member) for member in (dict(entries) if command == "ZSCAN" else entries)
+            }
+            what = "broker:id" if command == "ZSCAN" else "name"
+            text = f"has {{!r}}, which is no {what}; remove it"
+            bad = [member[:80] for member, names in members.items() if names is None]
+            found = yield from run(check(*names) for names in members.values() if names is not None)
+            return [*found, *(Difference(garbage, key, text.format(member)) for member in bad)]
 
         return self._scan(command, key, look)
 
-    def _topics_gone(self, names: Sequence[tuple[str]]) -> Plan[list[Check]]:
-        values = yield from mget([self._keys.topic(name) for (name,) in names])
-        both = zip(names, values, strict=True)
-        return [self._checks.topic_listed(name) for (name,), value in both if value is None]
+
+def _look_at_table(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Difference]]:
+    return (yield from run((yield from table_checks(keys, broker_name, entries))))
 
 
 def _estimate(keys: Keys) -> Plan[int]:
@@ -263,12 +266,3 @@ def _name_in(member: bytes) -> tuple[str] | None:
 
 def _lease_in(member: bytes) -> tuple[str, int] | None:
     return lease_of(member.decode()) if is_text(member) else None
-
-
-def _first_look(check: Callable[..., Check]) -> Callable[[Sequence[tuple[Any, ...]]], Plan[list[Check]]]:
-    return lambda names: suspects([check(*of) for of in names])
-
-
-def _garbage(kind: DifferenceKind, key: str, member: bytes, what: str) -> Check:
-    """Return the check that reports a member of a listing that names nothing."""
-    return Check((), lambda: [Difference(kind, key, f"has {member[:80]!r}, which is no {what}; remove it")])
