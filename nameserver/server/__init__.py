@@ -1,0 +1,1 @@
+"""Sockets of the front: connections, limits, TLS, the PROXY protocol."""

@@ -1,0 +1,36 @@
+"""One connection of a front: frames in, answers out, within its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from ...remoting import RemotingCommand
+
+
+class Connection(Protocol):
+    """A peer: a broker, a client, or an operator's tool."""
+
+    number: int
+    """Unique in this process, and never given again."""
+
+    peer: str
+    """`host:port`, of the PROXY header where there is one."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame that answers nothing."""
+
+    def close(self, why: str) -> None:
+        """End the connection; the reason is logged."""
+
+
+class Service(Protocol):
+    """What answers requests."""
+
+    def answer(
+        self, request: RemotingCommand, connection: Connection
+    ) -> bytes | Awaitable[RemotingCommand | None] | None:
+        """Return the frame of the answer, or what becomes the answer; None = there is none."""
+
+    def closed(self, connection: Connection) -> None:
+        """Note that a connection has ended, however it did; not called for those that a drain ends."""
