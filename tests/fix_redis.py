@@ -84,6 +84,24 @@ def foreign_keys() -> list[str]:
     return []
 
 
+Plant: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture
+def plant(admin: redis.Redis, foreign_keys: list[str]) -> Plant:
+    """Return a function (key, kind="list") that puts something foreign into a key: a list, or garbage."""
+
+    def plant(key: str, kind: str = "list") -> None:
+        admin.delete(key)
+        if kind == "list":
+            admin.rpush(key, "foreign")
+        else:
+            admin.set(key, "garbage")
+        foreign_keys.append(key)
+
+    return plant
+
+
 @pytest.fixture
 def admin(
     shared_server: EmbeddedServer | ClusterServers, shared_admin: redis.Redis, foreign_keys: list[str]

@@ -15,7 +15,7 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.plans import ORIGIN
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
 
 
@@ -153,11 +153,8 @@ async def test_an_entry_that_is_no_change_is_reported_and_the_rest_is_told(
     assert len(page.changes) == 4
 
 
-async def test_a_stream_of_another_type_is_named(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
-) -> None:
-    admin.set(store.keys.changes, "foreign")
-    foreign_keys.append(store.keys.changes)
+async def test_a_stream_of_another_type_is_named(store: Store, plant: Plant) -> None:
+    plant(store.keys.changes)
     with pytest.raises(CorruptData) as corrupt:
         await store.changes_since()
     assert corrupt.value.key == store.keys.changes

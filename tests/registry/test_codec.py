@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 
 import orjson
@@ -79,17 +80,7 @@ def test_a_topic_is_read_back_as_it_was_written(config: TopicConfig) -> None:
 
 @given(topic_configs())
 def test_equal_topics_are_written_alike(config: TopicConfig) -> None:
-    turned = TopicConfig(
-        config.topic_name,
-        config.read_queue_nums,
-        config.write_queue_nums,
-        config.perm,
-        config.topic_sys_flag,
-        order=config.order,
-        topic_filter_type=config.topic_filter_type,
-        attributes=dict(reversed(list(config.attributes.items()))),
-        queue_mapping=config.queue_mapping,
-    )
+    turned = replace(config, attributes=dict(reversed(list(config.attributes.items()))))
     assert codec.encode_config(turned) == codec.encode_config(config)
 
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import Broker, ChangeKind, CorruptData, InvalidInput, LeaseStatus
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 from tests.registry.builders import broker, topics
 from tests.registry.probes import unchanged
 
@@ -78,14 +78,13 @@ async def test_a_table_entry_without_its_row_is_deleted_too(store: Store, admin:
 
 
 async def test_a_foreign_index_is_named_and_left_alone(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     key = store.keys.topic("t0")
-    foreign_keys.append(key)
-    admin.lpush(key, "x")
+    plant(key)
     with pytest.raises(CorruptData, match="topic:t0"):
         await store.admin.delete_topic("t0")
-    assert admin.lrange(key, 0, -1) == [b"x"]
+    assert admin.lrange(key, 0, -1) == [b"foreign"]
 
 
 async def test_a_name_that_can_be_no_topic_is_refused(store: Store) -> None:

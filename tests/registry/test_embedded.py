@@ -42,17 +42,13 @@ def executable(path: Path) -> str:
     return str(path)
 
 
-def test_the_environment_comes_before_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_comes_before_everything_and_may_name_a_program_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = executable(tmp_path / "mine" / "my-server")
     monkeypatch.setenv(VARIABLE, chosen)
     assert embedded.find_server() == chosen
-
-
-def test_the_environment_may_name_a_program_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = executable(tmp_path / "my-server")
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "mine"))
     monkeypatch.setenv(VARIABLE, "my-server")
     assert embedded.find_server() == chosen
 

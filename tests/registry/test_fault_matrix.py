@@ -15,7 +15,7 @@ from sharedroutes.registry import (
     plans,
 )
 from sharedroutes.registry.plans import Batch, Call
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
 from tests.registry.operations import (
     DEAD,
@@ -58,14 +58,12 @@ async def said(store: Store, name: str, ready: Prepared) -> str:
 @pytest.mark.parametrize("kind", KINDS_OF_KEYS)
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_an_operation_names_the_foreign_key_or_does_without_it(
-    store: Store, admin: redis.Redis, foreign_keys: list[str], name: str, kind: str
+    store: Store, admin: redis.Redis, plant: Plant, name: str, kind: str
 ) -> None:
     ready, key, operation = await prepared(store), KINDS_OF_KEYS[kind], OPERATIONS[name]
     if operation.needs_dead:
         await with_a_dead_one(store, admin)
-    admin.delete(key)
-    admin.rpush(key, "foreign")
-    foreign_keys.append(key)
+    plant(key)
     before = dump(admin)
     if kind in operation.needs:
         with pytest.raises(CorruptData) as corrupt:
@@ -86,13 +84,11 @@ async def test_an_operation_names_the_foreign_key_or_does_without_it(
 @pytest.mark.parametrize("kind", ["table"])
 @pytest.mark.parametrize("name", ["register", "register a slave"])
 async def test_a_registration_that_cannot_be_completed_fences_nobody(
-    store: Store, admin: redis.Redis, foreign_keys: list[str], name: str, kind: str
+    store: Store, admin: redis.Redis, plant: Plant, name: str, kind: str
 ) -> None:
     ready, key = await prepared(store), KINDS_OF_KEYS[kind]
     slave = await store.run(OPERATIONS["register a slave"].plan(ready))
-    admin.delete(key)
-    admin.rpush(key, "foreign")
-    foreign_keys.append(key)
+    plant(key)
     assert await said(store, name, ready) == "CorruptData"
     assert [await store.heartbeat(held) for held in (ready.held, slave)] == [LeaseStatus.OK] * 2
 
@@ -101,12 +97,10 @@ async def test_a_registration_that_cannot_be_completed_fences_nobody(
 @pytest.mark.parametrize("kind", KINDS_OF_KEYS)
 @pytest.mark.parametrize("name", OF_TABLES)
 async def test_a_foreign_key_on_the_way_of_one_broker_costs_no_other_its_routes(
-    store: Store, admin: redis.Redis, foreign_keys: list[str], name: str, kind: str
+    store: Store, admin: redis.Redis, plant: Plant, name: str, kind: str
 ) -> None:
     ready, key = await prepared(store), KINDS_OF_KEYS[kind]
-    admin.delete(key)
-    admin.rpush(key, "foreign")
-    foreign_keys.append(key)
+    plant(key)
     await said(store, name, ready)
     routes = await store.routes(["t1"])
     assert OTHER_ADDRESS in {data.master_address for data in routes["t1"].broker_datas}

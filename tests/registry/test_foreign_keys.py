@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
@@ -18,7 +17,7 @@ from sharedroutes.registry import (
     StaleEpoch,
 )
 from sharedroutes.registry.keys import Keys
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import addresses
 
@@ -31,18 +30,6 @@ OWN = [BROKER, TABLE, LEASE]
 ALL = [TOPIC, BROKER, TABLE, LEASE, KEYS.deadlines, KEYS.brokers, KEYS.topics, KEYS.changes]
 
 Pair: TypeAlias = tuple[Registration, Registration]
-
-
-@pytest.fixture
-def plant(admin: redis.Redis, foreign_keys: list[str]) -> Callable[[str], None]:
-    """Return a function that puts a value of a type that the registry never writes into a key."""
-
-    def plant(key: str) -> None:
-        admin.delete(key)
-        admin.rpush(key, "foreign")
-        foreign_keys.append(key)
-
-    return plant
 
 
 async def two_brokers(store: Store) -> Pair:
@@ -64,7 +51,7 @@ async def named_by(coroutine: Any) -> str | None:
 
 @pytest.mark.parametrize("key", ALL)
 async def test_lookups_serve_everything_that_does_not_stand_in_the_foreign_key(
-    store: Store, plant: Callable[[str], None], key: str
+    store: Store, plant: Plant, key: str
 ) -> None:
     await two_brokers(store)
     plant(key)
@@ -78,9 +65,7 @@ async def test_lookups_serve_everything_that_does_not_stand_in_the_foreign_key(
 
 
 @pytest.mark.parametrize("key", ALL)
-async def test_listings_go_on_or_name_the_foreign_key(
-    store: Store, plant: Callable[[str], None], key: str
-) -> None:
+async def test_listings_go_on_or_name_the_foreign_key(store: Store, plant: Plant, key: str) -> None:
     await two_brokers(store)
     plant(key)
     assert await named_by(store.brokers()) == (key if key == KEYS.brokers else None)
@@ -91,7 +76,7 @@ async def test_listings_go_on_or_name_the_foreign_key(
 @pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
 @pytest.mark.parametrize("key", OWN)
 async def test_a_registration_names_the_foreign_key_of_its_broker_and_leaves_it_as_it_is(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str, *, restarted: bool
+    store: Store, admin: redis.Redis, plant: Plant, key: str, *, restarted: bool
 ) -> None:
     held, _ = await two_brokers(store)
     plant(key)
@@ -101,7 +86,7 @@ async def test_a_registration_names_the_foreign_key_of_its_broker_and_leaves_it_
 
 @pytest.mark.parametrize("key", OWN)
 async def test_an_unregister_leaves_the_foreign_key_of_its_broker_as_it_is(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     held, _ = await two_brokers(store)
     plant(key)
@@ -111,7 +96,7 @@ async def test_an_unregister_leaves_the_foreign_key_of_its_broker_as_it_is(
 
 @pytest.mark.parametrize("key", [TOPIC, BROKER, TABLE, LEASE])
 async def test_a_broker_is_not_disturbed_by_a_foreign_key_of_another(
-    store: Store, plant: Callable[[str], None], key: str
+    store: Store, plant: Plant, key: str
 ) -> None:
     _, held = await two_brokers(store)
     plant(key)
@@ -120,17 +105,13 @@ async def test_a_broker_is_not_disturbed_by_a_foreign_key_of_another(
     assert OTHER_ADDRESS in await addresses(store, "t4")
 
 
-async def test_a_heartbeat_names_the_foreign_key_that_it_needs(
-    store: Store, plant: Callable[[str], None]
-) -> None:
+async def test_a_heartbeat_names_the_foreign_key_that_it_needs(store: Store, plant: Plant) -> None:
     held, _ = await two_brokers(store)
     plant(BROKER)
     assert await named_by(store.heartbeat(held)) == BROKER
 
 
-async def test_foreign_deadlines_let_no_broker_die(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None]
-) -> None:
+async def test_foreign_deadlines_let_no_broker_die(store: Store, admin: redis.Redis, plant: Plant) -> None:
     held, _ = await two_brokers(store)
     plant(KEYS.deadlines)
     admin.pexpire(LEASE, 5_000)
@@ -140,7 +121,7 @@ async def test_foreign_deadlines_let_no_broker_die(
 
 
 async def test_a_heartbeat_that_finds_a_foreign_lease_says_that_the_lease_is_lost(
-    store: Store, plant: Callable[[str], None]
+    store: Store, plant: Plant
 ) -> None:
     held, _ = await two_brokers(store)
     plant(LEASE)
@@ -149,7 +130,7 @@ async def test_a_heartbeat_that_finds_a_foreign_lease_says_that_the_lease_is_los
 
 @pytest.mark.parametrize("key", [TOPIC, KEYS.topic("t2")], ids=["of an old topic", "of a new topic"])
 async def test_a_foreign_index_is_left_as_it_is_and_reported_and_the_other_topics_are_written(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     await two_brokers(store)
     plant(key)
@@ -164,7 +145,7 @@ async def test_a_foreign_index_is_left_as_it_is_and_reported_and_the_other_topic
 
 
 async def test_a_foreign_index_is_reported_by_every_registration_until_it_is_gone(
-    store: Store, plant: Callable[[str], None]
+    store: Store, plant: Plant
 ) -> None:
     plant(TOPIC)
     held = await store.register(broker(), topics(1))
@@ -175,7 +156,7 @@ async def test_a_foreign_index_is_reported_by_every_registration_until_it_is_gon
 @pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
 @pytest.mark.parametrize("is_old", [False, True], ids=["of a new topic", "of an old topic"])
 async def test_an_index_that_was_foreign_is_written_when_it_is_gone(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], *, is_old: bool, restarted: bool
+    store: Store, admin: redis.Redis, plant: Plant, *, is_old: bool, restarted: bool
 ) -> None:
     former = await store.register(broker(), topics(1)) if is_old else None
     plant(TOPIC)

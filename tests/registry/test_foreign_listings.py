@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ import redis
 from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, Registration, codec
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, withdraw
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import addresses, lease_ended
 
@@ -23,21 +22,6 @@ KINDS = pytest.mark.parametrize("kind", ["list", "string"])
 """Of what stands there: a type that the registry never writes, and, where it writes strings, garbage."""
 
 
-@pytest.fixture
-def plant(admin: redis.Redis, foreign_keys: list[str]) -> Callable[[str], None]:
-    """Return a function that puts something foreign into a key."""
-
-    def plant(key: str, kind: str = "list") -> None:
-        admin.delete(key)
-        if kind == "list":
-            admin.rpush(key, "foreign")
-        else:
-            admin.set(key, "garbage")
-        foreign_keys.append(key)
-
-    return plant
-
-
 def content(admin: redis.Redis, key: str) -> bytes | None:
     dumped: bytes | None = admin.dump(key)
     return dumped
@@ -46,7 +30,7 @@ def content(admin: redis.Redis, key: str) -> bytes | None:
 @KINDS
 @pytest.mark.parametrize("key", SHARED)
 async def test_a_broker_is_registered_served_renewed_and_ended(
-    store: Store, admin: redis.Redis, plant: Callable[..., None], key: str, kind: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str, kind: str
 ) -> None:
     plant(key, kind)
     before = content(admin, key)
@@ -68,7 +52,7 @@ async def test_a_broker_is_registered_served_renewed_and_ended(
 
 
 @pytest.mark.parametrize("key", SHARED)
-async def test_a_slave_is_registered_too(store: Store, plant: Callable[[str], None], key: str) -> None:
+async def test_a_slave_is_registered_too(store: Store, plant: Plant, key: str) -> None:
     await store.register(broker(), topics(1))
     plant(key)
     slave = replace(broker(broker_id=1, address=OTHER_ADDRESS), enable_acting_master=True)
@@ -79,7 +63,7 @@ async def test_a_slave_is_registered_too(store: Store, plant: Callable[[str], No
 
 @pytest.mark.parametrize("key", SHARED)
 async def test_a_slave_that_is_promoted_is_what_it_was_no_more(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     await store.register(replace(broker(broker_id=1), enable_acting_master=True), topics(1))
     plant(key)
@@ -89,7 +73,7 @@ async def test_a_slave_that_is_promoted_is_what_it_was_no_more(
 
 @pytest.mark.parametrize("key", SHARED)
 async def test_a_registration_that_finds_a_foreign_listing_fences_the_owner_before_as_ever(
-    store: Store, plant: Callable[[str], None], key: str
+    store: Store, plant: Plant, key: str
 ) -> None:
     former = await store.register(broker(), topics(1))
     plant(key)
@@ -98,7 +82,7 @@ async def test_a_registration_that_finds_a_foreign_listing_fences_the_owner_befo
 
 
 @pytest.mark.parametrize("key", SHARED)
-async def test_one_topic_is_registered(store: Store, plant: Callable[[str], None], key: str) -> None:
+async def test_one_topic_is_registered(store: Store, plant: Plant, key: str) -> None:
     held = await store.register(broker(), topics(1))
     plant(key)
     held = await store.front.register_topic(held, topics(1, first=1)[0])
@@ -108,7 +92,7 @@ async def test_one_topic_is_registered(store: Store, plant: Callable[[str], None
 
 @pytest.mark.parametrize("key", SHARED)
 async def test_an_operator_takes_a_broker_out(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     await store.register(broker(), topics(1))
     plant(key)
@@ -118,9 +102,7 @@ async def test_an_operator_takes_a_broker_out(
 
 
 @pytest.mark.parametrize("key", [KEYS.schema, KEYS.changes])
-async def test_the_write_permission_is_taken_and_given_back(
-    store: Store, plant: Callable[[str], None], key: str
-) -> None:
+async def test_the_write_permission_is_taken_and_given_back(store: Store, plant: Plant, key: str) -> None:
     await store.register(broker(), topics(1))
     plant(key)
     assert await store.admin.wipe_write_perm("broker-a") == 1
@@ -137,7 +119,7 @@ async def dead_one(store: Store, admin: redis.Redis) -> tuple[str, int]:
 
 @pytest.mark.parametrize("key", [key for key in SHARED if key != KEYS.changes])
 async def test_the_end_of_a_lease_is_announced_once(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     held = await store.register(broker(), topics(1))
     dead = await dead_one(store, admin)
@@ -153,7 +135,7 @@ async def test_the_end_of_a_lease_is_announced_once(
 
 
 async def test_without_deadlines_and_listing_the_sweep_names_both(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     dead = await dead_one(store, admin)
     plant(KEYS.deadlines)
@@ -164,7 +146,7 @@ async def test_without_deadlines_and_listing_the_sweep_names_both(
 
 
 async def test_a_sweep_ends_leases_where_the_stream_is_foreign(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     dead = await dead_one(store, admin)
     plant(KEYS.changes)
@@ -177,7 +159,7 @@ async def test_a_sweep_ends_leases_where_the_stream_is_foreign(
 
 @pytest.mark.parametrize("key", SHARED)
 async def test_what_was_foreign_is_written_again_by_those_who_live(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     held = await store.register(broker(), topics(3))
     plant(key)
@@ -191,7 +173,7 @@ async def test_what_was_foreign_is_written_again_by_those_who_live(
 
 @pytest.mark.parametrize("key", [KEYS.deadlines, KEYS.brokers, KEYS.topics])
 async def test_who_never_met_the_foreign_key_is_listed_again_by_its_heartbeat(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None], key: str
+    store: Store, admin: redis.Redis, plant: Plant, key: str
 ) -> None:
     held = await store.register(broker(), topics(3))
     plant(key)
@@ -217,7 +199,7 @@ def assert_whole(admin: redis.Redis) -> None:
 
 
 async def test_the_stream_goes_on_with_the_next_change(
-    store: Store, admin: redis.Redis, plant: Callable[[str], None]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     held = await store.register(broker(), topics(1))
     position = (await store.changes_since()).position
@@ -232,9 +214,7 @@ async def test_the_stream_goes_on_with_the_next_change(
 # --- how it is told -----------------------------------------------------------------------------------------
 
 
-async def test_a_doorbell_without_a_stream_has_no_ids_and_the_record(
-    store: Store, plant: Callable[[str], None]
-) -> None:
+async def test_a_doorbell_without_a_stream_has_no_ids_and_the_record(store: Store, plant: Plant) -> None:
     held = await store.register(broker(), topics(1))
     plant(KEYS.changes)
     bell = store.doorbell()
@@ -249,7 +229,7 @@ async def test_a_doorbell_without_a_stream_has_no_ids_and_the_record(
 
 
 async def test_what_was_done_without_is_logged_once(
-    store: Store, plant: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    store: Store, plant: Plant, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = await store.register(broker(), topics(1))
     plant(KEYS.deadlines)

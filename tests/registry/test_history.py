@@ -8,7 +8,7 @@ import redis
 from sharedroutes.registry import CorruptData, HistoryBounds, InvalidInput, RouteStore, codec, plans
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import HistoryRange
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 from tests.registry.builders import broker, topics
 
 KEY = Keys("sharedroutes").changes
@@ -128,11 +128,8 @@ def test_a_server_before_redis_7_does_not_tell_how_many_were_written() -> None:
     assert done.value.value == HistoryBounds("1-0", "1-0", "1-0", 1, None)
 
 
-async def test_a_stream_of_another_type_is_named(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
-) -> None:
-    admin.set(KEY, "foreign")
-    foreign_keys.append(KEY)
+async def test_a_stream_of_another_type_is_named(store: Store, plant: Plant) -> None:
+    plant(KEY)
     for asked in (store.history(), store.history_bounds()):
         with pytest.raises(CorruptData) as corrupt:
             await asked

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import redis
 
 from sharedroutes.registry import ChangeKind, CorruptData, InvalidInput
 from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 
 
 async def test_what_was_put_is_got_and_listed(store: Store) -> None:
@@ -68,11 +67,8 @@ async def test_the_order_configuration_of_topics(store: Store) -> None:
     assert await store.kv.order_configs([]) == {}
 
 
-async def test_a_foreign_key_breaks_its_namespace_alone(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
-) -> None:
-    foreign_keys.append(store.keys.kv("bad"))
-    admin.set(store.keys.kv("bad"), "x")
+async def test_a_foreign_key_breaks_its_namespace_alone(store: Store, plant: Plant) -> None:
+    plant(store.keys.kv("bad"))
     await store.kv.put("good", "k", "v")
     for operation in (store.kv.put("bad", "k", "v"), store.kv.delete("bad", "k"), store.kv.get("bad", "k")):
         with pytest.raises(CorruptData, match="kv:bad"):

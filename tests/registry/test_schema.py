@@ -10,7 +10,7 @@ import redis
 
 from sharedroutes.registry import NewerSchema
 from sharedroutes.registry.scripts import SCHEMA
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.probes import unchanged
 
@@ -48,12 +48,10 @@ async def test_a_schema_that_becomes_newer_ends_the_writes_of_those_who_do_not_k
 
 
 async def test_a_schema_that_is_no_number_does_not_stop_the_readers(
-    make_store: StoreMaker, redis_url: str, admin: redis.Redis, foreign_keys: list[str]
+    make_store: StoreMaker, redis_url: str, plant: Plant
 ) -> None:
     store = make_store(redis_url)
     await store.register(broker(), topics(1))
-    foreign_keys.append(store.keys.schema)
-    for garbage in (lambda: admin.set(store.keys.schema, "x"), lambda: admin.lpush(store.keys.schema, "x")):
-        admin.delete(store.keys.schema)
-        garbage()
+    for kind in ("garbage", "list"):
+        plant(store.keys.schema, kind)
         assert list(await make_store(redis_url).routes(["t0"])) == ["t0"]

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import EXPIRED, ChangeKind, CorruptData, Sweep
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
 from tests.registry.probes import lease_ended
 from tests.support import await_until
@@ -166,14 +166,12 @@ async def test_a_deadline_of_nobody_is_reported_and_keeps_nobody_alive(
 
 
 async def test_a_foreign_group_keeps_no_other_broker_alive(
-    short_lived: Store, admin: redis.Redis, foreign_keys: list[str]
+    short_lived: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     await short_lived.register(broker(), topics(1))
     await short_lived.register(broker("broker-b", address=OTHER_ADDRESS), topics(1))
     key = short_lived.keys.broker("broker-a")
-    admin.delete(key)
-    admin.rpush(key, "foreign")
-    foreign_keys.append(key)
+    plant(key)
     await lease_ended(short_lived, admin)
     await lease_ended(short_lived, admin, name="broker-b")
     found = await swept(short_lived)

@@ -191,16 +191,6 @@ def test_only_the_elected_sweeper_listens(core: SweepPolicy) -> None:
     assert [*listens, core.listens] == [False, True, False, True, False]
 
 
-def test_who_may_not_listen_says_so_once_and_never_tries_again(
-    core: SweepPolicy, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, LOGGER):
-        core.deaf(StoreRefused("no permission for this channel"))
-    core.answered(Sweep(held=False, wait_s=None), 0.0, 0.001)
-    assert not core.listens
-    assert [record.levelname for record in caplog.records] == ["INFO"]
-
-
 def test_a_subscription_that_was_cut_off_is_tried_again(
     core: SweepPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:

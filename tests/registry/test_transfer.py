@@ -29,7 +29,7 @@ from sharedroutes.registry import (
     topic_table,
 )
 from sharedroutes.registry.plans.export_import import Counts, ImportSummary
-from tests.fix_redis import Store, StoreMaker
+from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import ADDRESS, broker, broker_names, names, topic_configs, topics
 from tests.registry.probes import dump
 from tests.registry.repairs import differences, everything, register_two
@@ -181,14 +181,13 @@ async def test_live_owners_are_replaced_and_fenced_when_told_to(
 
 
 async def test_a_key_of_another_type_is_a_refusal_and_not_the_end(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     await register_two(store)
     lines = await exported(store)
     admin.flushall()
-    foreign_keys += [store.keys.broker_topics("broker-a"), store.keys.topic("t1"), store.keys.kv("ns")]
-    for key in foreign_keys:
-        admin.lpush(key, "foreign")
+    for key in (store.keys.broker_topics("broker-a"), store.keys.topic("t1"), store.keys.kv("ns")):
+        plant(key)
     summary = await store.admin.import_(lines)
     assert [refusal.what for refusal in summary.refused] == [
         "broker broker-a",

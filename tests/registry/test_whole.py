@@ -7,7 +7,7 @@ import redis
 
 from sharedroutes.registry import CorruptData, Lookup
 from sharedroutes.registry.plans import Batch, whole_table
-from tests.fix_redis import Store
+from tests.fix_redis import Plant, Store
 from tests.registry.builders import broker, row, topics
 from tests.registry.probes import recorded
 
@@ -66,14 +66,12 @@ async def test_a_topic_that_is_gone_since_it_was_listed_is_left_out(store: Store
 
 
 async def test_a_foreign_key_is_named_and_the_rest_is_told(
-    store: Store, admin: redis.Redis, foreign_keys: list[str]
+    store: Store, admin: redis.Redis, plant: Plant
 ) -> None:
     await store.register(broker(), topics(3))
     keys = [store.keys.topic("t0"), store.keys.topic("t1")]
-    foreign_keys += keys
-    admin.delete(keys[0])
-    admin.lpush(keys[0], "x")
-    admin.set(keys[1], "no row")
+    plant(keys[0])
+    plant(keys[1], "garbage")
     admin.sadd(store.keys.topics, b"\xff")
     found = await whole(store)
     assert sorted(error.key for error in found.corrupt) == keys
@@ -81,13 +79,9 @@ async def test_a_foreign_key_is_named_and_the_rest_is_told(
 
 
 @pytest.mark.parametrize("index", ["topics", "brokers"])
-async def test_a_foreign_index_is_an_error(
-    store: Store, admin: redis.Redis, foreign_keys: list[str], index: str
-) -> None:
+async def test_a_foreign_index_is_an_error(store: Store, plant: Plant, index: str) -> None:
     await store.register(broker(), topics(1))
     key = getattr(store.keys, index)
-    foreign_keys.append(key)
-    admin.delete(key)
-    admin.set(key, "x")
+    plant(key)
     with pytest.raises(CorruptData, match=key.replace("{", r"\{")):
         await whole(store)
