@@ -36,15 +36,11 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
     """
     listing = yield from brokers(keys)
     alive = {broker.broker_name for broker in listing.found if cluster in (None, broker.cluster)}
-    corrupt = list(listing.corrupt)
-    found: set[str] = set()
+    corrupt, found = list(listing.corrupt), set[str]()
     cursor = 0
     while True:
-        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
-        cursor, members = checked(keys.topics, page)
-        names = [member.decode(errors="replace") for member in members]
-        values = yield from mget([keys.topic(name) for name in names])
-        for name, value in zip(names, values, strict=True):
+        cursor, values = yield from _topic_page(keys, cursor)
+        for name, value in values.items():
             if value is not None:
                 rows, bad = codec.decode_index(keys.topic(name), value)
                 corrupt += [bad] if bad else []
@@ -52,6 +48,15 @@ def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.A
                     found.add(name)
         if cursor == 0:
             return Listing(sorted(found), tuple(corrupt))
+
+
+def _topic_page(keys: Keys, cursor: int) -> Plan[tuple[int, dict[str, bytes | None]]]:
+    """Return the next cursor, 0 at the end, and some of the topics with their route indexes."""
+    (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
+    following, members = checked(keys.topics, page)
+    names = sorted({member.decode() for member in members if codec.is_text(member)})  # else none of ours
+    values = yield from mget([keys.topic(name) for name in names])
+    return following, dict(zip(names, values, strict=True))
 
 
 def whole_table(keys: Keys) -> Plan[Lookup]:
@@ -64,10 +69,15 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
     corrupt: list[CorruptData] = []
     cursor = 0
     while True:
-        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
-        cursor, members = checked(keys.topics, page)
-        names = {member.decode() for member in members if codec.is_text(member)}  # else none of ours
-        yield from _read_rows(keys, sorted(names - rows.keys()), rows, corrupt)
+        cursor, values = yield from _topic_page(keys, cursor)
+        new = {name: value for name, value in values.items() if name not in rows}
+        for name, value in new.items():
+            if value is not None:
+                rows[name], bad = codec.decode_index(keys.topic(name), value)
+                corrupt += [bad] if bad else []
+        absent = [name for name, value in new.items() if value is None]
+        if absent:  # removed since the scan, or of another type
+            corrupt += (yield from lookup(keys, absent)).corrupt
         if cursor == 0:
             break
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
@@ -75,21 +85,6 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
     named = {row.broker_name for same in distinct(rows) for row in same}
     found, alive = yield from _read_brokers(keys, sorted(listed | named), corrupt)
     return Lookup(rows=rows, groups=found, alive=alive, corrupt=tuple(corrupt))
-
-
-def _read_rows(
-    keys: Keys, names: Sequence[str], rows: dict[str, tuple[QueueData, ...]], corrupt: list[CorruptData]
-) -> Plan[None]:
-    values = yield from mget([keys.topic(name) for name in names])
-    absent = []
-    for name, value in zip(names, values, strict=True):
-        if value is None:
-            absent.append(name)
-            continue
-        rows[name], bad = codec.decode_index(keys.topic(name), value)
-        corrupt += [bad] if bad else []
-    if absent:  # removed since the scan, or of another type
-        corrupt += (yield from lookup(keys, absent)).corrupt
 
 
 def _read_brokers(

@@ -72,7 +72,8 @@ def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None)
     check_name("topic", topic)
     keys = Keys(config.namespace)
     for _ in range(_TRIES):
-        index = yield from _index(keys, topic)
+        (reply,) = yield Reads((("GET", keys.topic(topic)),))
+        index = checked(keys.topic(topic), reply) or b""
         brokers = yield from _holders(keys, topic, index, cluster)
         status, *_ = yield from script_reply(_delete_call(config, keys, topic, index, brokers))
         if status == "ok":
@@ -80,31 +81,22 @@ def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None)
     raise StoreUnavailable(f"{keys.topic(topic)}: changes faster than it can be deleted; nothing was deleted")
 
 
-def _index(keys: Keys, topic: str) -> Plan[bytes]:
-    key = keys.topic(topic)
-    (reply,) = yield Reads((("GET", key),))
-    return checked(key, reply) or b""
-
-
 def _holders(keys: Keys, topic: str, index: bytes, cluster: str | None) -> Plan[tuple[str, ...]]:
     """Return the brokers that have the topic, by their own table or by the index, alive or not."""
-    (reply,) = yield Reads((("HGETALL", keys.brokers),))
+    (reply,) = yield Reads((("HKEYS", keys.brokers),))
     listed = {name.decode(errors="replace") for name in checked(keys.brokers, reply)}
     rows, _ = codec.decode_index(keys.topic(topic), index) if index else ((), None)
     routed = {row.broker_name for row in rows}
     names = sorted(listed | routed)
-    held: list[Command] = [("HEXISTS", keys.broker_topics(name), topic) for name in names]
-    clusters: list[Command] = [("HGET", keys.broker(name), "cluster") for name in names]
     if not names:
         return ()
-    replies = yield Reads([*held, *clusters])
-    answers = [
-        checked(str(command[1]), reply) for command, reply in zip((*held, *clusters), replies, strict=True)
-    ]
-    found = zip(names, answers, answers[len(names) :], strict=False)
+    held: list[Command] = [("HEXISTS", keys.broker_topics(name), topic) for name in names]
+    commands = [*held, *(("HGET", keys.broker(name), "cluster") for name in names)]
+    replies = yield Reads(commands)
+    answers = [checked(str(command[1]), reply) for command, reply in zip(commands, replies, strict=True)]
     return tuple(
         name
-        for name, has, of in found
+        for name, has, of in zip(names, answers, answers[len(names) :], strict=False)
         if (name in routed or has == 1) and (cluster is None or of == cluster.encode())
     )
 

@@ -217,28 +217,15 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[Replica]]:
     members = [(found.broker_name, found.broker_id) for found in listing.found]
     told = yield from _told(keys, set(members) if since else set(), corrupt)
     entries = [
-        _entry(found, topics.get(found.broker_name, 0), told.get(member, _NOTHING))
+        _entry(found, topics.get(found.broker_name, 0), told.get(member, ()))
         for found, member in zip(listing.found, members, strict=True)
     ]
     return Listing(entries, tuple(corrupt))
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """The newest changes that tell of a replica."""
-
-    last: Change | None = None
-    """That it is live, or is not."""
-
-    up: Change | None = None
-
-
-_NOTHING: Final = _Told()
-
-
-def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan[dict[_Member, _Told]]:
-    """Read the change stream from its end until it has told of every replica that it is live."""
-    found: dict[_Member, _Told] = {}
+def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan[dict[_Member, list[Change]]]:
+    """Read the change stream from its end; return what it tells of each replica, down to its newest UP."""
+    found: dict[_Member, list[Change]] = {member: [] for member in members}
     missing, until = set(members), "+"
     while missing:
         (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", _AT_ONCE),))
@@ -252,8 +239,7 @@ def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan
             member = (change.broker_name, change.broker_id) if change else None
             if change is None or member not in missing:
                 continue
-            last = found.get(member, _NOTHING).last or change
-            found[member] = _Told(last, change if change.kind is ChangeKind.UP else None)
+            found[member].append(change)
             if change.kind is ChangeKind.UP:
                 missing.remove(member)
         if len(entries) < _AT_ONCE:
@@ -271,9 +257,10 @@ def _change(keys: Keys, change_id: bytes, fields: Mapping[bytes, bytes] | None) 
     return change if change.kind in (ChangeKind.UP, ChangeKind.DOWN) else None
 
 
-def _entry(found: Replica, topics: int, told: _Told) -> Replica:
+def _entry(found: Replica, topics: int, told: Sequence[Change]) -> Replica:
     """Return a replica with what the change stream tells of it."""
-    last, up = told.last, told.up
+    last = told[0] if told else None
+    up = told[-1] if told and told[-1].kind is ChangeKind.UP else None
     held = codec.decode_lease(found.lease) if found.lease is not None else None
     if held is not None:
         since_ms = _ms_of(last) if last is up else None
@@ -281,18 +268,15 @@ def _entry(found: Replica, topics: int, told: _Told) -> Replica:
         return replace(found, topics=topics, address=held[1], since_ms=since_ms, lease_ttl_ms=lease_ttl_ms)
     down = last if last is not up else None
     address = found.kept_out or (up.address if up else "")
+    ended_ms = found.ends_ms or (down.lease_ended_ms if down else None)
     return replace(
         found,
         topics=topics,
         left_ms=None,
         address=address or codec.member_address(found.member),
-        since_ms=found.ends_ms or _ended_ms(down),
+        since_ms=ended_ms or _ms_of(down),
         reason=down.reason if down else EXPIRED if found.ends_ms else "",
     )
-
-
-def _ended_ms(down: Change | None) -> int | None:
-    return None if down is None else down.lease_ended_ms or _ms_of(down)
 
 
 def _ms_of(change: Change | None) -> int | None:
