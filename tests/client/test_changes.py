@@ -13,7 +13,7 @@ from sharedroutes.client.changes import Changes, Watch, Watches
 from sharedroutes.registry import Change
 from tests.client.fake_table import FakeTable
 from tests.client.heard import PLACE, Core
-from tests.support import PATIENCE_S, wait_until
+from tests.support import PATIENCE_S
 
 
 def taken(watch: Watch) -> list[str]:
@@ -183,26 +183,6 @@ def seen(changes: Iterator[RouteChange], count: int) -> list[tuple[str, set[str]
     ]
 
 
-def test_a_watcher_sees_first_what_is_and_then_each_change(core: Core) -> None:
-    changes = changes_of(core, ["t", "u"])
-    assert seen(changes, 2) == [("t", {"a"}), ("u", {"b"})]
-    take(core, *core.table.register("d", "u", "v"))
-    assert seen(changes, 1) == [("u", {"b", "d"})]
-    take(core, core.table.unregister("a"))
-    assert seen(changes, 1) == [("t", set())]
-
-
-def test_several_changes_since_the_last_look_are_seen_as_one(core: Core) -> None:
-    changes = changes_of(core, ["t"])
-    seen(changes, 1)
-    for name in ("d", "e", "f"):
-        take(core, *core.table.register(name, "t"))
-    take(core, core.table.unregister("e"))
-    assert seen(changes, 1) == [("t", {"a", "d", "f"})]
-    take(core, core.table.unregister("a"))
-    assert seen(changes, 1) == [("t", {"d", "f"})]
-
-
 def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(core: Core) -> None:
     changes = changes_of(core, ["t", "u"])
     assert seen(changes, 1) == [("t", {"a"})]
@@ -210,25 +190,6 @@ def test_a_change_that_was_seen_before_its_turn_is_not_seen_again(core: Core) ->
     assert seen(changes, 1) == [("u", {"b", "d"})]
     take(core, *core.table.register("e", "t"))
     assert seen(changes, 1) == [("t", {"a", "e"})]
-
-
-def test_a_watcher_of_everything_sees_changes_only(core: Core) -> None:
-    changes = changes_of(core, None)
-    take(core, *core.table.register("d", "v"))
-    assert seen(changes, 1) == [("v", {"c", "d"})]
-
-
-def test_a_watcher_that_waits_is_woken_by_a_change_and_by_the_end(core: Core) -> None:
-    changes = changes_of(core, ["t"])
-    found: list[RouteChange] = []
-    reader = threading.Thread(target=lambda: found.extend(changes), daemon=True)
-    reader.start()
-    wait_until(lambda: len(found) == 1, description="the reader knows what is")
-    take(core, *core.table.register("d", "t"))
-    wait_until(lambda: len(found) == 2, description="the reader knows of the change")
-    core.known.watches.close()
-    reader.join(PATIENCE_S)
-    assert not reader.is_alive()
 
 
 def test_a_watched_topic_that_was_created_while_changes_were_lost_is_seen(core: Core) -> None:

@@ -268,16 +268,6 @@ def told(core: ClientCore) -> tuple[str, ...] | None:
     return core.brokers.hints.due(0.0)
 
 
-def test_a_failure_that_reached_nobody_makes_a_hint(core: ClientCore) -> None:
-    core.brokers.record("a", Result(0.0, failed=True), 0.0)
-    assert told(core) == ("a",)
-
-
-def test_a_failure_that_was_an_answer_makes_no_hint(core: ClientCore) -> None:
-    core.brokers.record("a", Result(0.0, failed=True, reachable=True), 0.0)
-    assert told(core) is None
-
-
 def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
     core: ClientCore, table: FakeTable
 ) -> None:

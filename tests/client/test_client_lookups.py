@@ -14,7 +14,6 @@ from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, Route
 from sharedroutes.registry import (
     AsyncRouteStore,
     EmbeddedServer,
-    InvalidInput,
     MessageQueue,
     RegistryConfig,
     RouteStore,
@@ -233,9 +232,3 @@ async def test_a_store_of_the_callers_stays_open(own_server: EmbeddedServer, own
             async with AsyncRouteClient(async_store, QUICK) as async_client:
                 assert (await async_client.select_queue("t0")).broker_name == "broker-a"
             assert others() > 0
-
-
-async def test_one_name_in_place_of_several_is_refused(stage: Stage) -> None:
-    async with stage.client(BELL_ONLY) as client:
-        with pytest.raises(InvalidInput, match="several names"):
-            await client.get("t0")

@@ -317,19 +317,6 @@ async def test_the_topic_takes_over_when_it_is_created_and_gives_back_when_it_is
         await until_queues(client, "t0", {"broker-a": 2, "broker-b": 2})
 
 
-async def test_a_change_of_the_default_topic_reaches_the_topics_that_it_serves(stage: Stage) -> None:
-    held = stage.agent.register(broker("broker-a"), [TopicConfig(DEFAULT, 8, 8)])
-    async with stage.in_place(BELL_ONLY, default_topic=DEFAULT) as client:
-        for topic in ("new", "newer"):
-            await until_queues(client, topic, {"broker-a": 4})
-        stage.agent.register(broker("broker-b"), [TopicConfig(DEFAULT, 2, 2)])
-        for topic in ("new", "newer"):
-            await until_queues(client, topic, {"broker-a": 4, "broker-b": 2})
-        stage.agent.unregister(held)
-        for topic in ("new", "newer"):
-            await until_queues(client, topic, {"broker-b": 2})
-
-
 async def test_when_nobody_holds_the_default_topic_an_unknown_one_has_no_route_until_somebody_does(
     stage: Stage,
 ) -> None:

@@ -124,24 +124,6 @@ def test_what_is_known_or_was_asked_just_now_is_not_asked(core: Core) -> None:
 # --- isolation ---------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_comes_back_ends_its_isolation(core: Core) -> None:
-    for name in ("a", "b"):
-        core.table.register(name, "t")
-    core.brokers.faults.record("a", Result(0.0, failed=True), 0.0)
-    assert pick(core, 1.0) == {"b"}
-    core.hear(core.table.come_up("a"), now=1.0)
-    core.look(1.0)
-    assert pick(core, 1.0) == {"a", "b"}
-
-
-def test_an_isolation_ends_by_itself(core: Core) -> None:
-    for name in ("a", "b"):
-        core.table.register(name, "t")
-    core.brokers.faults.record("a", Result(0.0, failed=True), 0.0)
-    assert pick(core, 9.9) == {"b"}
-    assert pick(core, 10.0) == {"a", "b"}
-
-
 def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(core: Core) -> None:
     for name, now in (("a", 0.0), ("b", 0.5)):
         core.table.register(name, "t")
@@ -267,20 +249,6 @@ def test_the_first_try_comes_at_once_and_the_others_anywhere_within_the_time_to_
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [(record.levelno, record.getMessage().partition(":")[0]) for record in caplog.records]
-
-
-def test_an_outage_is_said_once_and_its_end_once(core: Core, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    for _ in range(3):
-        core.follower.failed(ConnectionError("down"), 0.0)
-    core.look()
-    core.hear()
-    for _ in range(2):
-        core.follower.caught_up()
-    assert messages(caplog) == [
-        (logging.WARNING, "the store does not answer, serving the last known routes"),
-        (logging.INFO, "the store answers again"),
-    ]
 
 
 def test_a_corrupt_key_is_said_once_wherever_it_is_met(core: Core, caplog: pytest.LogCaptureFixture) -> None:

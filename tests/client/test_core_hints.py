@@ -64,14 +64,6 @@ def test_answers_with_an_error_make_no_hint(core: ClientCore) -> None:
     assert hinting(core).due(0.3) is None
 
 
-def test_results_from_before_a_restart_make_no_hint(core: ClientCore) -> None:
-    began = core.brokers.faults.generation
-    core.brokers.faults.forget("a")
-    for now in (0.0, 0.1, 0.2):
-        core.brokers.record("a", Result(0.1, failed=True, generation=began), now)
-    assert hinting(core).due(0.2) is None
-
-
 def test_clients_read_hints_at_different_times(core: ClientCore) -> None:
     first = hinting(core)
     assert first.to_read(0.0, 1.0)

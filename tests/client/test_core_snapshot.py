@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sharedroutes.client import snapshot
-from sharedroutes.registry import ChangePage, RegistryConfig
+from sharedroutes.registry import ChangePage
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Core
 
@@ -102,13 +102,6 @@ def test_a_broker_that_gave_up_is_something_new(path: Path, table: FakeTable) ->
     assert core.save_due(1.0)
 
 
-def test_without_a_path_nothing_is_written(table: FakeTable) -> None:
-    core = core_with(None, table)
-    learn(core)
-    assert not core.save_due(0.0)
-    core.follower.save_snapshot(0.0)
-
-
 def test_nothing_is_written_while_losses_are_held_back(path: Path, table: FakeTable) -> None:
     core = core_with(path, table)
     learn(core)
@@ -118,47 +111,12 @@ def test_nothing_is_written_while_losses_are_held_back(path: Path, table: FakeTa
     assert not core.save_due(2.0)
 
 
-def test_without_a_file_nothing_is_said(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert core_with(path).health(0.0).source == "none"
-    assert caplog.text == ""
-
-
-@pytest.mark.parametrize("content", [b"", b"not json", b"{}", b"\x00" * 100])
-def test_a_damaged_file_is_said_and_not_used(
-    path: Path, caplog: pytest.LogCaptureFixture, content: bytes
-) -> None:
-    path.write_bytes(content)
-    assert core_with(path).health(0.0).source == "none"
-    assert f"the snapshot {path} is not used" in caplog.text
-    assert path.read_bytes() == content
-
-
-def test_a_file_of_another_registry_is_said_and_not_used(
-    path: Path, table: FakeTable, caplog: pytest.LogCaptureFixture
-) -> None:
-    first = core_with(path, table, registry=RegistryConfig(namespace="other"))
-    learn(first)
-    first.follower.save_snapshot(0.0)
-    assert core_with(path, table).health(0.0).source == "none"
-    assert "'other'" in caplog.text
-
-
 def test_a_file_that_cannot_be_read_is_said_and_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for unreadable in (tmp_path, tmp_path / TOO_LONG):
         assert core_with(unreadable).health(0.0).source == "none"
         assert f"the snapshot {unreadable} is not used" in caplog.text
-
-
-def test_a_file_that_cannot_be_written_is_said(
-    tmp_path: Path, table: FakeTable, caplog: pytest.LogCaptureFixture
-) -> None:
-    core = core_with(tmp_path / "no such folder" / "routes.json", table)
-    learn(core)
-    core.follower.save_snapshot(0.0)
-    assert "no such folder/routes.json cannot be written" in caplog.text
-    assert core.route("t") == table.route("t")
 
 
 def test_a_file_that_could_not_be_written_is_written_after_the_next_refresh(

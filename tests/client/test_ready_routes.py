@@ -10,17 +10,16 @@ import pytest
 
 from sharedroutes.client import ClientConfig, Route
 from sharedroutes.client.cache import Request, RouteCache
-from sharedroutes.client.core import ClientCore
 from sharedroutes.client.routes import ReadyRoutes
 from sharedroutes.client.selection.ring import QueueRing
-from sharedroutes.registry import Change, ChangePage, QueueData, TopicRoute
+from sharedroutes.registry import Change, QueueData, TopicRoute
 from tests.client.caches import CONFIG, SETTLED, Rig
 from tests.client.fake_table import FakeTable
+from tests.client.heard import PLACE, Core
 from tests.client.topics import NOBODY, QUIET
 
 DEFAULT = "TBW102"
 BORROWING = replace(CONFIG, default_topic=DEFAULT)
-PLACE = "1700000000000-1"
 
 
 class Client(Rig):
@@ -273,19 +272,6 @@ def test_the_ring_of_a_topic_goes_with_it(client: Client, how: str) -> None:
 # --- the default topic -------------------------------------------------------------------------------------
 
 
-def test_without_a_default_topic_an_unknown_topic_has_no_view(client: Client) -> None:
-    client.table.register("d", DEFAULT)
-    client.ask(DEFAULT, "t")
-    assert client.served.view("t") is None
-
-
-def test_an_unknown_topic_is_served_by_the_brokers_of_the_default_topic(borrower: Client) -> None:
-    borrower.table.register("d", DEFAULT)
-    borrower.table.register("e", DEFAULT)
-    borrower.ask(DEFAULT, "t")
-    assert borrower.queues("t") == {"d": 4, "e": 4}
-
-
 @pytest.mark.parametrize(
     ("read", "write", "most", "found"), [(8, 8, 4, 4), (2, 8, 4, 2), (8, 2, 4, 4), (16, 16, 16, 16)]
 )
@@ -298,19 +284,6 @@ def test_each_broker_lends_no_more_queues_than_are_configured_or_readable(
     borrower.ask(DEFAULT, "t")
     assert borrower.queues("t") == {"d": found}
     assert borrower.queues(DEFAULT) == {"d": write}
-
-
-def test_only_producers_borrow(borrower: Client) -> None:
-    borrower.table.register("d", DEFAULT)
-    borrower.ask(DEFAULT, "t")
-    borrower.queues("t")
-    assert borrower.served.route("t", None) is None
-
-
-def test_without_the_default_topic_there_is_nothing_to_borrow(borrower: Client) -> None:
-    borrower.ask(DEFAULT, "t")
-    assert borrower.served.view("t") is None
-    assert borrower.served.view(DEFAULT) is None
 
 
 def test_a_topic_whose_brokers_are_gone_borrows_too(borrower: Client) -> None:
@@ -354,95 +327,82 @@ def test_a_change_of_the_default_topic_reaches_all_who_borrow(borrower: Client) 
 # --- the default topic, as a client uses it ----------------------------------------------------------------
 
 
-def learn(core: ClientCore, table: FakeTable, *topics: str, now: float = 0.0) -> None:
-    """Do what a caller does who needs topics, and then what the follower does."""
-    request = core.question(topics, now).request
-    while request is not None:
-        core.known.offer(request, table.answer(request), now)
-        request = core.known.cache.due(now)
-
-
 @pytest.fixture
-def core() -> ClientCore:
-    core = ClientCore(BORROWING, random.Random(1))
-    core.follower.found_place(PLACE, 0.0)
-    return core
+def core(table: FakeTable) -> Core:
+    return Core(table, default_topic=DEFAULT, refresh_s=CONFIG.refresh_s).begin()
 
 
-def brokers(core: ClientCore, topic: str) -> set[str]:
+def learn(core: Core, *topics: str, now: float = 0.0) -> None:
+    """Do what a caller does who needs topics, and then what the follower does."""
+    core.ask(*topics, now=now)
+    core.look(now)
+
+
+def brokers(core: Core, topic: str) -> set[str]:
     view = core.view(topic)
     return set() if view is None else {queue.broker_name for queue in view.queues}
 
 
-def test_the_default_topic_is_read_although_nobody_asks_for_it(core: ClientCore, table: FakeTable) -> None:
-    table.register("d", DEFAULT)
-    learn(core, table, "t")
+def test_the_default_topic_is_read_although_nobody_asks_for_it(core: Core) -> None:
+    core.table.register("d", DEFAULT)
+    learn(core, "t")
     assert brokers(core, "t") == {"d"}
 
 
-def test_a_topic_that_was_never_asked_for_does_not_borrow(core: ClientCore, table: FakeTable) -> None:
-    table.register("d", DEFAULT)
-    table.register("a", "t")
-    learn(core, table, DEFAULT)
+def test_a_topic_that_was_never_asked_for_does_not_borrow(core: Core) -> None:
+    core.table.register("d", DEFAULT)
+    core.table.register("a", "t")
+    learn(core, DEFAULT)
     assert core.view("t") is None
-    learn(core, table, "t")
+    learn(core, "t")
     assert brokers(core, "t") == {"a"}
 
 
-def test_a_topic_that_was_forgotten_does_not_borrow_until_it_is_asked_for(
-    core: ClientCore, table: FakeTable
-) -> None:
-    table.register("d", DEFAULT)
-    table.register("a", "t")
-    learn(core, table, DEFAULT, "t")
+def test_a_topic_that_was_forgotten_does_not_borrow_until_it_is_asked_for(core: Core) -> None:
+    core.table.register("d", DEFAULT)
+    core.table.register("a", "t")
+    learn(core, DEFAULT, "t")
     core.forget(["t"])
     assert core.view("t") is None
 
 
 def test_a_borrower_whose_topic_was_created_while_changes_were_lost_is_served_by_its_own_brokers(
-    core: ClientCore, table: FakeTable
+    core: Core,
 ) -> None:
-    table.register("d", DEFAULT)
-    learn(core, table, DEFAULT, "t")
+    core.table.register("d", DEFAULT)
+    learn(core, DEFAULT, "t")
     assert brokers(core, "t") == {"d"}
-    table.register("a", "t")
-    core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 1.0)
+    core.table.register("a", "t")
+    core.hear(lost=True, now=1.0)
     core.follower.found_place(PLACE, 1.0)
-    now = 1.0 + BORROWING.refresh_s
-    while (request := core.known.cache.due(now)) is not None:
-        core.known.offer(request, table.answer(request), now)
+    now = 1.0 + core.config.refresh_s
+    core.look(now)
     assert core.views.keys() <= {DEFAULT}
-    learn(core, table, "t", now=now)
     assert brokers(core, "t") == {"a"}
 
 
 # --- how old a route is ------------------------------------------------------------------------------------
 
 
-def test_a_route_is_as_old_as_the_last_answer(core: ClientCore, table: FakeTable) -> None:
-    table.register("a", "t")
-    learn(core, table, "t")
+def test_a_route_is_as_old_as_the_last_answer(core: Core) -> None:
+    core.table.register("a", "t")
+    learn(core, "t")
     for now in (0.0, 1.0, 2.0):
-        request = core.known.cache.due(now)
-        if request is not None:
-            core.known.offer(request, table.answer(request), now)
+        core.look(now)
         route = core.route("t")
         assert route is not None
         assert route.as_of == now
 
 
-def test_a_route_that_is_held_back_is_as_old_as_its_last_confirmation(
-    core: ClientCore, table: FakeTable
-) -> None:
+def test_a_route_that_is_held_back_is_as_old_as_its_last_confirmation(core: Core) -> None:
     for name in ("a", "b"):
-        table.register(name, "t")
-    learn(core, table, "t")
-    table.lose_everything()
-    core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), 600.0)
+        core.table.register(name, "t")
+    learn(core, "t")
+    core.table.lose_everything()
+    core.hear(lost=True, now=600.0)
     core.follower.found_place("0-0", 600.0)
     for now in (601.0, 602.0, 610.0):
-        while (request := core.known.cache.due(now)) is not None:
-            core.known.offer(request, table.answer(request), now)
+        core.look(now)
         assert core.health(now).held == ("a", "b", "t")
         route = core.route("t")
         assert route is not None

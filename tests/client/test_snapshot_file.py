@@ -167,18 +167,6 @@ def test_a_write_that_fails_is_told_and_leaves_the_old_file(
     assert [*written.parent.iterdir()] == [written]
 
 
-def test_a_write_is_due_when_there_is_something_new_and_not_twice_in_a_moment(path: Path) -> None:
-    file = Stage(path).file
-    assert not file.due(0.0)
-    file.something_new()
-    assert file.due(0.0)
-    file.taken(0.0)
-    assert not file.due(5.0)
-    file.something_new()
-    assert not file.due(0.9)
-    assert file.due(1.0)
-
-
 def test_what_could_not_be_written_is_not_tried_again_by_itself(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "no such folder" / "routes.json")
     stage.file.something_new()
