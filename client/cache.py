@@ -12,7 +12,7 @@ from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, in_
 from ..registry.plans import Lookup
 from .config import ClientConfig
 from .health import Belief, HeldLoss, Losses
-from .table_copy import Rows, TableCopy
+from .routes import Rows, TableCopy
 
 _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""

@@ -22,24 +22,34 @@ AsyncSelect: TypeAlias = Callable[[float], Awaitable[Pick]]
 S = TypeVar("S")
 
 
-class _Block(Generic[S]):
-    """One attempt, which a `with` block makes."""
+class _Attempt(Generic[S]):
+    """What attempts share, whatever tells their end."""
 
-    def __init__(self, log: AttemptLog, select: S) -> None:
+    def __init__(self, log: AttemptLog, select: S, begun: Begun | None = None) -> None:
         self._log = log
         self._select = select
-        self._begun: Begun | None = None
-        self._answer: Answer | None = None
+        self._begun = begun
         self.number = log.number
         """1 for the first attempt."""
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that the block may still take, for a socket: never 0, None without a limit.
+        """Seconds that the attempt may still take, for a socket: never 0, None without a limit.
 
         Raises RuntimeError before the block.
         """
         return self._under_way().timeout_s(monotonic())
+
+    def _under_way(self) -> Begun:
+        if self._begun is None:
+            raise RuntimeError("the attempt has not begun: write `with attempt as queue:`")
+        return self._begun
+
+
+class _Block(_Attempt[S]):
+    """One attempt, which a `with` block makes."""
+
+    _answer: Answer | None = None
 
     def not_stored(self, answer: Any) -> None:
         """Say that the broker answered, but did not store the message as it should; the block goes on.
@@ -57,11 +67,6 @@ class _Block(Generic[S]):
 
     def _end(self, error: BaseException | None, *, overdue: bool = False) -> bool:
         return self._log.leave(self._under_way(), error, monotonic(), overdue=overdue, answer=self._answer)
-
-    def _under_way(self) -> Begun:
-        if self._begun is None:
-            raise RuntimeError("the attempt has not begun: write `with attempt as queue:`")
-        return self._begun
 
 
 class Attempt(_Block[Select]):
@@ -141,26 +146,17 @@ class AsyncAttempts(_Loop[AsyncSelect], AsyncIterator[AsyncAttempt]):
         return AsyncAttempt(self._log, self._select)
 
 
-class _Callback(Generic[S]):
+class _Callback(_Attempt[S]):
     """One attempt whose end a callback reports; the first report counts, and no other; thread-safe."""
 
-    def __init__(self, log: AttemptLog, begun: Begun, select: S) -> None:
-        self._log = log
-        self._begun = begun
-        self._select = select
+    def __init__(self, log: AttemptLog, select: S, begun: Begun) -> None:
+        super().__init__(log, select, begun)
         self._open = threading.Lock()
         self.queue = begun.queue
-        self.number = log.number
-        """1 for the first attempt."""
-
-    @property
-    def timeout_s(self) -> float | None:
-        """Seconds that the attempt may still take: never 0, None without a limit."""
-        return self._begun.timeout_s(monotonic())
 
     def succeeded(self) -> bool:
         """Report a good answer; False if the end of this attempt was reported before."""
-        return self._is_first() and not self._log.leave(self._begun, None, monotonic())
+        return self._is_first() and not self._log.leave(self._under_way(), None, monotonic())
 
     def _is_first(self) -> bool:
         return self._open.acquire(blocking=False)  # and never released
@@ -169,7 +165,7 @@ class _Callback(Generic[S]):
         """Return whether to try again; raises the error if the broker is not at fault, or as failed()."""
         if not self._is_first():
             return False
-        if not self._log.leave(self._begun, error, monotonic()):
+        if not self._log.leave(self._under_way(), error, monotonic()):
             raise error
         return self._goes_on()
 
@@ -177,7 +173,7 @@ class _Callback(Generic[S]):
         """Return whether to try again; raises NotStored at the end."""
         if not self._is_first():
             return False
-        self._log.leave(self._begun, None, monotonic(), answer=Answer(answer))
+        self._log.leave(self._under_way(), None, monotonic(), answer=Answer(answer))
         return self._goes_on()
 
     def _goes_on(self) -> bool:
@@ -197,7 +193,7 @@ class Sending(_Callback[Select]):
     def begin(cls, log: AttemptLog, select: Select) -> Self:
         """Return the first attempt; raises what `select` raises."""
         queue = log.choose(select(log.until(monotonic())))
-        return cls(log, log.begin(queue, monotonic()), select)
+        return cls(log, select, log.begin(queue, monotonic()))
 
     def failed(self, error: BaseException) -> Self | None:
         """Return the next attempt; None if the end of this one was reported before.
@@ -223,7 +219,7 @@ class AsyncSending(_Callback[AsyncSelect]):
     async def begin(cls, log: AttemptLog, select: AsyncSelect) -> Self:
         """Return the first attempt; raises what `select` raises."""
         queue = log.choose(await select(log.until(monotonic())))
-        return cls(log, log.begin(queue, monotonic()), select)
+        return cls(log, select, log.begin(queue, monotonic()))
 
     async def failed(self, error: BaseException) -> Self | None:
         """Return the next attempt, or None; raises as Sending.failed."""

@@ -8,8 +8,7 @@ from .allocation import (
     AllocateMachineRoomNearby,
     AllocateStrategy,
 )
-from .queues import find_address, publish_queues, subscribe_queues
-from .ring import TopicRing
+from .queues import TopicRing, find_address, publish_queues, subscribe_queues
 from .strategy import Candidates, RoundRobin, Strategy, Weighted, ZoneAware
 from .views import PublishView
 

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from ...registry.model import MessageQueue, TopicRoute
 from ..faults.config import Rules
 from ..faults.memory import Verdict
-from .queues import is_static, publish_queues
-from .ring import QueueRing, TopicRing
+from .queues import QueueRing, TopicRing, is_static, publish_queues
 from .strategy import Candidates, Strategy, arranged
 
 _NOBODY: Final[frozenset[str]] = frozenset()

@@ -11,7 +11,7 @@ import pytest
 from sharedroutes.client import ClientConfig, Route
 from sharedroutes.client.cache import Request, RouteCache
 from sharedroutes.client.routes import ReadyRoutes
-from sharedroutes.client.selection.ring import QueueRing
+from sharedroutes.client.selection.queues import QueueRing
 from sharedroutes.registry import Change, QueueData, TopicRoute
 from tests.client.caches import CONFIG, SETTLED, Rig
 from tests.client.fake_table import FakeTable

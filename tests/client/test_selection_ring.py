@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharedroutes.client.selection import PublishView, RoundRobin, Weighted, publish_queues
-from sharedroutes.client.selection.ring import QueueRing
+from sharedroutes.client.selection.queues import QueueRing
 from sharedroutes.registry import BrokerData, InvalidInput, MessageQueue, QueueData, QueueMapping, TopicRoute
 from tests.client.topics import NOBODY, QUIET, route_of, verdict, view_of
 from tests.support import examples

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sharedroutes.client.table_copy import Rows, TableCopy
+from sharedroutes.client.routes import Rows, TableCopy
 from sharedroutes.registry import Group, QueueData
 from tests.support import examples
 
