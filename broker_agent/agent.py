@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
 from ..registry.concurrency_async import end
@@ -17,10 +17,8 @@ from .broker_watch import BrokerWatch
 from .config import AgentConfig
 from .doorbells import bells_of
 from .planner.events import (
-    Action,
     Answered,
     CallFailed,
-    Done,
     Drain,
     Event,
     HandOver,
@@ -32,12 +30,10 @@ from .planner.events import (
     Register,
     Resume,
     RoleFound,
-    Say,
     SetWritePerm,
     Stop,
     StoreCall,
     Unregister,
-    WakeAt,
     Withdraw,
     Woken,
 )
@@ -47,8 +43,6 @@ from .roles.master import MasterFollower
 
 if TYPE_CHECKING:
     from .roles.master_notice import MasterNotice
-
-_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 
 class BrokerAgent:
@@ -84,7 +78,7 @@ class BrokerAgent:
         self._work: asyncio.Task[None] | None = None
         self._call: asyncio.Task[None] | None = None
         self._probe: asyncio.Task[None] | None = None
-        self._wake_at_s: float | None = None
+        self._wake_at_s = math.inf
         self._ended = False
         self._hears_bell = False
 
@@ -201,8 +195,12 @@ class BrokerAgent:
             event = await self._next_event()
             if isinstance(event, RoleFound):
                 self._master.note_role(event.broker, store)
-            for action in self._planner.step(event, clock()):
-                self._perform(action, store, group)
+            step = self._planner.step(event, clock())
+            self._wake_at_s, self._ended = step.wake_at_s, step.done
+            if step.probe is not None:
+                self._probe = group.create_task(self._probe_owner(step.probe))
+            if step.call is not None:
+                self._call = group.create_task(self._answer(store, step.call))
             self._stepped.set()
             await self._follow_bell(store)
 
@@ -222,21 +220,7 @@ class BrokerAgent:
             async with asyncio.timeout_at(self._wake_at_s):
                 return await self._events.get()
         except TimeoutError:
-            self._wake_at_s = None
             return Woken()
-
-    def _perform(self, action: Action, store: AsyncRouteStore, group: asyncio.TaskGroup) -> None:
-        match action:
-            case Say():
-                _say(action)
-            case WakeAt(at_s):
-                self._wake_at_s = at_s
-            case Done():
-                self._ended = True
-            case ProbeOwner():
-                self._probe = group.create_task(self._probe_owner(action))
-            case _:
-                self._call = group.create_task(self._answer(store, action))
 
     async def _answer(self, store: AsyncRouteStore, call: StoreCall) -> None:
         try:
@@ -250,14 +234,11 @@ class BrokerAgent:
         found = await probe_owner(probe.lease.address, probe.own_address)
         self._events.put_nowait(OwnerProbed(probe.lease, *found))
 
-    def _take(self, found: Event | Say) -> None:
+    def _take(self, found: Event) -> None:
         """Pass on what an observer found."""
-        if isinstance(found, Say):
-            _say(found)
-        elif isinstance(found, RoleFound):
-            self._events.put_nowait(RoleFound(self._with_filter_servers(found.broker)))
-        else:
-            self._events.put_nowait(found)
+        if isinstance(found, RoleFound):
+            found = RoleFound(self._with_filter_servers(found.broker))
+        self._events.put_nowait(found)
 
     def _with_filter_servers(self, broker: Broker) -> Broker:
         """Return the broker with the filter servers that were set, if any were, else with its own."""
@@ -272,10 +253,6 @@ def _master_notice(config: AgentConfig) -> MasterNotice | None:
     from .roles.master_notice import MasterNotice  # noqa: PLC0415 - few agents have slaves whose operator asks
 
     return MasterNotice(config.master_file, config.master_hook)
-
-
-def _say(say: Say) -> None:
-    _LOG.log(say.level, say.text, extra=dict(say.fields))
 
 
 async def _carry_out(store: AsyncRouteStore, call: StoreCall) -> Answered:

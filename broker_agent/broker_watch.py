@@ -16,11 +16,13 @@ from ..registry.concurrency_async import end
 from ..remoting.broker import liveness
 from ..remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 from .config import HANG_SUCCESSES, PROBE_ATTEMPTS, AgentConfig, TopicsFrom
-from .planner.events import Event, RoleFound, Say
+from .planner.events import Event, RoleFound
 from .rocketmq.access import AgentAccess
 from .roles import advertised, role
 from .roles.identity import ConfiguredRole, PermissionFound, RoleEvent
-from .topic_sources import FileTopics, FreshTopics, ProgramTopics, RemoteTopics, TopicSource, choose
+from .topic_sources.files import FileTopics, FreshTopics
+from .topic_sources.remote import RemoteTopics
+from .topic_sources.source import EffectiveTopics, ProgramTopics, ReadTopics, TopicSource, choose
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
@@ -30,7 +32,7 @@ T = TypeVar("T")
 class BrokerWatch:
     """Hands each finding to `take`; every watch goes on until `run` is cancelled."""
 
-    def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event | Say], None]) -> None:
+    def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event], None]) -> None:
         self.advice = ""
         """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
 
@@ -54,13 +56,13 @@ class BrokerWatch:
         self._choice = choose(config)
         self._remote = RemoteTopics(
             *split_address(config.probe_address),
-            broker_permission=config.broker_permission,
             recheck_s=config.recheck_s,
             rng=rng,
             silence=logging.DEBUG if self._choice.source is TopicsFrom.AUTO else logging.ERROR,
             access=self._access,
         )
         self._topics = self._source_of(self._choice.source)
+        self._effective = EffectiveTopics(config.broker_permission)
 
     @property
     def source(self) -> str:
@@ -121,14 +123,13 @@ class BrokerWatch:
         self._topics.give(topics, version)
 
     def _source_of(self, kind: TopicsFrom) -> TopicSource:
-        config = self._config
-        permission = config.broker_permission
+        path = self._config.topics_path
         if kind is TopicsFrom.BROKER:
             return self._remote
-        if kind is TopicsFrom.PROGRAM or config.topics_path is None:
-            return ProgramTopics(broker_permission=permission)
-        files = FileTopics(config.topics_path, broker_permission=permission, recheck_s=config.recheck_s)
-        return files if kind is TopicsFrom.FILES else FreshTopics(config.topics_path, files, self._remote)
+        if kind is TopicsFrom.PROGRAM or path is None:
+            return ProgramTopics()
+        files = FileTopics(path, recheck_s=self._config.recheck_s)
+        return files if kind is TopicsFrom.FILES else FreshTopics(path, files, self._remote)
 
     def _watches(self) -> list[Coroutine[None, None, None]]:
         config, access = self._config, self._access
@@ -138,7 +139,7 @@ class BrokerWatch:
             _each(role.roles(config, self._configured, access), self._take_followed_role),
             _each(role.running_settings(config, self._ask_again, access), self._take_settings),
             _each(role.addresses(config), self._move_when_ended),
-            _each(self._topics.found(), self._take),
+            _each(self._topics.found(), self._take_topics),
             _each(findings, self._advise),
         ]
 
@@ -170,6 +171,11 @@ class BrokerWatch:
                 if self._moves_to:
                     self._move(self._moves_to)
 
+    async def _take_topics(self, topics: ReadTopics) -> None:
+        loaded = await self._effective.read(topics)
+        if loaded is not None:
+            self._take(loaded)
+
     async def _take_followed_role(self, event: RoleEvent) -> None:
         await self._take_role(event)
         if self._configured.identity.waiting:  # the broker may run with it already
@@ -185,7 +191,7 @@ class BrokerWatch:
     async def _take_role(self, event: RoleEvent) -> None:
         match event:
             case PermissionFound(broker_permission):
-                loaded = await self._topics.permit(broker_permission)
+                loaded = await self._effective.permit(broker_permission)
                 if loaded is not None:
                     self._take(loaded)
                 return

@@ -1,10 +1,9 @@
-"""The planner's two alphabets: events, which it is told, and actions, which it asks for."""
+"""What the planner is told (events), and what it asks for (a step)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...registry import Broker, LeaseStatus, Registration, RegistryError, SeenLease
 from ...remoting.broker.owner import OwnerAnswer
@@ -105,7 +104,7 @@ class OwnerProbed:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The time of the last WakeAt has come."""
+    """The time of the last step's `wake_at_s` has come."""
 
 
 Event: TypeAlias = (
@@ -183,8 +182,6 @@ class SetWritePerm:
 
 StoreCall: TypeAlias = Register | Heartbeat | Unregister | Withdraw | SetWritePerm
 
-# Other actions.
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeOwner:
@@ -194,25 +191,13 @@ class ProbeOwner:
     own_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
-    """Send Woken at this time of the planner's clock; a later WakeAt replaces it."""
+class Step(NamedTuple):
+    """What is to be done after an event, besides what is still under way."""
 
-    at_s: float
+    wake_at_s: float
+    """When to send Woken, by the planner's clock; it replaces the time of the step before."""
 
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Write to the log."""
-
-    level: int
-    text: str
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """End: nothing is left to do."""
-
-
-Action: TypeAlias = StoreCall | ProbeOwner | WakeAt | Say | Done
+    call: StoreCall | None = None
+    probe: ProbeOwner | None = None
+    done: bool = False
+    """Whether the agent ends: nothing is left to do."""

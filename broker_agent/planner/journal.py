@@ -7,8 +7,9 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from ...registry import BrokerOwned, CorruptData, RegistryError, StoreTimeout, StoreUnavailable
-from .events import Action, Heartbeat, Register, Say, StoreCall
+from .events import Heartbeat, Register, StoreCall
 
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _UNAVAILABLE: Final = "unavailable"
 _OWNED: Final = "owned"
 _FENCED: Final = "fenced"
@@ -43,16 +44,15 @@ class Trouble(NamedTuple):
 class Journal:
     """Writes to the log, and keeps the trouble that was logged last."""
 
-    def __init__(self, name: str, actions: list[Action]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.trouble: Trouble | None = None
         self.text = ""
         self.since_s = 0.0
-        self._actions = actions
 
     def say(self, level: int, text: str, **fields: object) -> None:
         """Log something about the broker."""
-        self._actions.append(Say(level, f"{self.name}: {text}", {"broker": self.name, **fields}))
+        _LOG.log(level, "%s: %s", self.name, text, extra={"broker": self.name, **fields})
 
     def complain(self, trouble: Trouble, text: str, now: float) -> None:
         """Log a trouble, once."""

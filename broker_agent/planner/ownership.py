@@ -9,7 +9,7 @@ from typing import Final
 from ...registry import Broker, BrokerOwned, DataVersion, Registration, SeenLease
 from ...remoting.broker.owner import OwnerAnswer
 from ..rocketmq.topics import TopicTable
-from .events import Action, OwnerProbed, ProbeOwner, Register, StoreCall, Unregister, Withdraw
+from .events import OwnerProbed, ProbeOwner, Register, StoreCall, Unregister, Withdraw
 from .journal import Journal
 
 _RENEWAL_FACTOR: Final = 1.2
@@ -112,14 +112,14 @@ class OtherOwner:
     seen (see registry.plans.register).
     """
 
-    def __init__(
-        self, journal: Journal, actions: list[Action], *, heartbeat_s: float, lease_ttl_s: float
-    ) -> None:
+    def __init__(self, journal: Journal, *, heartbeat_s: float, lease_ttl_s: float) -> None:
         self.gone: SeenLease | None = None
         """The lease that may be taken over."""
 
+        self.wanted: ProbeOwner | None = None
+        """The probe that the next step asks for."""
+
         self._journal = journal
-        self._actions = actions
         self._abandoned_s = lease_ttl_s * _ABANDONED_SHARE
         self._renewed_within_s = heartbeat_s * _RENEWAL_FACTOR + _NOTICED_WITHIN_S
         self._seen: SeenLease | None = None
@@ -177,7 +177,7 @@ class OtherOwner:
         is_renewed = self._renewed_s is not None and now - self._renewed_s < self._renewed_within_s
         if not self._is_probed and not is_renewed:
             self._is_probed = True
-            self._actions.append(probe)
+            self.wanted = probe
 
     def _note_renewal(self, lease: SeenLease, now: float) -> None:
         seen, self._seen = self._seen, lease

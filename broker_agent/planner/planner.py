@@ -22,10 +22,8 @@ from ...registry import (
 )
 from ...remoting.broker.probing import BrokerGone, BrokerUp
 from .events import (
-    Action,
     Answered,
     CallFailed,
-    Done,
     Drain,
     Event,
     HandOver,
@@ -38,11 +36,11 @@ from .events import (
     RoleFound,
     RoleUnknown,
     SetWritePerm,
+    Step,
     Stop,
     StoreCall,
     TopicsLoaded,
     Unregister,
-    WakeAt,
     Withdraw,
     Woken,
 )
@@ -72,14 +70,11 @@ class Planner:
     ) -> None:
         self._lease_ttl_s = lease_ttl_s
         self._stop_deadline_s = stop_deadline_s
-        self._actions: list[Action] = []
-        self._journal = Journal(name, self._actions)
+        self._journal = Journal(name)
         self._pace = Pace(heartbeat_s, rng)
         self._intent = Intent(broker)
         self._lease = Lease()
-        self._other = OtherOwner(
-            self._journal, self._actions, heartbeat_s=heartbeat_s, lease_ttl_s=lease_ttl_s
-        )
+        self._other = OtherOwner(self._journal, heartbeat_s=heartbeat_s, lease_ttl_s=lease_ttl_s)
         self._schedule = Schedule(self._intent, self._lease, self._other, self._journal, self._pace)
         self._call: StoreCall | None = None
         self._gives_up_at_s = NEVER
@@ -92,7 +87,7 @@ class Planner:
         """Whether another agent owns the broker, and this one waits for its end."""
         return self._journal.is_elsewhere and not self._intent.why_out()
 
-    def step(self, event: Event, now: float) -> list[Action]:
+    def step(self, event: Event, now: float) -> Step:
         """Note an event at `now`, in seconds of a steady clock; return what to do."""
         in_heartbeat = isinstance(self._call, Heartbeat)
         self._journal.stood_still(self._pace.stood_still_s(now, in_heartbeat=in_heartbeat))
@@ -117,11 +112,9 @@ class Planner:
                 pass
         self._go_on_draining(now)
         self._go_on_handing_over(now)
-        self._decide(now)
+        step = self._next_step(now)
         self._note_phase(now)
-        actions = self._actions.copy()
-        self._actions.clear()
-        return actions
+        return step
 
     def status(self, now: float) -> AgentStatus:
         """Return the state of the agent at `now`."""
@@ -177,22 +170,20 @@ class Planner:
 
     # What to do next.
 
-    def _decide(self, now: float) -> None:
+    def _next_step(self, now: float) -> Step:
+        intent, pace = self._intent, self._pace
+        probe, self._other.wanted = self._other.wanted, None
         due_s, call = self._schedule.next_call() if self._call is None else (NEVER, self._call)
-        if (self._intent.stopping and call is None) or self._gives_up(now):
-            self._pace.wake_at_s = NEVER
-            self._actions.append(Done())
-            return
-        if call is not None and due_s <= now:
+        if (intent.stopping and call is None) or self._gives_up(now):
+            pace.wake_at_s = NEVER
+            return Step(NEVER, done=True)
+        is_due = call is not None and due_s <= now
+        if is_due:
             self._call = call
-            self._pace.call_begins(now)
-            self._actions.append(call)
-        intent = self._intent
+            pace.call_begins(now)
         waits_s = (due_s, intent.drained_at_s, intent.hands_over_at_s, self._gives_up_at_s)
-        wake_at_s = min((at_s for at_s in waits_s if at_s is not None and at_s > now), default=NEVER)
-        self._pace.wake_at_s = wake_at_s
-        if wake_at_s < NEVER:
-            self._actions.append(WakeAt(wake_at_s))
+        pace.wake_at_s = min((at_s for at_s in waits_s if at_s is not None and at_s > now), default=NEVER)
+        return Step(pace.wake_at_s, call if is_due else None, probe)
 
     def _gives_up(self, now: float) -> bool:
         """Whether the agent ends although the store has not answered its last calls: see stop_deadline_s."""

@@ -19,7 +19,8 @@ from ...remoting.broker.client import BrokerCallError, BrokerClient, BrokerRefus
 from ..config import AgentConfig, TopicsFrom
 from ..rocketmq.access import AgentAccess
 from ..rocketmq.topics import parse
-from ..settings import SidecarConfig, masked
+from ..settings.sidecar_config import SidecarConfig
+from ..settings.text import masked
 
 _ANSWER_S: Final = 3.0
 

@@ -21,7 +21,9 @@ from ...daemon.logs import LogOutput
 from ...daemon.threads import in_thread
 from ...registry import InvalidInput
 from ..option import Kind, Option
-from ..settings import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig, as_toml, load
+from ..settings.loader import load
+from ..settings.sidecar_config import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig
+from ..settings.text import as_toml
 from .sidecar import Fault, Sidecar
 
 F = TypeVar("F", bound=Callable[..., Any])

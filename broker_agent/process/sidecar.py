@@ -22,7 +22,9 @@ from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
-from ..settings import Awaiting, Changes, SidecarConfig, changes, masked
+from ..settings.reload import Awaiting, Changes, changes
+from ..settings.sidecar_config import SidecarConfig
+from ..settings.text import masked
 from .pages import Pages, ProcessStatus
 from .supervision import Progress
 

@@ -6,11 +6,11 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ...registry import MASTER_ID, Broker, InvalidInput
 from ..config import AgentConfig
-from ..planner.events import RoleFound, RoleUnknown, Say
+from ..planner.events import RoleFound, RoleUnknown
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
 
@@ -22,7 +22,9 @@ class PermissionFound:
     broker_permission: int
 
 
-RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound | Say
+RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 
 def operator_settings(config: AgentConfig) -> OperatorSettings:
@@ -104,7 +106,7 @@ def _is_same(broker: Broker, other: Broker) -> bool:
 
 
 class RoleChanges:
-    """Turns what is read again and again into what has changed; each problem is reported once."""
+    """Turns what is read again and again into what has changed; each problem is logged once."""
 
     def __init__(self, broker: Broker) -> None:
         self.problem = ""
@@ -124,23 +126,22 @@ class RoleChanges:
         return (broker.broker_name, broker.cluster) == (self._ours.broker_name, self._ours.cluster)
 
     def found(self, conf: BrokerConf, source: str) -> list[RoleEvent]:
-        """Take what the broker is; another one than ours is reported, and not followed."""
+        """Take what the broker is; another one than ours is logged, and not followed."""
         ours, broker = self._ours, conf.broker
-        events: list[RoleEvent] = []
         if not conf.named and not self._is_warned:
             self._is_warned = True
-            name = broker.broker_name
-            text = f"{source}: brokerName is not set, so that the broker is {name!r} after its host: set it"
-            events.append(Say(logging.WARNING, text))
+            text = "%s: brokerName is not set, so that the broker is %r after its host: set it"
+            _LOG.warning(text, source, broker.broker_name)
         if not self.is_ours(broker):
-            text = (
+            self.failed(
                 f"{source}: is about broker {broker.broker_name!r} of cluster {broker.cluster!r}, and this "
                 f"agent is for {ours.broker_name!r} of {ours.cluster!r}; restart the agent if that is wrong"
             )
-            return [*events, *self.failed(text)]
+            return []
         if self.problem:
             self.problem = ""
-            events.append(Say(logging.INFO, f"{source}: is in order again"))
+            _LOG.info("%s: is in order again", source)
+        events: list[RoleEvent] = []
         if conf.broker_permission != self._permission:
             self._permission = conf.broker_permission
             events.append(PermissionFound(conf.broker_permission))
@@ -150,12 +151,11 @@ class RoleChanges:
         """Note that it is unknown what the broker is."""
         return self._change(RoleUnknown(why))
 
-    def failed(self, problem: str) -> list[RoleEvent]:
-        """Report a problem, once; what was found before stays."""
-        if problem == self.problem:
-            return []
-        self.problem = problem
-        return [Say(logging.ERROR, problem)]
+    def failed(self, problem: str) -> None:
+        """Log a problem, once; what was found before stays."""
+        if problem != self.problem:
+            self.problem = problem
+            _LOG.error("%s", problem)
 
     def _change(self, event: RoleFound | RoleUnknown) -> list[RoleEvent]:
         if event == self._last:
@@ -186,7 +186,8 @@ class ConfiguredRole:
         try:
             conf = parse_conf(content, path, self._config)
         except InvalidInput as error:
-            return self.changes.failed(f"going on with what {path} said before, it is wrong now:\n{error}")
+            self.changes.failed(f"going on with what {path} said before, it is wrong now:\n{error}")
+            return []
         if not self.changes.is_ours(conf.broker):
             return self.changes.found(conf, str(path))
         return self._found(self.identity.read(conf))
@@ -210,8 +211,9 @@ class ConfiguredRole:
             return []
         path, waiting, warned = str(self._config.broker_conf_path), self.identity.waiting, self._warned
         self._warned = waiting
-        warning = [Say(logging.WARNING, f"{path}: {waiting}")] if waiting not in ("", warned) else []
-        return [*warning, *self.changes.found(conf, path)]
+        if waiting not in ("", warned):
+            _LOG.warning("%s: %s", path, waiting)
+        return self.changes.found(conf, path)
 
 
 def parse_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> BrokerConf:

@@ -194,7 +194,8 @@ def _answered(changes: RoleChanges, text: bytes, config: AgentConfig) -> list[Ro
         conf = broker_conf.parse_running(text, address, broker_conf.this_host(), operator_settings(config))
     except InvalidInput as error:
         why = f"what the broker says of itself is wrong: {error}"
-        return [*changes.failed(why), *changes.unknown(why)]
+        changes.failed(why)
+        return changes.unknown(why)
     if conf is None:
         return changes.unknown(f"{address}: it has no role yet, or is changing it")
     events = changes.found(conf, address)

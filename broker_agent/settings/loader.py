@@ -14,7 +14,7 @@ from ..config import AGENT_OPTIONS, AgentConfig
 from ..option import PREFIX, Option, Section, toml_type
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
-from ..topic_sources import choose
+from ..topic_sources.source import choose
 from .sidecar_config import (
     CONFIG_FLAG,
     CONFIG_VARIABLE,

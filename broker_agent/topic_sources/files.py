@@ -19,11 +19,12 @@ from ...registry import QueueMapping
 from ...registry.concurrency_async import end
 from .. import file_watch
 from ..file_watch import Content
-from ..planner.events import Say, TopicsLoaded
 from ..rocketmq import topics
 from ..rocketmq.topics import MappingTable, TopicsInvalid, TopicTable, briefly
 from .remote import RemoteTopics
-from .source import NO_MAPPINGS, EffectiveTopics
+from .source import NO_MAPPINGS, ReadTopics
+
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 MAPPING_FILE: Final = "topicQueueMapping.json"
 """Stands beside topics.json, once the broker has had a static topic."""
@@ -67,7 +68,7 @@ class FileTable(Generic[T]):
 
     The file counts whenever it can be read. RocketMQ writes it in two steps (the old content goes to .bak,
     then the file is written anew), so that at any moment it can be missing or half there: this is passed over
-    for GRACE_S. After that the problems are reported, once for each content, and the .bak is looked at: it
+    for GRACE_S. After that the problems are logged, once for each content, and the .bak is looked at: it
     counts when it is newer than what was read before, or when nothing was.
     """
 
@@ -89,11 +90,11 @@ class FileTable(Generic[T]):
         problems = self._problems if self._is_reported else self._odd
         return f"{self.path}: {briefly(problems, '; ')}" if problems else ""
 
-    def offer(self, content: Content, now_s: float) -> list[Say]:
+    def offer(self, content: Content, now_s: float) -> None:
         """Take what the file holds now, or why it cannot be read; only what is new is parsed."""
         digest = str(content).encode() if isinstance(content, OSError) else hashlib.blake2b(content).digest()
         if digest == self._digest:
-            return []
+            return
         self._digest = digest
         try:
             table = self._parse(content)
@@ -101,26 +102,28 @@ class FileTable(Generic[T]):
             if self._is_reported or not self._problems:
                 self._bad_since_s = now_s
             self._problems, self._is_reported = error.problems, False
-            return []
-        mended = [Say(logging.INFO, f"{self.path} can be used again")] if self._is_reported else []
+            return
+        if self._is_reported:
+            _LOG.info("%s can be used again", self.path)
         self.table, self._problems, self._is_reported = table, (), False
-        return mended + self._note_odd(table.odd)
+        self._note_odd(table.odd)
 
     def wants_backup(self, now_s: float) -> bool:
         """Whether the file has been unusable for so long that its .bak should be offered."""
         return bool(self._problems) and not self._is_reported and now_s - self._bad_since_s >= GRACE_S
 
-    def offer_backup(self, content: Content) -> list[Say]:
-        """Take what the .bak holds, and report the problems of the file."""
+    def offer_backup(self, content: Content) -> None:
+        """Take what the .bak holds, and log the problems of the file."""
         self._is_reported = True
         backup = self._newer(content)
         if backup is not None:
             self.table = backup
-            return [self._report(self._problems, f"using {backup} of its .bak, {_version_of(backup)}")]
-        if self.table is not None:
-            stays = f"keeping {self.table} read before, {_version_of(self.table)}"
-            return [self._report(self._problems, stays)]
-        return [self._report(self._problems, f"its .bak cannot be used either; {self._kind.without}")]
+            consequence = f"using {backup} of its .bak, version {backup.version.counter}"
+        elif self.table is not None:
+            consequence = f"keeping {self.table} read before, version {self.table.version.counter}"
+        else:
+            consequence = f"its .bak cannot be used either; {self._kind.without}"
+        self._report(self._problems, consequence)
 
     def _parse(self, content: Content) -> T:
         if isinstance(content, FileNotFoundError):
@@ -137,23 +140,20 @@ class FileTable(Generic[T]):
             return None
         return backup if self.table is None or _order(backup) > _order(self.table) else None
 
-    def _note_odd(self, odd: tuple[str, ...]) -> list[Say]:
-        """Report what is wrong with parts of the file, once, and that nothing is any more."""
+    def _note_odd(self, odd: tuple[str, ...]) -> None:
+        """Log what is wrong with parts of the file, once, and that nothing is any more."""
         if odd == self._odd:
-            return []
+            return
         self._odd = odd
-        if not odd:
-            return [Say(logging.INFO, f"{self.path}: all of it can be used again")]
-        return [self._report(odd, "that stays as it was or is left out, and the rest counts")]
+        if odd:
+            self._report(odd, "that stays as it was or is left out, and the rest counts")
+        else:
+            _LOG.info("%s: all of it can be used again", self.path)
 
-    def _report(self, problems: tuple[str, ...], consequence: str) -> Say:
+    def _report(self, problems: tuple[str, ...], consequence: str) -> None:
         count = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
-        text = f"{self.path} has {count}; {consequence}:\n  {briefly(problems, _NEXT_LINE)}"
-        return Say(logging.ERROR, text, {"problems": problems})
-
-
-def _version_of(table: TopicTable | MappingTable) -> str:
-    return f"version {table.version.counter}"
+        text, briefed = "%s has %s; %s:\n  %s", briefly(problems, _NEXT_LINE)
+        _LOG.error(text, self.path, count, consequence, briefed, extra={"problems": problems})
 
 
 def _order(table: TopicTable | MappingTable) -> tuple[int, int, int]:
@@ -162,11 +162,10 @@ def _order(table: TopicTable | MappingTable) -> tuple[int, int, int]:
     return version.state_version, version.counter, version.timestamp
 
 
-class FileTopics(EffectiveTopics):
+class FileTopics:
     """Follows the topics of a broker by its files."""
 
-    def __init__(self, topics_path: Path, *, broker_permission: int = 6, recheck_s: float = 1.0) -> None:
-        super().__init__(broker_permission)
+    def __init__(self, topics_path: Path, *, recheck_s: float = 1.0) -> None:
         self._recheck_s = recheck_s
         self._topics = FileTable(topics_path, TOPICS)
         self._mappings = FileTable(topics_path.with_name(MAPPING_FILE), MAPPINGS)
@@ -181,31 +180,27 @@ class FileTopics(EffectiveTopics):
         """Set when there has been one of them, or when that cannot be told."""
 
         self.absence_is_usual = False
-        """Whether the broker itself is asked until there is a file, so that a missing one is not reported."""
+        """Whether the broker itself is asked until there is a file, so that a missing one is not logged."""
 
     @property
     def trouble(self) -> str:
         """Why not all that the files hold is known; empty = it is."""
         return "; ".join(filter(None, (self._topics.trouble, self._mappings.trouble)))
 
-    async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table as soon as there is one, then every other one, and what is wrong with the files."""
+    async def found(self) -> AsyncGenerator[ReadTopics, None]:
+        """Yield the topics as soon as they are known, at each look; log what is wrong with the files."""
         paths = self._topics.path, self._mappings.path
         async with aclosing(file_watch.looks(paths, recheck_s=self._recheck_s)) as looks:
             async for in_topics, in_mappings in looks:
                 await self._note_presence(in_topics)
                 if self.present.is_set() or not self.absence_is_usual:
-                    for report in await self._offer(self._topics, in_topics):
-                        yield report
-                for report in await self._offer_mappings(in_mappings):
-                    yield report
+                    await self._offer(self._topics, in_topics)
+                await self._offer_mappings(in_mappings)
                 table, mapped = self._topics.table, self._mappings.table
                 mappings = mapped.mappings if mapped else self._no_mappings
                 # Until it is known which topics are static, none is registered as an ordinary one.
                 if table is not None and mappings is not None:
-                    loaded = await self._load(table, mappings)
-                    if loaded is not None:
-                        yield loaded
+                    yield ReadTopics(table, mappings)
 
     async def _note_presence(self, in_topics: Content | None) -> None:
         if in_topics is None or self.present.is_set():
@@ -215,34 +210,31 @@ class FileTopics(EffectiveTopics):
         else:
             self.present.set()
 
-    async def _offer_mappings(self, content: Content | None) -> list[Say]:
+    async def _offer_mappings(self, content: Content | None) -> None:
         """Offer the mapping file; that there is none is normal, as long as there never was one."""
         mappings = self._mappings
         none_yet = mappings.table is None and isinstance(content, FileNotFoundError)
         if none_yet and await _has_no_backup(mappings.path):
             self._no_mappings = NO_MAPPINGS
-            return []
-        reports = await self._offer(mappings, content)
-        if reports and mappings.table is None:  # neither of the files is good, and that has been reported
+            return
+        await self._offer(mappings, content)
+        if mappings.trouble and mappings.table is None:  # neither of the files is good
             self._no_mappings = NO_MAPPINGS
-        return reports
 
-    async def _offer(self, file: FileTable[T], content: Content | None) -> list[Say]:
-        """Offer what the file holds, and its .bak when that is wanted; return the reports."""
+    async def _offer(self, file: FileTable[T], content: Content | None) -> None:
+        """Offer what the file holds, and its .bak when that is wanted."""
         clock = asyncio.get_running_loop().time
-        reports: list[Say] = []
         if content is not None:
-            reports += await in_thread(self._alone, file.offer, content, clock())
+            await in_thread(self._alone, file.offer, content, clock())
             trim_memory()
         if file.wants_backup(clock()):
             backup = await file_watch.read(_backup(file.path))
-            reports += await in_thread(self._alone, file.offer_backup, backup)
-        return reports
+            await in_thread(self._alone, file.offer_backup, backup)
 
-    def _alone(self, offer: Callable[P, list[Say]], *args: P.args, **kwargs: P.kwargs) -> list[Say]:
+    def _alone(self, offer: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         """Offer while no other thread does: one whose `found` was cancelled may still be at it."""
         with self._lock_of_tables:
-            return offer(*args, **kwargs)
+            offer(*args, **kwargs)
 
 
 def _backup(path: Path) -> Path:
@@ -277,9 +269,9 @@ class FreshTopics:
         """Why not all topics of the broker are known; empty = they are."""
         return self._remote.trouble if self.asks else self._files.trouble
 
-    async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table as soon as there is one, then every other one, and what is wrong."""
-        found: asyncio.Queue[TopicsLoaded | Say | None] = asyncio.Queue()
+    async def found(self) -> AsyncGenerator[ReadTopics, None]:
+        """Yield the topics as soon as they are known, at each look; log what is wrong."""
+        found: asyncio.Queue[ReadTopics | None] = asyncio.Queue()
         tasks = [asyncio.create_task(work(found)) for work in (self._follow_files, self._follow_broker)]
         for task in tasks:
             task.add_done_callback(lambda _: found.put_nowait(None))
@@ -294,26 +286,15 @@ class FreshTopics:
         finally:
             await end(*tasks)
 
-    async def permit(self, broker_permission: int) -> TopicsLoaded | None:
-        """Set what the broker as a whole permits from now on; return the table that this makes, if any."""
-        if not self.asks:
-            await self._remote.permit(broker_permission)
-            return await self._files.permit(broker_permission)
-        await self._files.permit(broker_permission)
-        loaded = await self._remote.permit(broker_permission)
-        # Meanwhile the file may have come, with more topics.
-        return None if self._files.present.is_set() else loaded
-
-    async def _follow_files(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+    async def _follow_files(self, found: asyncio.Queue[ReadTopics | None]) -> None:
         async with aclosing(self._files.found()) as in_files:
             async for one in in_files:
-                if self._is_remote and isinstance(one, TopicsLoaded):
+                if self._is_remote:
                     self._is_remote = False
-                    text = f"{self._path}: is there now, and from here on the topics are read there"
-                    found.put_nowait(Say(logging.INFO, text))
+                    _LOG.info("%s: is there now, and from here on the topics are read there", self._path)
                 found.put_nowait(one)
 
-    async def _follow_broker(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+    async def _follow_broker(self, found: asyncio.Queue[ReadTopics | None]) -> None:
         """Ask the broker from when it is known that there is no file until there is one."""
         await self._files.absent.wait()
         async with asyncio.TaskGroup() as group:
@@ -321,13 +302,13 @@ class FreshTopics:
             await self._files.present.wait()
             asking.cancel()
 
-    async def _ask(self, found: asyncio.Queue[TopicsLoaded | Say | None]) -> None:
+    async def _ask(self, found: asyncio.Queue[ReadTopics | None]) -> None:
         async with aclosing(self._remote.found()) as answers:
             async for one in answers:
                 if not self.asks:  # the file has come, and its table perhaps been yielded
                     return
-                if isinstance(one, TopicsLoaded) and not self._is_remote:
+                if not self._is_remote:
                     self._is_remote = self._files.absence_is_usual = True
-                    text = f"{self._path}: is not there yet; until it is, the broker tells its topics itself"
-                    found.put_nowait(Say(logging.INFO, text))
+                    text = "%s: is not there yet; until it is, the broker tells its topics itself"
+                    _LOG.info(text, self._path)
                 found.put_nowait(one)

@@ -26,7 +26,6 @@ from ...remoting.broker.client import (
     BrokerUntrusted,
     poll,
 )
-from ..planner.events import Say, TopicsLoaded
 from ..rocketmq.topics import (
     LARGE_BYTES,
     TopicsInvalid,
@@ -37,8 +36,9 @@ from ..rocketmq.topics import (
     shown,
     version_at,
 )
-from .source import EffectiveTopics
+from .source import ReadTopics
 
+_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _CODE: Final = RequestCode.GET_ALL_TOPIC_CONFIG
 _PAGE_TOPICS: Final = 2_000
 """The most that a broker answers at once (RocketMQ: splitMetadataSize)."""
@@ -83,10 +83,10 @@ class _Held:
     versions: tuple[Mapping[str, Any], Any]
 
 
-class RemoteTopics(EffectiveTopics):
+class RemoteTopics:
     """Follows the topics of a broker by asking it (RocketMQ: GET_ALL_TOPIC_CONFIG).
 
-    `silence` is the level of the report that the broker does not answer.
+    `silence` is the level at which it is logged that the broker does not answer.
     """
 
     def __init__(
@@ -94,14 +94,12 @@ class RemoteTopics(EffectiveTopics):
         host: str,
         port: int,
         *,
-        broker_permission: int = 6,
         recheck_s: float = 1.0,
         deadline_s: float = 3.0,
         rng: random.Random | None = None,
         silence: int = logging.ERROR,
         access: Access | None = None,
     ) -> None:
-        super().__init__(broker_permission)
         self._access = access
         self._address = host, port
         self._recheck_s, self._deadline_s = recheck_s, deadline_s
@@ -123,10 +121,10 @@ class RemoteTopics(EffectiveTopics):
         odd = self._held.table.odd if self._held else ()
         return self._trouble or (f"{self._name}: {briefly(odd, '; ')}" if odd else "")
 
-    async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table as soon as the broker answers, then every other one, and each trouble once.
+    async def found(self) -> AsyncGenerator[ReadTopics, None]:
+        """Yield the topics from the broker's first answer on, at each answer; log each trouble once.
 
-        That the broker cannot be reached, or not trusted, is no such trouble: it is reported elsewhere.
+        That the broker cannot be reached, or not trusted, is no such trouble: it is logged elsewhere.
         """
         answers = poll(
             self._address,
@@ -140,15 +138,11 @@ class RemoteTopics(EffectiveTopics):
         async with aclosing(answers):
             async for answer in answers:
                 if isinstance(answer, BrokerCallError):
-                    reports = self._failed(answer)
+                    self._failed(answer)
                 else:
-                    reports = self._answered(answer)
-                for report in reports:
-                    yield report
+                    self._answered(answer)
                 if self._held is not None:
-                    loaded = await self._load(self._held.table, self._held.mappings)
-                    if loaded is not None:
-                        yield loaded
+                    yield ReadTopics(self._held.table, self._held.mappings)
 
     def wake(self) -> None:
         """Ask at once: the broker is up."""
@@ -170,28 +164,27 @@ class RemoteTopics(EffectiveTopics):
         self._failures += 1
         return self._rng.uniform(*_RETRY_S) * (1 << doublings)
 
-    def _answered(self, held: _Held) -> list[Say]:
-        """Take what was read; return the reports that this makes."""
-        odd = self._held.table.odd if self._held else ()
+    def _answered(self, held: _Held) -> None:
+        known, odd = self._held.table.odd if self._held else (), held.table.odd
         self._held, self._failures = held, 0
-        reports = []
         if self._trouble:
             self._trouble = ""
             level = min(logging.INFO, self._trouble_level)
-            reports.append(Say(level, f"{self._name}: its topics can be read again"))
-        if held.table.odd != odd:
-            reports.append(_about(self._name, held.table.odd))
-        return reports
+            _LOG.log(level, "%s: its topics can be read again", self._name)
+        if odd and odd != known:
+            text = "%s: topics that stay as they were or are left out:\n  %s"
+            _LOG.error(text, self._name, briefly(odd, _NEXT_LINE), extra={"problems": odd})
+        elif odd != known:
+            _LOG.info("%s: all its topics can be read again", self._name)
 
-    def _failed(self, error: BrokerCallError) -> list[Say]:
-        """Note why nothing was read; return the reports that this makes."""
+    def _failed(self, error: BrokerCallError) -> None:
         if isinstance(error, BrokerUnreachable | BrokerUntrusted) or str(error) == self._trouble:
-            return []
+            return
         self._trouble = str(error)
         self._trouble_level = self._silence if isinstance(error, BrokerTimeout) else logging.ERROR
         stays = f"keeping {self._held.table} read before" if self._held else "it is not registered yet"
-        text = f"{self._name}: its topics cannot be read; {stays}:\n{self._trouble}"
-        return [Say(self._trouble_level, text)]
+        text = "%s: its topics cannot be read; %s:\n%s"
+        _LOG.log(self._trouble_level, text, self._name, stays, self._trouble)
 
     async def _now(self, client: BrokerClient) -> _Held:
         """Return what the broker has by now; an answer that is the same as before is not even parsed."""
@@ -266,13 +259,6 @@ class RemoteTopics(EffectiveTopics):
             return await in_thread_if(len(answer.body) > LARGE_BYTES, _parsed, answer.body, total)
         except ValueError as error:
             raise BrokerAnswerUnusable(f"{client.address}: {_CODE.name}: {error}") from None
-
-
-def _about(address: str, odd: tuple[str, ...]) -> Say:
-    if not odd:
-        return Say(logging.INFO, f"{address}: all its topics can be read again")
-    text = f"{address}: topics that stay as they were or are left out:\n  {briefly(odd, _NEXT_LINE)}"
-    return Say(logging.ERROR, text, {"problems": odd})
 
 
 def _digest(body: bytes) -> bytes:

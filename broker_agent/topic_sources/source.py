@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...daemon.threads import in_thread_if
 from ...registry import DataVersion, InvalidInput, QueueMapping, TopicConfig
 from ...registry.model import topic_table
 from ..config import AgentConfig, TopicsFrom
-from ..planner.events import Say, TopicsLoaded
+from ..planner.events import TopicsLoaded
 from ..rocketmq.broker_conf import BrokerConf
 from ..rocketmq.topics import TopicTable, effective
 
@@ -62,6 +62,13 @@ def choose(config: AgentConfig, conf: BrokerConf | None = None) -> Choice:
     return Choice(TopicsFrom.AUTO, "as it was named" if named else "the broker keeps its topics in files")
 
 
+class ReadTopics(NamedTuple):
+    """A broker's topics as they were read, and the queue mappings of those that are static."""
+
+    table: TopicTable
+    mappings: Mapping[str, QueueMapping]
+
+
 class TopicSource(Protocol):
     """Follows the topics of one broker."""
 
@@ -70,25 +77,24 @@ class TopicSource(Protocol):
         """Why not all topics of the broker are known; empty = they are."""
         ...
 
-    def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table, then every other one, and what an operator should know; one run at a time."""
-        ...
+    def found(self) -> AsyncGenerator[ReadTopics, None]:
+        """Yield the topics at each look; the same objects as before = they have not changed.
 
-    async def permit(self, broker_permission: int) -> TopicsLoaded | None:
-        """Set what the broker as a whole permits from now on; return the table that this makes, if any."""
+        Logs what an operator should know. One run at a time.
+        """
         ...
 
 
 class EffectiveTopics:
     """What the broker would register: made from its topics, their queue mappings and its own permission.
 
-    Each table is returned once, and a table whose caller was cancelled meanwhile was not.
+    Each table is returned once; one whose caller was cancelled meanwhile was not returned.
     """
 
     def __init__(self, broker_permission: int) -> None:
         self._permission = broker_permission
-        self._inputs: tuple[TopicTable, Mapping[str, QueueMapping]] | None = None
-        self._returned: tuple[TopicTable, Mapping[str, QueueMapping], int] | None = None
+        self._read: ReadTopics | None = None
+        self._made_of: tuple[ReadTopics, int] | None = None
         """What the last table was made from."""
 
         self._effective: TopicTable | None = None
@@ -99,47 +105,46 @@ class EffectiveTopics:
         self._permission = broker_permission
         return await self._loaded()
 
-    async def _load(self, table: TopicTable, mappings: Mapping[str, QueueMapping]) -> TopicsLoaded | None:
-        """Return the table that these make; None = they are the objects that were given before."""
-        self._inputs = table, mappings
+    async def read(self, topics: ReadTopics) -> TopicsLoaded | None:
+        """Take the topics that a source has yielded; return the table that this makes, if any."""
+        self._read = topics
         return await self._loaded()
 
     async def _loaded(self) -> TopicsLoaded | None:
         # Nothing is awaited between the end of the thread and the return: the table is not lost.
         async with self._lock:
-            if self._inputs is None:
+            if self._read is None:
                 return None
-            table, mappings, permission = given = *self._inputs, self._permission
-            last = self._returned
-            if last and table is last[0] and mappings is last[1] and permission == last[2]:
-                return None
+            (table, mappings), permission = made_of = self._read, self._permission
+            if self._made_of is not None:
+                (last_table, last_mappings), last_permission = self._made_of
+                if table is last_table and mappings is last_mappings and permission == last_permission:
+                    return None
             is_large = len(table.topics) > _LARGE_TOPICS
             made = await in_thread_if(is_large, effective, table, mappings, permission, self._effective)
-            self._effective, self._returned = made, given
+            self._effective, self._made_of = made, made_of
             return TopicsLoaded(made)
 
 
-class ProgramTopics(EffectiveTopics):
+class ProgramTopics:
     """Topics from the program that the agent is part of: a broker that knows its own table."""
 
     trouble = ""
     """Never any: what makes no sense is refused to the program."""
 
-    def __init__(self, *, broker_permission: int = 6) -> None:
-        super().__init__(broker_permission)
-        self._next: TopicTable | None = None
-        self._given = asyncio.Event()
+    def __init__(self) -> None:
+        self._given: ReadTopics | None = None
+        self._changed = asyncio.Event()
 
     def give(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
         """Let these be all topics of the broker; raises InvalidInput when one name stands twice."""
-        self._next = TopicTable(topic_table(topics), version)
-        self._given.set()
+        self._given = ReadTopics(TopicTable(topic_table(topics), version), NO_MAPPINGS)
+        self._changed.set()
 
-    async def found(self) -> AsyncGenerator[TopicsLoaded | Say, None]:
-        """Yield the table that was given last, as soon as there is one, and then every other one."""
+    async def found(self) -> AsyncGenerator[ReadTopics, None]:
+        """Yield the topics that were given last, as soon as there are any, and then all others."""
         while True:
-            self._given.clear()
-            loaded = await self._load(self._next, NO_MAPPINGS) if self._next is not None else None
-            if loaded is not None:
-                yield loaded
-            await self._given.wait()
+            self._changed.clear()
+            if self._given is not None:
+                yield self._given
+            await self._changed.wait()

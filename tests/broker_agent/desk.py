@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from sharedroutes.broker_agent.planner.events import (
-    Action,
     Answered,
     CallFailed,
     Event,
     Heartbeat,
     ProbeOwner,
     Register,
-    Say,
+    StoreCall,
     TopicsLoaded,
-    WakeAt,
     Woken,
 )
 from sharedroutes.broker_agent.planner.planner import Planner
+from sharedroutes.broker_agent.planner.schedule import NEVER
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import (
@@ -33,6 +33,7 @@ from sharedroutes.registry import (
     TopicConfig,
 )
 from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp
+from tests.broker_agent.follower import logged
 
 BROKER: Final = Broker("broker-a", "10.0.0.1:10911")
 SLAVE: Final = replace(BROKER, broker_id=1, enable_acting_master=True)
@@ -82,6 +83,19 @@ REGISTER: Final = Register(BROKER, TABLE, None, take_over=True)
 STAND_BY: Final = replace(REGISTER, take_over=False)
 
 
+class WakeAt(NamedTuple):
+    """The planner wants to be woken then, and asks for nothing."""
+
+    at_s: float
+
+
+class Done(NamedTuple):
+    """The agent ends."""
+
+
+Action: TypeAlias = StoreCall | WakeAt | Done
+
+
 class Desk:
     """A planner with a clock, and what it did last."""
 
@@ -117,11 +131,14 @@ class Desk:
     def send(self, *events: Event) -> Action | None:
         """Send the events; return the call or the wait that the last one led to."""
         for event in events:
-            actions = self.planner.step(event, self.now)
-            self.said += [action.text for action in actions if isinstance(action, Say)]
-            self.probes += [action for action in actions if isinstance(action, ProbeOwner)]
-            self.actions = [action for action in actions if not isinstance(action, Say | ProbeOwner)]
-            assert all(isinstance(action, WakeAt) for action in self.actions[1:]), "two calls at a time"
+            records: list[logging.LogRecord] = []
+            with logged(records):
+                step = self.planner.step(event, self.now)
+            self.said += [record.getMessage() for record in records]
+            self.probes += [step.probe] if step.probe else []
+            self.actions = [step.call] if step.call else []
+            self.actions += [WakeAt(step.wake_at_s)] if step.wake_at_s < NEVER else []
+            self.actions += [Done()] if step.done else []
             self.all_actions += self.actions
         return self.actions[0] if self.actions else None
 

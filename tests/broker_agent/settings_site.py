@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.settings import SidecarConfig, load
+from sharedroutes.broker_agent.settings.loader import load
+from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import InvalidInput
 
 CONF: Final = (

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.sidecar import Sidecar
-from sharedroutes.broker_agent.settings import SidecarConfig, load
+from sharedroutes.broker_agent.settings.loader import load
+from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import AsyncRouteStore
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import ListeningBroker

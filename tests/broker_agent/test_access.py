@@ -21,7 +21,8 @@ from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
 from sharedroutes.broker_agent.rocketmq.access import AgentAccess, credentials_of
-from sharedroutes.broker_agent.settings import OPTIONS, as_toml
+from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
+from sharedroutes.broker_agent.settings.text import as_toml
 from sharedroutes.daemon.http_server import Request
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials

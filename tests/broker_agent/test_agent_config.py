@@ -9,7 +9,7 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.config import TopicsFrom
-from sharedroutes.broker_agent.settings import agent_config
+from sharedroutes.broker_agent.settings.loader import agent_config
 from sharedroutes.registry import Broker, InvalidInput, RegistryConfig
 
 BROKER = Broker("broker-a", "10.0.0.1:10911")

@@ -14,7 +14,7 @@ import redis
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.rocketmq import broker_conf
-from sharedroutes.broker_agent.settings import agent_config
+from sharedroutes.broker_agent.settings.loader import agent_config
 from sharedroutes.registry import AsyncRouteStore, Broker, Registration, TopicConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker

@@ -17,7 +17,7 @@ _FOLLOWS: Final = """
 import asyncio, logging, sys
 from pathlib import Path
 from sharedroutes.broker_agent import file_watch
-from sharedroutes.broker_agent.topic_sources import FileTopics
+from sharedroutes.broker_agent.topic_sources.files import FileTopics
 
 file_watch.STUCK_S = 0.1
 hangs = asyncio.Event()

@@ -8,21 +8,30 @@ from typing import Final
 import pytest
 
 from sharedroutes.broker_agent.planner.events import (
-    Action,
     CallFailed,
     OwnerProbed,
     ProbeOwner,
     Register,
     RoleFound,
     TopicsLoaded,
-    WakeAt,
 )
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import DataVersion, SeenLease, StaleEpoch
 from sharedroutes.remoting.broker.owner import OwnerAnswer, probe_owner
 from sharedroutes.remoting.broker.probing import BrokerUp
-from tests.broker_agent.desk import BROKER, HEARTBEAT_S, REGISTER, STAND_BY, START, Desk, granted, refused
+from tests.broker_agent.desk import (
+    BROKER,
+    HEARTBEAT_S,
+    REGISTER,
+    STAND_BY,
+    START,
+    Action,
+    Desk,
+    WakeAt,
+    granted,
+    refused,
+)
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.ports import free_port

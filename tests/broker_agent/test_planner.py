@@ -10,7 +10,6 @@ import pytest
 from sharedroutes.broker_agent.planner.events import (
     Answered,
     CallFailed,
-    Done,
     Drain,
     Event,
     HandOver,
@@ -20,7 +19,6 @@ from sharedroutes.broker_agent.planner.events import (
     Stop,
     TopicsLoaded,
     Unregister,
-    WakeAt,
     Withdraw,
     Woken,
 )
@@ -46,6 +44,8 @@ from tests.broker_agent.desk import (
     TABLE,
     UNCHANGED,
     Desk,
+    Done,
+    WakeAt,
     granted,
     held_of,
     refused,

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sharedroutes.broker_agent.planner.events import (
     Answered,
     CallFailed,
-    Done,
     Drain,
     Event,
     HandOver,
@@ -26,18 +25,17 @@ from sharedroutes.broker_agent.planner.events import (
     Resume,
     RoleFound,
     RoleUnknown,
-    Say,
     SetWritePerm,
     Stop,
     StoreCall,
     TopicsLoaded,
     Unregister,
-    WakeAt,
     Withdraw,
     Woken,
 )
 from sharedroutes.broker_agent.planner.intent import LEAST_WATCH_S
 from sharedroutes.broker_agent.planner.planner import Planner
+from sharedroutes.broker_agent.planner.schedule import NEVER
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.rocketmq.topics import TopicTable
 from sharedroutes.registry import (
@@ -231,22 +229,18 @@ class PlannerUnderFaults(RuleBasedStateMachine):
             self.store_answers("truth")
 
     def send(self, event: Event) -> None:
-        for action in self.planner.step(event, self.now):
-            match action:
-                case Say():
-                    pass
-                case WakeAt(at_s):
-                    assert at_s > self.now
-                    self.wake_at_s = at_s
-                case ProbeOwner(lease, own_address):
-                    assert self.look is None, "two looks at the same time"
-                    assert lease.address != own_address
-                    self.look = action
-                case Done():
-                    assert self.stopped or self.hands_over_at_s is not None
-                    self.done = True
-                case Register() | Heartbeat() | Unregister() | Withdraw() | SetWritePerm():
-                    self.begin(action)
+        step = self.planner.step(event, self.now)
+        assert step.wake_at_s > self.now
+        self.wake_at_s = step.wake_at_s if step.wake_at_s < NEVER else None
+        if step.probe is not None:
+            assert self.look is None, "two looks at the same time"
+            assert step.probe.lease.address != step.probe.own_address
+            self.look = step.probe
+        if step.done:
+            assert self.stopped or self.hands_over_at_s is not None
+            self.done = True
+        if step.call is not None:
+            self.begin(step.call)
 
     def begin(self, call: StoreCall) -> None:
         assert self.call is None, "two store calls at the same time"

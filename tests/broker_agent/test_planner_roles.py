@@ -8,10 +8,8 @@ from typing import Final
 import pytest
 
 from sharedroutes.broker_agent.planner.events import (
-    Action,
     Answered,
     CallFailed,
-    Done,
     Drain,
     Event,
     HandOver,
@@ -26,7 +24,6 @@ from sharedroutes.broker_agent.planner.events import (
     Stop,
     TopicsLoaded,
     Unregister,
-    WakeAt,
     Withdraw,
     Woken,
 )
@@ -57,7 +54,10 @@ from tests.broker_agent.desk import (
     TABLE,
     TTL_S,
     UNCHANGED,
+    Action,
     Desk,
+    Done,
+    WakeAt,
     granted,
     held_of,
     refused,

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.broker_agent.settings import (
-    Awaiting,
-    BrokerSettings,
-    SidecarConfig,
-    as_toml,
-    changes,
-    settings_of,
-)
+from sharedroutes.broker_agent.settings.loader import settings_of
+from sharedroutes.broker_agent.settings.reload import Awaiting, changes
+from sharedroutes.broker_agent.settings.sidecar_config import BrokerSettings, SidecarConfig
+from sharedroutes.broker_agent.settings.text import as_toml
 from sharedroutes.registry import InvalidInput
 from tests.broker_agent.settings_site import CONF, A, B, loaded, write_brokers
 

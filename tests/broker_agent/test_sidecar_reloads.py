@@ -11,7 +11,7 @@ import pytest
 from sharedroutes.broker_agent import BrokerAgent
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
-from sharedroutes.broker_agent.settings import SidecarConfig
+from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import AsyncSweeper
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase

@@ -8,7 +8,7 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.config import TopicsFrom
-from sharedroutes.broker_agent.topic_sources import Choice, choose
+from sharedroutes.broker_agent.topic_sources.source import Choice, choose
 from sharedroutes.registry import Broker, InvalidInput
 
 BROKER = Broker("broker-a", "10.0.0.7:10911")

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.rocketmq.topics import TopicTable, parse
-from sharedroutes.broker_agent.topic_sources import FileTopics, files
+from sharedroutes.broker_agent.rocketmq.topics import MappingTable, TopicTable, parse, parse_mappings
+from sharedroutes.broker_agent.topic_sources import files
+from sharedroutes.broker_agent.topic_sources.files import FileTopics
+from sharedroutes.broker_agent.topic_sources.source import EffectiveTopics
 from sharedroutes.registry import QueueMapping
 from tests.broker_agent.data_files import (
     REAL,
@@ -28,7 +30,7 @@ from tests.broker_agent.data_files import (
     rewrite_by_rename,
     topics_json,
 )
-from tests.broker_agent.follower import Found, Told, following, last_is, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, loaded, tables
 from tests.support import await_until
 
 OFTEN_S: Final = 0.05
@@ -49,7 +51,7 @@ def mapping_path(path: Path) -> Path:
 
 
 def followed(path: Path) -> AbstractAsyncContextManager[Told[Found]]:
-    return following(FileTopics(path, recheck_s=OFTEN_S).found())
+    return following(loaded(FileTopics(path, recheck_s=OFTEN_S)))
 
 
 def mapping_is(name: str, mapping: QueueMapping | None) -> Callable[[list[Found]], bool]:
@@ -171,22 +173,22 @@ async def test_another_permission_of_a_hundred_thousand_topics_is_taken_while_th
     path: Path,
 ) -> None:
     put(path, topics_json(*(f"orders-of-the-region-{number}" for number in range(100_000))))
-    source = FileTopics(path, recheck_s=OFTEN_S)
-    async with following(source.found()) as told:
+    effective = EffectiveTopics(6)
+    async with following(loaded(FileTopics(path, recheck_s=OFTEN_S), effective)) as told:
         await told.until(tables, "the table")
         before = told.ticks
-        loaded = await source.permit(4)
+        found = await effective.permit(4)
         assert told.ticks - before >= 5
-    assert loaded is not None
-    assert {topic.perm for topic in loaded.table.topics.values()} == {4}
+    assert found is not None
+    assert {topic.perm for topic in found.table.topics.values()} == {4}
 
 
 async def test_a_permission_whose_table_nobody_waited_for_counts_from_the_next_look_on(path: Path) -> None:
     put(path, topics_json(*(f"orders-of-the-region-{number}" for number in range(20_000))))
-    source = FileTopics(path, recheck_s=OFTEN_S)
-    async with following(source.found()) as told:
+    effective = EffectiveTopics(6)
+    async with following(loaded(FileTopics(path, recheck_s=OFTEN_S), effective)) as told:
         await told.until(tables, "the table")
-        asking = asyncio.create_task(source.permit(4))
+        asking = asyncio.create_task(effective.permit(4))
         await asyncio.sleep(0)
         asking.cancel()
         await told.until(lambda found: set(perms(found)) == {4}, "the other permission")
@@ -206,15 +208,43 @@ async def test_a_file_that_goes_while_a_large_one_is_still_parsed_for_nobody_doe
     put(path, topics_json(*(f"orders-{number}" for number in range(2_000))))
     source = FileTopics(path, recheck_s=OFTEN_S)
     try:
-        async with following(source.found()):
+        async with following(loaded(source)):
             await await_until(parses.is_set, description="it is parsed")
         remove(path)
-        async with following(source.found()) as told:
+        async with following(loaded(source)) as told:
             await await_until(lambda: told.ticks >= 20, description="the loop goes on")
             goes_on.set()
             await told.until(tables, "what was parsed")
     finally:
         goes_on.set()
+
+
+async def test_a_reload_while_the_backup_is_parsed_loses_neither_the_report_nor_the_topics(
+    path: Path, mapping_path: Path, monkeypatch: pytest.MonkeyPatch, logs: pytest.LogCaptureFixture
+) -> None:
+    parses, goes_on = threading.Event(), threading.Event()
+
+    def slow(content: bytes | memoryview, previous: MappingTable | None) -> MappingTable:
+        if bytes(content) == b"{":  # the .bak
+            parses.set()
+            goes_on.wait()
+        return parse_mappings(content, previous)
+
+    monkeypatch.setattr(files, "MAPPINGS", files.MAPPINGS._replace(parse=slow))
+    put(path, topics_json("a"))
+    put(mapping_path, b"")
+    put(mapping_path.with_name(mapping_path.name + ".bak"), b"{")
+    source = FileTopics(path, recheck_s=OFTEN_S)
+    try:
+        async with following(loaded(source)):
+            await await_until(parses.is_set, description="the .bak is parsed")
+        goes_on.set()
+        async with following(loaded(source)) as told:
+            await told.until(last_is("a"), "the topics, without their mappings")
+    finally:
+        goes_on.set()
+    (report,) = [message for message in logs.messages if "its .bak cannot be used either" in message]
+    assert report.startswith(f"{mapping_path} has a problem")
 
 
 _KEPT: Final = """
@@ -294,18 +324,18 @@ async def test_mappings_that_nobody_can_read_do_not_keep_the_topics_back(
 
 async def test_another_permission_makes_another_table_at_once(path: Path) -> None:
     put(path, topics_json("a"))
-    source = FileTopics(path, broker_permission=6, recheck_s=OFTEN_S)
-    assert await source.permit(6) is None
-    assert await source.permit(2) is None  # there is no table yet
-    async with following(source.found()) as told:
+    effective = EffectiveTopics(6)
+    assert await effective.permit(6) is None
+    assert await effective.permit(2) is None  # there is no table yet
+    async with following(loaded(FileTopics(path, recheck_s=OFTEN_S), effective)) as told:
         await told.until(tables, "the first table")
         assert perms(told.all) == [2]
-        assert perms([await source.permit(4)]) == [4]
-        assert await source.permit(4) is None
+        assert perms([await effective.permit(4)]) == [4]
+        assert await effective.permit(4) is None
         rewrite(path, topics_json("a", "b", counter=2))
         await told.until(last_is("a", "b"), "the other table")
         assert perms(told.all) == [4, 4]
-        assert perms([await source.permit(6)]) == [6, 6]
+        assert perms([await effective.permit(6)]) == [6, 6]
 
 
 def perms(told: list[Any]) -> list[int]:

@@ -10,12 +10,13 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.broker_agent.planner.events import Say
-from sharedroutes.broker_agent.topic_sources import FileTopics, FreshTopics, RemoteTopics
 from sharedroutes.broker_agent.topic_sources import remote as remote_module
+from sharedroutes.broker_agent.topic_sources.files import FileTopics, FreshTopics
+from sharedroutes.broker_agent.topic_sources.remote import RemoteTopics
+from sharedroutes.broker_agent.topic_sources.source import EffectiveTopics
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.data_files import put, remove, rewrite, topics_json
-from tests.broker_agent.follower import Found, Told, following, last_is, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, loaded, tables
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.support import await_until
@@ -41,7 +42,7 @@ async def fresh(path: Path) -> AsyncIterator[tuple[SpeakingBroker, FreshTopics, 
     async with SpeakingBroker() as broker:
         broker.create("TBW102")
         topics = source(path, broker.port)
-        async with following(topics.found()) as told:
+        async with following(loaded(topics)) as told:
             await told.until(last_is("TBW102"), "what the broker says")
             yield broker, topics, told
 
@@ -79,7 +80,7 @@ async def test_who_looks_anew_does_not_ask_once_there_has_been_a_file(path: Path
     async with fresh(path) as (broker, topics, told):
         put(path, topics_json("orders"))
         await told.until(last_is("orders"), "what the file says")
-        async with following(topics.found()) as again:
+        async with following(loaded(topics)) as again:
             assert await not_asked(broker, again)
 
 
@@ -96,7 +97,7 @@ async def test_a_backup_without_its_file_is_read_and_nobody_is_asked(path: Path)
     put(path.with_name("topics.json.bak"), topics_json("orders"))
     async with SpeakingBroker() as broker:
         broker.create("TBW102")
-        async with following(source(path, broker.port).found()) as told:
+        async with following(loaded(source(path, broker.port))) as told:
             await told.until(last_is("orders"), "what the .bak says")
         assert not broker.asked[ASKED]
     assert len(tables(told.all)) == 1
@@ -111,36 +112,40 @@ async def test_as_long_as_the_broker_tells_its_topics_a_missing_file_is_no_troub
 async def test_whoever_does_not_speak_the_protocol_is_waited_for_in_silence(path: Path) -> None:
     broker = ListeningBroker()
     await broker.start()
-    async with following(source(path, broker.port, deadline_s=0.02).found()) as told:
+    async with following(loaded(source(path, broker.port, deadline_s=0.02))) as told:
         await await_until(lambda: broker.accepted >= 3, description="asked again and again")
         await told.until(lambda _: any("the file is missing" in text for text in told.said()), "the report")
         put(path, topics_json("orders"))
         await told.until(last_is("orders"), "what the file says")
-    asking = [one for one in told.all if isinstance(one, Say) and "GET_ALL_TOPIC_CONFIG" in one.text]
-    assert [one.level for one in asking] == [logging.DEBUG]
+    asking = [one for one in told.records if "GET_ALL_TOPIC_CONFIG" in one.getMessage()]
+    assert [one.levelno for one in asking] == [logging.DEBUG]
     await broker.die()
 
 
 async def test_a_broker_that_refuses_to_tell_its_topics_is_reported(path: Path) -> None:
     async with SpeakingBroker() as broker:
         broker.refusals[ASKED] = (16, "no signature")
-        async with following(source(path, broker.port).found()) as told:
-            await told.until(lambda _: any("no signature" in text for text in told.said()), "the report")
-    (report,) = [one for one in told.all if isinstance(one, Say) and "no signature" in one.text]
-    assert report.level == logging.ERROR
+        async with following(loaded(source(path, broker.port))) as told:
+            await told.until(lambda _: "no signature" in " ".join(told.said()), "the report")
+    (report,) = [one for one in told.records if "no signature" in one.getMessage()]
+    assert report.levelno == logging.ERROR
 
 
 async def test_another_permission_counts_wherever_the_topics_come_from(path: Path) -> None:
-    async with fresh(path) as (_, topics, told):
-        loaded = await topics.permit(4)
-        assert loaded is not None
-        assert loaded.table.topics["TBW102"].perm == 4
-        put(path, topics_json("orders"))
-        await told.until(last_is("orders"), "what the file says")
-        assert tables(told.all)[-1]["orders"].perm == 4
-        loaded = await topics.permit(6)
-        assert loaded is not None
-        assert loaded.table.topics["orders"].perm == 6
+    effective = EffectiveTopics(6)
+    async with SpeakingBroker() as broker:
+        broker.create("TBW102")
+        async with following(loaded(source(path, broker.port), effective)) as told:
+            await told.until(last_is("TBW102"), "what the broker says")
+            found = await effective.permit(4)
+            assert found is not None
+            assert found.table.topics["TBW102"].perm == 4
+            put(path, topics_json("orders"))
+            await told.until(last_is("orders"), "what the file says")
+            assert tables(told.all)[-1]["orders"].perm == 4
+            found = await effective.permit(6)
+            assert found is not None
+            assert found.table.topics["orders"].perm == 6
 
 
 async def test_what_ends_one_of_the_two_ends_both(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

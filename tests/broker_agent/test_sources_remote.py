@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from sharedroutes.broker_agent.planner.events import TopicsLoaded
-from sharedroutes.broker_agent.topic_sources import RemoteTopics, remote
+from sharedroutes.broker_agent.topic_sources import remote
+from sharedroutes.broker_agent.topic_sources.remote import RemoteTopics
 from sharedroutes.registry import DataVersion, QueueMapping
 from sharedroutes.remoting import RemotingCommand, RequestCode
 from tests.broker_agent.data_files import detail
-from tests.broker_agent.follower import Found, Told, following, last_is, tables
+from tests.broker_agent.follower import Found, Told, following, last_is, loaded, tables
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until
 
@@ -54,7 +54,7 @@ def source(broker: SpeakingBroker, **settings: Any) -> RemoteTopics:
 
 
 def followed(broker: SpeakingBroker) -> AbstractAsyncContextManager[Told[Found]]:
-    return following(source(broker).found())
+    return following(loaded(source(broker)))
 
 
 @asynccontextmanager
@@ -79,9 +79,9 @@ async def test_topics_are_read_with_their_version_and_their_queue_mappings() -> 
     broker.mappings["static"] = detail([0, 1])
     async with broker, followed(broker) as told:
         await told.until(tables, "a table")
-    (loaded,) = [one for one in told.all if isinstance(one, TopicsLoaded)]
-    assert loaded.table.version == DataVersion(0, 1_700_000_000_000, 3)
-    assert {name: (topic.perm, topic.queue_mapping) for name, topic in loaded.table.topics.items()} == {
+    (only,) = told.all
+    assert only.table.version == DataVersion(0, 1_700_000_000_000, 3)
+    assert {name: (topic.perm, topic.queue_mapping) for name, topic in only.table.topics.items()} == {
         "a": (4, None),
         "static": (6, QueueMapping(2, 7, {0: 0, 1: 1})),
     }
@@ -150,7 +150,7 @@ async def test_a_broker_that_is_up_is_asked_at_once(monkeypatch: pytest.MonkeyPa
     broker = Broker()
     broker.create("a")
     topics = source(broker)
-    async with following(topics.found()) as told:
+    async with following(loaded(topics)) as told:
         await await_until(lambda: told.ticks >= 20, description="nobody is there")
         async with broker:
             topics.wake()
@@ -164,10 +164,10 @@ async def test_a_broker_that_has_moved_is_asked_where_it_is() -> None:
     other.create("b", perm=4)
     topics = source(one)
     async with one, other:
-        async with following(topics.found()) as told:
+        async with following(loaded(topics)) as told:
             await told.until(last_is("a"), "the table")
         topics.move(other.host, other.port)
-        async with following(topics.found()) as told:
+        async with following(loaded(topics)) as told:
             await told.until(last_is("b"), "the table of the other place")
 
 
@@ -309,15 +309,3 @@ async def test_a_broker_that_comes_later_and_goes_and_comes_again_is_followed_in
         await told.until(last_is("a", "b"), "the other table")
         await broker.die()
     assert told.said() == []
-
-
-async def test_another_permission_makes_another_table_at_once() -> None:
-    broker = Broker()
-    broker.create("a")
-    topics = source(broker, broker_permission=2)
-    async with broker, following(topics.found()) as told:
-        await told.until(tables, "the first table")
-        assert tables(told.all)[-1]["a"].perm == 2
-        loaded = await topics.permit(4)
-        assert loaded is not None
-        assert loaded.table.topics["a"].perm == 4

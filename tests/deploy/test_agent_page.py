@@ -20,7 +20,7 @@ from sharedroutes.broker_agent.process.command import EXIT_CODES
 from sharedroutes.broker_agent.process.metrics import METRICS
 from sharedroutes.broker_agent.process.pages import CONTROLS, VIEWS
 from sharedroutes.broker_agent.process.sidecar import SIGNALS
-from sharedroutes.broker_agent.settings import OPTIONS
+from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.main import COMMANDS
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
