@@ -39,7 +39,7 @@ def verify(config: RegistryConfig) -> Stream[Difference]:
     """Find what is wrong in a registry, online: what is written meanwhile is no difference.
 
     All keys in the registry's namespace are walked through, page by page; other keys of the server are passed
-    over. What looks wrong is looked at again, in one atomic step. Raises NewerSchema.
+    over. What is checked together is read in one atomic step. Raises NewerSchema.
     """
     return _Walk(config).run()
 
