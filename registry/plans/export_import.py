@@ -133,8 +133,9 @@ def _export_broker(config: RegistryConfig, keys: Keys, name: str) -> Plan[list[R
             exported = exported_field(name, part, value)
         except InvalidInput as error:
             skipped.append(Skipped(write.broker_key, str(error)))
-        else:
-            fields |= {part.decode(): exported.decode()} if exported is not None else {}
+            continue
+        if exported is not None:
+            fields[part.decode()] = exported.decode()
     topics: dict[str, bytes] = {}
     table_key = keys.broker_topics(name)
     for topic, encoded in sorted(table.items()):
