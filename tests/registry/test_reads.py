@@ -9,7 +9,7 @@ from sharedroutes.registry import BrokerData, CorruptData, Group, InvalidInput, 
 from sharedroutes.registry.plans import Batch, whole_table
 from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, row, topics
-from tests.registry.probes import recorded
+from tests.registry.probes import one_batch, recorded
 
 GROUP_A = Group("cluster-1", "broker-a", (0,))
 
@@ -95,10 +95,10 @@ async def test_an_absent_topic_that_is_written_meanwhile_is_called_missing(
 ) -> None:
     plan = plans.lookup(store.keys, ["t0"])
     first = next(plan)
-    replies = await store._send(first)
+    replies = await store.run(one_batch(first))
     await store.register(broker(), topics(1))
     with pytest.raises(StopIteration) as done:
-        plan.send(await store._send(plan.send(replies)))
+        plan.send(await store.run(one_batch(plan.send(replies))))
     assert done.value.value.missing == ("t0",)
 
 

@@ -20,7 +20,7 @@ from sharedroutes.registry.plans import Batch, Call, Plan
 from sharedroutes.registry.scripts import PUT_TOPICS, Script
 from tests.fix_redis import Store
 from tests.registry.builders import table, topics
-from tests.registry.probes import Crash, interrupted, puts, recorded, unchanged
+from tests.registry.probes import Crash, interrupted, one_batch, puts, recorded, unchanged
 from tests.support import await_until
 
 MASTER = Broker("broker-a", "h:1", 0, "c", enable_acting_master=True)
@@ -51,10 +51,6 @@ async def resumed(store: Store, plan: Plan[Any], batch: Batch) -> Any:
             batch = plan.send(await store.run(one_batch(batch)))
     except StopIteration as end:
         return end.value
-
-
-def one_batch(batch: Batch) -> Plan[list[Any]]:
-    return (yield batch)
 
 
 # --- registrations that were looked up ----------------------------------------------------------------------
