@@ -260,34 +260,26 @@ async def test_the_longest_names_are_registered_found_and_listed(store: Store, n
     assert await store.unregister(held)
 
 
-@pytest.mark.parametrize("name", LONGEST, ids=["ascii", "two bytes a letter"])
+LONGEST_ADDRESSES: Final = [f"{'h' * 249}:10911"]
+
+
 @pytest.mark.parametrize(
-    ("what", "make"),
+    ("what", "make", "longest"),
     [
-        ("topicName", TopicConfig),
-        ("brokerName", lambda name: Broker(name, "10.0.0.1:10911")),
-        ("brokerClusterName", lambda name: Broker("b", "10.0.0.1:10911", cluster=name)),
+        ("topicName", TopicConfig, LONGEST),
+        ("brokerName", lambda name: Broker(name, "10.0.0.1:10911"), LONGEST),
+        ("brokerClusterName", lambda name: Broker("b", "10.0.0.1:10911", cluster=name), LONGEST),
+        ("brokerAddr", lambda address: Broker("b", address), LONGEST_ADDRESSES),
+        ("haServerAddr", lambda address: Broker("b", "h:1", ha_address=address), LONGEST_ADDRESSES),
     ],
 )
-def test_one_byte_more_than_the_longest_name_is_refused(
-    name: str, what: str, make: Callable[[str], object]
+def test_one_byte_more_than_the_longest_name_or_address_is_refused(
+    what: str, make: Callable[[str], object], longest: Sequence[str]
 ) -> None:
-    make(name)
-    with pytest.raises(InvalidInput, match=f"^{what}: .* has 256 bytes, the limit is 255"):
-        make(name + "n")
-
-
-@pytest.mark.parametrize(
-    ("what", "make"),
-    [
-        ("brokerAddr", lambda address: Broker("b", address)),
-        ("haServerAddr", lambda address: Broker("b", "10.0.0.1:10911", ha_address=address)),
-    ],
-)
-def test_one_byte_more_than_the_longest_address_is_refused(what: str, make: Callable[[str], object]) -> None:
-    make(f"{'h' * 249}:10911")
-    with pytest.raises(InvalidInput, match=f"^{what}: .* has 256 bytes, the limit is 255"):
-        make(f"{'h' * 250}:10911")
+    for text in longest:
+        make(text)
+        with pytest.raises(InvalidInput, match=f"^{what}: .* has 256 bytes, the limit is 255"):
+            make("n" + text)
 
 
 def test_attributes_and_mapped_queues_of_one_topic_are_limited() -> None:
