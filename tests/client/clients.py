@@ -214,6 +214,20 @@ async def holders(client: AnyClient, topic: str) -> set[str]:
         return set()
 
 
+async def chosen(client: AnyClient, topic: str = "t0") -> set[str]:
+    """Return the brokers whose turn comes within 40 choices."""
+    return {(await client.select_queue(topic)).broker_name for _ in range(40)}
+
+
+async def until_chosen(client: AnyClient, *names: str) -> None:
+    """Wait until these brokers and no other take turns for t0."""
+
+    async def reached() -> bool:
+        return await chosen(client) == {*names}
+
+    await await_until(reached, description=f"{names} are chosen")
+
+
 async def until_held_by(client: AnyClient, topic: str, *names: str) -> None:
     """Wait until the client's route of a topic names these brokers and no other.
 

@@ -12,7 +12,9 @@ from tests.client.clients import (
     AnyClient,
     OwnStage,
     Stage,
+    chosen,
     tell_silently,
+    until_chosen,
     until_held_by,
     until_in_place,
     until_position,
@@ -81,38 +83,20 @@ async def test_the_doorbell_tells_of_a_broker_while_something_else_stands_in_the
 async def test_a_select_follows_the_changes(stage: Stage) -> None:
     held, _ = two_brokers(stage.agent)
     async with stage.client(BELL_ONLY) as client:
-
-        async def chosen() -> set[str]:
-            return {(await client.select_queue("t0")).broker_name for _ in range(8)}
-
-        assert await chosen() == {"broker-a", "broker-b"}
+        assert await chosen(client) == {"broker-a", "broker-b"}
         stage.agent.unregister(held)
-
-        async def without_the_first() -> bool:
-            return await chosen() == {"broker-b"}
-
-        await await_until(without_the_first, description="only broker-b is chosen")
+        await until_chosen(client, "broker-b")
 
 
 async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(stage: Stage) -> None:
     two_brokers(stage.agent)
     async with stage.in_place(BELL_ONLY) as client:
-
-        async def chosen() -> set[str]:
-            return {(await client.select_queue("t0")).broker_name for _ in range(8)}
-
-        async def without_the_wiped() -> bool:
-            return await chosen() == {"broker-b"}
-
-        async def with_both() -> bool:
-            return await chosen() == {"broker-a", "broker-b"}
-
-        assert await with_both()
+        assert await chosen(client) == {"broker-a", "broker-b"}
         stage.agent.admin.wipe_write_perm("broker-a")
-        await await_until(without_the_wiped, description="only broker-b is chosen")
+        await until_chosen(client, "broker-b")
         assert len(await client.subscribe_queues("t0")) == 8
         stage.agent.admin.add_write_perm("broker-a")
-        await await_until(with_both, description="both are chosen again")
+        await until_chosen(client, "broker-a", "broker-b")
 
 
 async def test_a_deleted_topic_is_gone_and_the_key_value_store_is_no_matter(stage: Stage) -> None:
@@ -139,19 +123,16 @@ async def test_a_replica_that_joins_and_leaves_is_seen(stage: Stage) -> None:
     async with stage.client(BELL_ONLY) as client:
         await until_held_by(client, "t0", "broker-a")
 
-        async def replicas() -> set[int]:
-            return set((await client.route("t0")).broker_datas[0].broker_addrs)
+        async def until_replicas(*expected: int) -> None:
+            async def reached() -> bool:
+                return (await client.route("t0")).broker_datas[0].broker_addrs.keys() == {*expected}
 
-        async def two() -> bool:
-            return await replicas() == {0, 1}
-
-        async def one() -> bool:
-            return await replicas() == {0}
+            await await_until(reached, description=f"{expected} are seen")
 
         slave = stage.agent.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
-        await await_until(two, description="both replicas are seen")
+        await until_replicas(0, 1)
         stage.agent.unregister(slave)
-        await await_until(one, description="the replica is gone")
+        await until_replicas(0)
 
 
 async def test_a_broker_that_comes_back_is_chosen_although_it_failed(stage: Stage) -> None:
@@ -159,17 +140,10 @@ async def test_a_broker_that_comes_back_is_chosen_although_it_failed(stage: Stag
     async with stage.in_place(BELL_ONLY) as client:
         await client.select_queue("t0")
         client.record("broker-a", 0.0, failed=True)
-        assert {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-b"}
+        assert await chosen(client) == {"broker-b"}
         stage.agent.unregister(held)
         stage.agent.register(broker("broker-a"), topics(2))
-
-        async def chosen_again() -> bool:
-            return {(await client.select_queue("t0")).broker_name for _ in range(8)} == {
-                "broker-a",
-                "broker-b",
-            }
-
-        await await_until(chosen_again, description="broker-a is chosen again")
+        await until_chosen(client, "broker-a", "broker-b")
 
 
 # --- doorbells that were missed ----------------------------------------------------------------------------

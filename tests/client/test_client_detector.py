@@ -15,7 +15,7 @@ import pytest
 from sharedroutes.client import AsyncRouteClient, FaultConfig
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import RouteStore
-from tests.client.clients import BELL_ONLY, FOLLOWER, AnyClient, Stage, until_held_by, until_in_place
+from tests.client.clients import BELL_ONLY, FOLLOWER, AnyClient, Stage, chosen, until_held_by, until_in_place
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -71,10 +71,6 @@ def register(agent: RouteStore, a: str, b: str) -> None:
     agent.register(broker("broker-b", address=b), topics(1))
 
 
-async def select(client: AnyClient) -> set[str]:
-    return {(await client.select_queue("t0")).broker_name for _ in range(16)}
-
-
 # --- what it does -------------------------------------------------------------------------------------------
 
 
@@ -86,7 +82,7 @@ async def test_a_broker_that_can_be_reached_again_is_found_and_used(
     async with stage.client(BELL_ONLY, faults=FAULTS, observers=(heard,)) as client:
         await lose(client, "broker-a")
         await await_until(lambda: is_reachable(client, "broker-a"), description="it is found again")
-        assert await select(client) == {"broker-a", "broker-b"}
+        assert await chosen(client) == {"broker-a", "broker-b"}
     (isolated,) = heard.all(BrokerIsolated)
     assert (isolated.broker_name, isolated.reason) == ("broker-a", "unreachable")
     assert heard.all(BrokerReturned) == [BrokerReturned("broker-a")]
@@ -100,10 +96,10 @@ async def test_a_broker_that_refuses_connections_stays_left_alone_until_it_liste
         await lose(client, "broker-a", "broker-b")
         await await_until(lambda: is_reachable(client, "broker-a"), description="a is found again")
         assert not is_reachable(client, "broker-b")
-        assert await select(client) == {"broker-a"}
+        assert await chosen(client) == {"broker-a"}
         bound.listen()
         await await_until(lambda: is_reachable(client, "broker-b"), description="b is found again")
-        assert await select(client) == {"broker-a", "broker-b"}
+        assert await chosen(client) == {"broker-a", "broker-b"}
 
 
 class Probed:
@@ -177,7 +173,7 @@ async def test_a_probe_that_raises_is_said_and_the_next_broker_has_its_probe(
         await await_until(lambda: is_reachable(client, "broker-b"), description="b is found")
         await await_until(lambda: probe.asked.count((listening, 1.0)) > 2, description="a is tried again")
         assert not is_reachable(client, "broker-a")
-        assert await select(client) == {"broker-b"}
+        assert await chosen(client) == {"broker-b"}
     assert f"the probe of {listening} failed" in caplog.text
     assert "not today" in caplog.text
 
@@ -219,5 +215,5 @@ async def test_without_being_asked_for_nobody_probes(stage: Stage, listening: st
         await lose(client, "broker-a")
         assert detectors(FOLLOWER) == 1
         assert detectors() == 0
-        assert await select(client) == {"broker-b"}
+        assert await chosen(client) == {"broker-b"}
     assert probe.asked == []

@@ -19,7 +19,16 @@ from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
-from tests.client.clients import QUICK, AnyClient, ClientMaker, OwnStage, Stage, until_held_by, until_in_place
+from tests.client.clients import (
+    QUICK,
+    AnyClient,
+    ClientMaker,
+    OwnStage,
+    Stage,
+    chosen,
+    until_held_by,
+    until_in_place,
+)
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
@@ -70,10 +79,6 @@ async def until_suspected(client: AnyClient, *names: str) -> None:
     await await_until(lambda: suspected(client) == {*names}, description=f"{names} are suspected")
 
 
-async def select(client: AnyClient) -> set[str]:
-    return {(await client.select_queue("t0")).broker_name for _ in range(40)}
-
-
 @contextlib.asynccontextmanager
 async def several(make_client: ClientMaker, url: str, count: int) -> AsyncIterator[list[AnyClient]]:
     """Yield running clients that know the topic."""
@@ -97,13 +102,13 @@ async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_fail
         stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
         await learn(fourth)
-        assert await select(fourth) == {*NAMES}
+        assert await chosen(fourth) == {*NAMES}
         for client in failing[:2]:
             fail(client, "broker-a")
         fail(failing[2], "broker-b")
         fail(failing[2], "broker-a")
         await until_suspected(fourth, "broker-a")
-        assert await select(fourth) == {"broker-b", "broker-c", "broker-d"}
+        assert await chosen(fourth) == {"broker-b", "broker-c", "broker-d"}
         state = plain(fourth).faults()["broker-a"]
         assert (state.consecutive_failures, state.isolated_for_s, state.reason) == (0, 0.0, "suspected")
         assert "broker-b" not in plain(fourth).faults()
@@ -126,7 +131,7 @@ async def test_a_client_of_either_kind_hears_those_of_the_other(redis_url: str) 
             for _ in range(PACE.failures_before_hint):
                 each.record("broker-a", 0.01, failed=True)
         await until_suspected(tasks[1], "broker-a")
-        assert await select(tasks[1]) == {"broker-b", "broker-c", "broker-d"}
+        assert await chosen(tasks[1]) == {"broker-b", "broker-c", "broker-d"}
 
 
 @pytest.mark.usefixtures("four")
@@ -144,7 +149,7 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
         await until_suspected(fourth, "broker-a")
         plain(failing[1]).record("broker-a", 0.01)
         await until_suspected(fourth)
-        assert await select(fourth) == {*NAMES}
+        assert await chosen(fourth) == {*NAMES}
         assert admin.zcard(KEY) == 2
         for client in (failing[0], failing[2]):
             plain(client).record("broker-a", 0.01)
@@ -163,7 +168,7 @@ async def test_a_success_of_ones_own_overrules_all_others(
         for voice in ("x", "y", "z"):
             stage.agent.hint(voice, ["broker-a", "broker-b"], ttl_s=30.0)
         await until_suspected(client, "broker-b")
-        assert await select(client) == {"broker-a", "broker-c", "broker-d"}
+        assert await chosen(client) == {"broker-a", "broker-c", "broker-d"}
 
 
 # --- among others -------------------------------------------------------------------------------------------
@@ -179,7 +184,7 @@ async def test_a_single_client_that_lies_has_no_effect(stage: Stage) -> None:
         for voice in ("x", "y", "z"):  # they come after it, so who hears them has heard the liar
             stage.agent.hint(voice, ["broker-c"], ttl_s=30.0)
         await until_suspected(client, "broker-c")
-        assert await select(client) == {"broker-a", "broker-b", "broker-d"}
+        assert await chosen(client) == {"broker-a", "broker-b", "broker-d"}
     assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-c",))]
 
 
@@ -191,7 +196,7 @@ async def test_many_that_lie_cannot_make_a_client_suspect_all(stage: Stage) -> N
             stage.agent.hint(f"liar-{number}", NAMES, ttl_s=60.0)
         await await_until(lambda: suspected(client), description="somebody is suspected")
         assert len(suspected(client)) == 1
-        assert await select(client) == {*NAMES} - suspected(client)
+        assert await chosen(client) == {*NAMES} - suspected(client)
 
 
 async def user_of(server: EmbeddedServer, role: Role) -> str:

@@ -19,6 +19,7 @@ from tests.client.clients import (
     ClientMaker,
     OwnStage,
     Stage,
+    chosen,
     holders,
     until_held_by,
     until_in_place,
@@ -29,6 +30,8 @@ from tests.support import await_until
 
 PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one test
 WRONG: Final = "battery-staple"
+
+BOTH: Final = {"broker-a", "broker-b"}
 
 SOON_S: Final = 10.0
 """Far more than any deadline of IMPATIENT, far less than a wait that nobody bounds."""
@@ -56,10 +59,6 @@ async def until_found(client: AnyClient, topic: str) -> None:
     await await_until(found, description=f"{topic} is found")
 
 
-async def select_both(client: AnyClient) -> bool:
-    return {(await client.select_queue("t0")).broker_name for _ in range(8)} == {"broker-a", "broker-b"}
-
-
 def said(caplog: pytest.LogCaptureFixture, text: str) -> int:
     return sum(text in record.getMessage() for record in caplog.records)
 
@@ -77,7 +76,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
         own.server.kill()
         await until_source(client, "memory")
         await await_until(lambda: (client.health().age_s or 0) > 0.3, description="several tries fail")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         health = client.health()
         assert health.last_error is not None
         assert "cannot be reached" in health.last_error
@@ -104,7 +103,7 @@ async def test_a_client_recovers_from_many_restarts_of_its_store(own: OwnStage) 
             own.agent.register(broker(f"broker-{number}"), topics(1, first=number + 1))
             await until_source(client, "live")
             await until_found(client, f"t{number + 1}")
-            assert await select_both(client)
+            assert await chosen(client) == BOTH
 
 
 # --- a store that lost its data ----------------------------------------------------------------------------
@@ -133,13 +132,13 @@ async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_ba
         lose(own.server)
         everything = ("broker-a", "broker-b", "t0")
         await await_until(lambda: client.health().held == everything, description="all is held")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         own.agent.register(broker("broker-a"), topics(1))
         await await_until(lambda: "broker-a" not in client.health().held, description="one is back")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         own.agent.register(broker("broker-b"), topics(1))
         await await_until(lambda: not client.health().held, description="nothing is held")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         assert client.health().source == "live"
 
 
@@ -170,7 +169,7 @@ async def test_a_frozen_store_does_not_touch_what_is_known(own: OwnStage) -> Non
             with pytest.raises(StoreTimeout):
                 await client.select_queue("unknown")
         await until_source(client, "memory")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         own.server.resume()
         await until_source(client, "live")
         await until_held_by(client, "unknown")
@@ -258,11 +257,11 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
     own.server.kill()
     async with own.client(snapshot_path=path) as client:
         assert client.health().source == "snapshot"
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         own.server.start()
         own.agent.register(broker("broker-a"), topics(1))
         await until_source(client, "live")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
 
 
 async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
@@ -273,5 +272,5 @@ async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
     async with stage.client(snapshot_path=path) as client:
         await learn(client)
         await await_until(lambda: f"{path} cannot be written" in caplog.text, description="it is said")
-        assert await select_both(client)
+        assert await chosen(client) == BOTH
         assert client.health().source == "live"

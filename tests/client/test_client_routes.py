@@ -46,6 +46,16 @@ async def until_known(client: AnyClient, count: int) -> None:
     await await_until(lambda: client.health().topics == count, description=f"{count} topics are known")
 
 
+async def until_confirmed(client: AnyClient, after: float | None = None) -> None:
+    """Wait until the store has confirmed the route of t0 after this moment, or at all."""
+
+    async def confirmed() -> bool:
+        as_of = (await client.route("t0")).as_of
+        return as_of is not None and (after is None or as_of > after)
+
+    await await_until(confirmed, description="the route was confirmed")
+
+
 # --- many at once ------------------------------------------------------------------------------------------
 
 
@@ -151,11 +161,7 @@ async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(st
         await until_held_by(client, "t1", "broker-a", "broker-b")
         before = (await client.route("t0")).as_of
         assert before is not None
-
-        async def confirmed() -> bool:
-            return ((await client.route("t0")).as_of or 0.0) > before + 0.2
-
-        await await_until(confirmed, description="the route was confirmed some more times")
+        await until_confirmed(client, before + 0.2)
         same = await client.route("t0")
         assert (same, same.generation) == (first, first.generation)
         stage.agent.register(broker("broker-c"), topics(1))
@@ -168,11 +174,7 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
     async with own.in_place() as client:
         first = (await client.route("t0")).as_of
         assert first is not None
-
-        async def confirmed() -> bool:
-            return ((await client.route("t0")).as_of or 0.0) > first
-
-        await await_until(confirmed, description="the route was confirmed again")
+        await until_confirmed(client, first)
         assert 0 <= ((await client.route("t0")).age_s or 0.0) < monotonic() - first
         own.server.kill()
         await until_source(client, "memory")
@@ -181,11 +183,7 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
         assert (await client.route("t0")).as_of == last.as_of
         own.server.start()
         own.agent.register(broker(), topics(1))
-
-        async def young_again() -> bool:
-            return ((await client.route("t0")).as_of or 0.0) > (last.as_of or 0.0)
-
-        await await_until(young_again, description="the route was confirmed after the outage")
+        await until_confirmed(client, last.as_of)
 
 
 async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
@@ -202,11 +200,7 @@ async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
         assert (route.age_s, client.health().source) == (None, "snapshot")
         own.server.start()
         own.agent.register(broker(), topics(1))
-
-        async def confirmed() -> bool:
-            return (await client.route("t0")).age_s is not None
-
-        await await_until(confirmed, description="the store confirmed the route")
+        await until_confirmed(client)
 
 
 # --- unknown topics ----------------------------------------------------------------------------------------
