@@ -50,15 +50,6 @@ async def test_a_client_that_was_not_started_says_so(stage: Stage) -> None:
     await client.aclose()
 
 
-async def test_a_client_that_was_closed_says_so(stage: Stage) -> None:
-    async with stage.in_place() as client:
-        pass
-    with pytest.raises(RuntimeError, match="does not run"):
-        await client.select_queue("t0")
-    with pytest.raises(RuntimeError, match="closed"):
-        await client.start()
-
-
 async def test_a_fault_in_what_decides_is_said_and_the_client_goes_on(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -259,14 +250,16 @@ async def test_tasks_select_while_the_routes_change(redis_url: str, agent: Route
         assert set().union(*(task.result() for task in selecting)) == {"broker-a", "broker-b"}
 
 
-async def test_a_closed_client_serves_nothing_any_more(stage: Stage) -> None:
+async def test_a_closed_client_serves_nothing_any_more_and_says_so(stage: Stage) -> None:
     stage.agent.register(broker("broker-a"), topics(1))
-    async with stage.client() as client:
+    async with stage.in_place() as client:
         await client.select_queue("t0")
         await client.route("t0")
     for use in (client.select_queue, client.route):
         with pytest.raises(RuntimeError, match="does not run"):
             await use("t0")
+    with pytest.raises(RuntimeError, match="closed"):
+        await client.start()
 
 
 async def test_an_attempt_that_ends_after_its_broker_was_started_anew_does_not_count(stage: Stage) -> None:

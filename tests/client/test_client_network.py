@@ -121,6 +121,8 @@ async def test_a_client_that_is_started_in_an_outage_works_when_it_is_over(
             async with asyncio.timeout(SOON_S):
                 with pytest.raises(StoreUnavailable):
                     await client.select_queue("t0")
+                with pytest.raises(StoreUnavailable):
+                    await client.get(["t0", "t1"])
             await await_until(lambda: client.health().last_error, description="the follower fails")
             assert client.health().source == "none"
             fault.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RouteStore, StoreRefused, StoreTimeout, StoreUnavailable
+from sharedroutes.registry import EmbeddedServer, RouteStore, StoreRefused, StoreUnavailable
 from tests.client.clients import (
-    IMPATIENT,
     AnyClient,
     ClientMaker,
     OwnStage,
@@ -154,37 +152,6 @@ async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
         await await_until(lambda: not client.health().held, description="nothing is held")
 
 
-# --- a store that hangs ------------------------------------------------------------------------------------
-
-
-async def test_a_frozen_store_does_not_touch_what_is_known(own: OwnStage) -> None:
-    register_two(own.agent)
-    async with own.client(IMPATIENT) as client:
-        await learn(client)
-        own.server.pause()
-        async with asyncio.timeout(SOON_S):
-            for _ in range(1_000):
-                await client.select_queue("t0")
-            assert await holders(client, "t0") == {"broker-a", "broker-b"}
-            with pytest.raises(StoreTimeout):
-                await client.select_queue("unknown")
-        await until_source(client, "memory")
-        assert await chosen(client) == BOTH
-        own.server.resume()
-        await until_source(client, "live")
-        await until_held_by(client, "unknown")
-
-
-async def test_a_client_of_a_frozen_store_closes_within_its_deadlines(own: OwnStage) -> None:
-    register_two(own.agent)
-    async with own.client(IMPATIENT) as client:
-        await learn(client)
-        own.server.pause()
-        await until_source(client, "memory")
-        async with asyncio.timeout(SOON_S):
-            await client.aclose()
-
-
 # --- a store that refuses ----------------------------------------------------------------------------------
 
 
@@ -224,24 +191,6 @@ async def test_a_feed_of_another_type_is_said_once_and_the_leases_are_read_witho
 
 
 # --- a store that is not there yet -------------------------------------------------------------------------
-
-
-async def test_without_store_and_snapshot_a_lookup_says_so_and_works_when_the_store_is_there(
-    own: OwnStage,
-) -> None:
-    own.server.kill()
-    async with own.client(IMPATIENT) as client:
-        async with asyncio.timeout(SOON_S):
-            with pytest.raises(StoreUnavailable):
-                await client.select_queue("t0")
-            with pytest.raises(StoreUnavailable):
-                await client.get(["t0", "t1"])
-        await await_until(lambda: client.health().last_error, description="the follower fails")
-        assert client.health().source == "none"
-        own.server.start()
-        register_two(own.agent)
-        await until_source(client, "live")
-        await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
 async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_there(

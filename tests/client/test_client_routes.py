@@ -10,7 +10,7 @@ import redis
 
 from sharedroutes.client import NoRoute
 from sharedroutes.client.observers.events import Event, LookupDone
-from sharedroutes.registry import InvalidInput, RouteStore, TopicConfig
+from sharedroutes.registry import RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
     HOUR_S,
@@ -139,13 +139,6 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage:
         assert lookups.done[-1].topics == 1
         assert len(await client.subscribe_queues("t0")) == 7
         assert [event.topics for event in lookups.done] == [2, 1, 1]
-
-
-@pytest.mark.parametrize("how", ["get", "prefetch", "forget"])
-async def test_one_name_in_place_of_several_is_refused(stage: Stage, how: str) -> None:
-    async with stage.client(BELL_ONLY) as client:
-        with pytest.raises(InvalidInput, match="several names"):
-            await getattr(client, how)("t0")
 
 
 # --- which one, and how old --------------------------------------------------------------------------------

@@ -259,24 +259,6 @@ def test_a_liar_in_the_registry_is_bounded_there_and_does_not_outlast_the_ttl(
 # --- together -----------------------------------------------------------------------------------------------
 
 
-def test_clients_that_cannot_reach_a_broker_spare_another_its_first_failure(redis_url: str) -> None:
-    with RouteStore.from_url(redis_url) as store:
-        books = [book(client_id=f"client-{number}") for number in range(4)]
-        *witnesses, newcomer = books
-        for number, witness in enumerate(witnesses):
-            assert newcomer.offer(store.hints(), TEN, 0.0) == frozenset()
-            fail(witness, "b3")
-            names = witness.due(0.0)
-            assert names == ("b3",)
-            assert store.hint(f"client-{number}", names, ttl_s=60.0) == {}
-        assert newcomer.offer(store.hints(), TEN, 0.0) == {"b3"}
-        witnesses[0].ended("b3", 5.0, answered=True)
-        names = witnesses[0].due(5.0)
-        assert names == ()
-        store.hint("client-0", names, ttl_s=60.0)
-        assert newcomer.offer(store.hints(), TEN, 5.0) == frozenset()
-
-
 IDS = st.sampled_from(["me", *(f"c{number}" for number in range(9))])
 NAMES = st.sampled_from([*TEN, "unknown"])
 

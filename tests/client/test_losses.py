@@ -116,18 +116,6 @@ def beliefs(losses: Losses, *lost: int, known: int = 4, now: float = 0.0, number
     return [losses.belief(number, known, count, now) for count in lost]
 
 
-def test_many_losses_are_held_and_few_are_doubted(losses: Losses) -> None:
-    assert beliefs(losses, 0, 1, 2) == ["doubt"] * 3
-    assert beliefs(losses, 3, 1, 0) == ["hold"] * 3
-
-
-def test_losses_are_held_until_the_time_is_over_and_judged_anew_then(losses: Losses) -> None:
-    assert beliefs(losses, 3) == ["hold"]
-    assert beliefs(losses, 3, now=HOLD_S - 0.1) == ["hold"]
-    assert beliefs(losses, 3, 1, now=HOLD_S) == ["doubt", "doubt"]
-    assert beliefs(losses, 3, now=HOLD_S) == ["hold"]
-
-
 def test_what_an_operator_accepts_is_believed_whatever_it_lacks(losses: Losses) -> None:
     beliefs(losses, 3)
     losses.accept(5)
