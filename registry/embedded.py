@@ -83,9 +83,8 @@ class EmbeddedServer:
     def __init__(self, *options: str, unix_socket: Path | None = None, binary: str | None = None) -> None:
         self._binary = binary or find_server()
         self._options = options
-        self._socket_path = (
-            unix_socket.absolute() if unix_socket else None
-        )  # the server changes its working directory
+        # Absolute: the server changes its working directory.
+        self._socket_path = unix_socket.absolute() if unix_socket else None
         self._port = 0
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
