@@ -63,9 +63,7 @@ class Wanted:
     """Fields of the group: data versions of replicas, and `wiped`, where empty = not. The others stay."""
 
 
-def difference_of(
-    stored: Mapping[str, bytes], served: Collection[str], wanted: Wanted
-) -> TableDifference[bytes]:
+def difference_of(stored: Mapping[str, bytes], served: Collection[str], wanted: Wanted) -> TableDifference:
     """Return the difference of the wanted table to the stored one; `served` are the topics with their row.
 
     Unless it is wanted otherwise, the queue mapping of a static topic stays: only the broker knows it.
@@ -111,7 +109,7 @@ class Look:
     """What the store holds of a broker, and what is to be written."""
 
     wanted: Wanted
-    difference: TableDifference[bytes]
+    difference: TableDifference
     stored: Mapping[str, bytes] = field(repr=False)
     token: str
     known: Known
@@ -340,7 +338,7 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
         token, stored = yield from read_table(write)
         topics = max(topics, len(stored))
         leases = [write.lease_key(broker_id) for broker_id in ids]
-        gone: TableDifference[bytes] = TableDifference(removed=sorted(stored))
+        gone = TableDifference(removed=sorted(stored))
         done = yield from put(write, epoch, token, gone, seniors=leases)
         if done.status == "ok" and (yield from _remove_group(write, epoch, done.token, ids)):
             return topics

@@ -117,14 +117,14 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     raise RegistryError(f"{write.broker_key}: a replica with a lower id is alive, and writes the table")
 
 
-def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[TableDifference[TopicConfig]]:
+def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[TableDifference]:
     """Return the difference that one topic makes; ask the store whether it is new unless that is known."""
     known = topic.topic_name in held.topics
     knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
     if not known and not knows_all:
         (reply,) = yield Reads((("HEXISTS", write.table_key, topic.topic_name),))
         known = bool(checked(write.table_key, reply))
-    new = {topic.topic_name: topic}
+    new = {topic.topic_name: codec.encode_config(topic)}
     return TableDifference(changed=new) if known else TableDifference(added=new)
 
 
@@ -211,7 +211,7 @@ def _base(write: Write, held: Registration) -> Mapping[str, TopicConfig]:
 def _complete(
     write: Write,
     registration: Registration,
-    change: TableDifference[TopicConfig],
+    change: TableDifference,
     around: _Around,
     *,
     lost_token: str,

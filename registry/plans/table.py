@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from .. import codec, scripts
 from ..config import RegistryConfig
@@ -17,15 +17,11 @@ from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicCon
 from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
 from .routes import mget
 
-C = TypeVar("C", bound=TopicConfig | bytes)
-
 _SCAN_COUNT: Final = 500
 """Topics that are read at once: more would leave holes in the memory of the process."""
 
 _MAX_PART_BYTES: Final = 262_144
 """Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
-
-_LONG_CONFIG: Final = 64
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
@@ -33,11 +29,11 @@ NO_VERSION: Final = DataVersion()
 
 
 @dataclass(frozen=True, slots=True)
-class TableDifference(Generic[C]):
-    """Topics to write, with their configurations, encoded or not, and topics to remove."""
+class TableDifference:
+    """Topics to write, with their encoded configurations, and topics to remove."""
 
-    added: Mapping[str, C] = field(default_factory=dict)
-    changed: Mapping[str, C] = field(default_factory=dict)
+    added: Mapping[str, bytes] = field(default_factory=dict)
+    changed: Mapping[str, bytes] = field(default_factory=dict)
     """Also topics whose row is missing in the route index."""
 
     removed: Sequence[str] = ()
@@ -45,7 +41,7 @@ class TableDifference(Generic[C]):
     def __len__(self) -> int:
         return len(self.added) + len(self.changed) + len(self.removed)
 
-    def chunks(self, size: int) -> Iterator[TableDifference[C]]:
+    def chunks(self, size: int) -> Iterator[TableDifference]:
         """Yield parts of at most `size` topics each, and of not much more than 256 KiB besides names.
 
         Each is made when it is needed: all at once would leave holes in the memory of the process.
@@ -61,32 +57,15 @@ class TableDifference(Generic[C]):
 
     def _ends(self, size: int) -> Iterator[int]:
         """Yield where the parts end, counted over what is added, changed and removed."""
-        written = [*self.added.values(), *self.changed.values()]
-        start, total = 0, len(self)
-        if _any_long(written):
-            weight = 0
-            for end, config in enumerate(written, 1):
-                if _any_long([config]):
-                    weight += len(_encoded([config])[0])
-                if end - start == size or weight >= _MAX_PART_BYTES:
-                    yield end
-                    start, weight = end, 0
+        start, weight, total = 0, 0, len(self)
+        for end, config in enumerate(chain(self.added.values(), self.changed.values()), 1):
+            weight += len(config)
+            if end - start == size or weight >= _MAX_PART_BYTES:
+                yield end
+                start, weight = end, 0
         yield from range(start + size, total, size)
         if total > start:
             yield total
-
-
-# Both take many at once: a call for each of 10,000 topics would take longer than all the rest of a chunk.
-def _any_long(configs: Sequence[TopicConfig | bytes]) -> bool:
-    weights = [
-        len(config) > _LONG_CONFIG if isinstance(config, bytes) else config.attributes or config.queue_mapping
-        for config in configs
-    ]
-    return any(weights)
-
-
-def _encoded(configs: Iterable[TopicConfig | bytes]) -> list[bytes]:
-    return [config if isinstance(config, bytes) else codec.encode_config(config) for config in configs]
 
 
 def check_entry(name: str, config: TopicConfig) -> None:
@@ -95,39 +74,35 @@ def check_entry(name: str, config: TopicConfig) -> None:
         raise InvalidInput(f"the table holds topic {config.topic_name!r} under the name {name!r}")
 
 
-def difference(
-    base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]
-) -> TableDifference[TopicConfig]:
+# A broker has few shapes of topics, and each is kept once: copies for 10,000 would leave holes in the memory.
+def difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig]) -> TableDifference:
     """Return the difference of `topics` to the table that was written before; raise InvalidInput."""
-    added, changed, known = dict[str, TopicConfig](), dict[str, TopicConfig](), 0
+    added, changed, shapes, known = dict[str, bytes](), dict[str, bytes](), dict[bytes, bytes](), 0
     for name, config in topics.items():
         old = base.get(name)
         known += old is not None
         if old is config:  # the usual case, and far cheaper than comparing
             continue
         check_entry(name, config)
-        if old is None:
-            added[name] = config
-        elif old != config:
-            changed[name] = config
+        if old != config:
+            new = codec.encode_config(config)
+            (added if old is None else changed)[name] = shapes.setdefault(new, new)
     removed = [name for name in base if name not in topics] if known < len(base) else []
     return TableDifference(added, changed, removed)
 
 
 def difference_to_stored(
     stored: Mapping[str, bytes], served: Mapping[str, bytes], topics: Mapping[str, TopicConfig]
-) -> TableDifference[TopicConfig]:
+) -> TableDifference:
     """Return the difference of `topics` to a stored table, which holds encoded configurations.
 
     `served`: those of it that are listed and have their row; the others are written again, or removed.
     """
-    added, changed = dict[str, TopicConfig](), dict[str, TopicConfig]()
+    added, changed, shapes = dict[str, bytes](), dict[str, bytes](), dict[bytes, bytes]()
     for name, config in topics.items():
-        old = served.get(name)
-        if old is None:
-            added[name] = config
-        elif old != codec.encode_config(config):
-            changed[name] = config
+        old, new = served.get(name), codec.encode_config(config)
+        if old != new:
+            (added if old is None else changed)[name] = shapes.setdefault(new, new)
     return TableDifference(added, changed, [name for name in stored if name not in topics])
 
 
@@ -193,7 +168,7 @@ def read_table(
 ) -> Plan[tuple[str, dict[str, bytes]]]:
     """Return the name of the stored table, read before any of its pages, and the table.
 
-    Names in `known` are reused: copies of 10,000 are a megabyte, which would leave holes.
+    Names in `known` are reused, as shapes are in a difference.
     """
     key = write.table_key
     tokens: list[bytes | None] = []
@@ -255,7 +230,7 @@ def put(
     write: Write,
     epoch: int,
     token: str,
-    difference: TableDifference[C],
+    difference: TableDifference,
     *,
     lost_token: str = "",
     seniors: Sequence[str] = (),
@@ -272,7 +247,7 @@ def put(
     return done
 
 
-def chunks_onto(token: str, difference: TableDifference[C], size: int) -> Iterator[TableDifference[C]]:
+def chunks_onto(token: str, difference: TableDifference, size: int) -> Iterator[TableDifference]:
     """Return the chunks to write: at least one for a table without a token, which could be lost unnoticed."""
     chunks = difference.chunks(size)
     return chunks if token else chain([next(chunks, TableDifference())], chunks)
@@ -282,7 +257,7 @@ def put_chunk(
     write: Write,
     epoch: int,
     done: Put,
-    chunk: TableDifference[C],
+    chunk: TableDifference,
     seniors: Sequence[str],
     *,
     lost_token: str = "",
@@ -308,14 +283,13 @@ def _following_token(epoch: int, *used: str) -> str:
 
 
 def _put_call(
-    write: Write, epoch: int, tokens: tuple[str, str], chunk: TableDifference[C], seniors: Sequence[str]
+    write: Write, epoch: int, tokens: tuple[str, str], chunk: TableDifference, seniors: Sequence[str]
 ) -> Call:
     keys = write.keys
     topics = {"added": (*chunk.added,), "changed": (*chunk.changed,), "removed": (*chunk.removed,)}
     # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
     shapes: dict[bytes, list[str]] = {}
-    configs = _encoded(chain(chunk.added.values(), chunk.changed.values()))
-    for topic, config in zip(chain(chunk.added, chunk.changed), configs, strict=True):
+    for topic, config in chain(chunk.added.items(), chunk.changed.items()):
         shapes.setdefault(config, []).append(topic)
     if chunk.removed:
         shapes[b""] = [*chunk.removed]

@@ -34,6 +34,7 @@ from sharedroutes.registry import (
     TopicConfig,
     plans,
 )
+from sharedroutes.registry.codec import encode_config
 from sharedroutes.registry.connection.replies import normal
 from sharedroutes.registry.plans import ORIGIN, Batch, Call, Plan
 from sharedroutes.registry.plans.table import TableDifference
@@ -295,9 +296,8 @@ def test_attributes_and_mapped_queues_of_one_topic_are_limited() -> None:
 def test_a_difference_is_cut_into_full_parts_without_losing_any(
     added: int, changed: int, removed: int, size: int
 ) -> None:
-    whole = TableDifference(
-        table(added), {f"c{n}": TopicConfig(f"c{n}") for n in range(changed)}, ["r"] * removed
-    )
+    new = dict.fromkeys(table(added), b"4 4 6 0")
+    whole = TableDifference(new, {f"c{n}": b"8 8 6 0" for n in range(changed)}, ["r"] * removed)
     parts = list(whole.chunks(size))
     assert [name for part in parts for name in (*part.added, *part.changed, *part.removed)] == [
         *whole.added,
@@ -310,5 +310,5 @@ def test_a_difference_is_cut_into_full_parts_without_losing_any(
 
 
 def test_a_difference_is_cut_by_its_bytes_too() -> None:
-    topics = {f"t{n}": TopicConfig(f"t{n}", attributes={"k": "v" * 60_000}) for n in range(12)}
+    topics = {f"t{n}": encode_config(TopicConfig(f"t{n}", attributes={"k": "v" * 60_000})) for n in range(12)}
     assert [len(part.added) for part in TableDifference(topics).chunks(500)] == [5, 5, 2]

@@ -93,6 +93,26 @@ def test_a_replica_that_goes_while_it_is_mended_does_not_come_back(admin: redis.
     assert all(change.kind is not ChangeKind.UP for change in store.changes_since(position).changes)
 
 
+@pytest.mark.parametrize("queues", [8, 0], ids=["changes", "goes"])
+def test_a_topic_that_its_broker_writes_while_its_row_is_mended_is_as_the_broker_wrote_it(
+    admin: redis.Redis, queues: int
+) -> None:
+    store = RouteStore.from_client(admin)
+    held = store.register(broker(), topics(1))
+    index = store.keys.topic("t0")
+    admin.set(index, "broker-b 1 1 6 0\nbroker-a 9 9 6 0\nbroker-a 1 1 6 0")
+
+    def is_look(batch: Batch) -> bool:
+        return isinstance(batch, Call) and batch.script is SNAPSHOT and index in batch.keys
+
+    wanted = topics(1, queues=queues) if queues else []
+    found = rebuilt(store, once(is_look, lambda: store.register(broker(), wanted, held=held)))
+    assert {one.kind for one in found} == {"row-duplicate", "row-without-table"}
+    assert all(one.mended for one in found)
+    assert admin.get(index) == (b"broker-a 8 8 6 0" if queues else None)
+    assert list(store.admin.verify()) == []
+
+
 def slave_comes(store: RouteStore) -> Registration:
     return store.register(broker(broker_id=1, address="10.0.0.9:1"), [])
 
