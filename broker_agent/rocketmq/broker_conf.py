@@ -29,8 +29,8 @@ _BETWEEN_LOOKS_S: Final = 0.1
 _MOST_LOOKS: Final = 20
 
 
-class Host(NamedTuple):
-    """What the defaults of a broker.conf are made from."""
+class Site(NamedTuple):
+    """What counts besides a broker.conf: its host's defaults, and what the operator has set."""
 
     name: str
     address: str | None
@@ -40,23 +40,13 @@ class Host(NamedTuple):
     """Of the user; None when it has none."""
 
     zone: str = ""
-    """Where the machine stands (RocketMQ: property rocketmq.zone, or the environment's ROCKETMQ_ZONE)."""
+    """Where the machine stands (RocketMQ: property rocketmq.zone)."""
 
-
-class OperatorSettings(NamedTuple):
-    """What an operator has set besides the broker.conf; it goes before what the file says."""
-
-    address: str = ""
-    """host:port, advertised instead of brokerIP1:listenPort."""
-
-    zone: str = ""
-    """In place of the environment's."""
+    advertised: str = ""
+    """host:port that clients are told instead of brokerIP1:listenPort."""
 
     overrides: Mapping[str, str] = MappingProxyType({})
-    """Settings by their keys in broker.conf."""
-
-
-_NOTHING_SET: Final = OperatorSettings()
+    """Settings by their keys in broker.conf; they go before what the file says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +76,7 @@ class BrokerConf:
     """Whether the id is elected while the broker runs (a controller, or DLedger), not configured."""
 
 
-def read(path: Path, operator: OperatorSettings = _NOTHING_SET) -> BrokerConf:
+def read(path: Path, site: Site | None = None) -> BrokerConf:
     """Return what the file says; raises InvalidInput with every problem, each with file, line and key.
 
     Half a file is a valid one with fewer settings, and can name another broker: what counts has to be there
@@ -95,7 +85,7 @@ def read(path: Path, operator: OperatorSettings = _NOTHING_SET) -> BrokerConf:
     content = _settled(path)
     if isinstance(content, str):
         raise InvalidInput(f"{path}: {content}")
-    return parse(content, str(path), this_host(), operator)
+    return parse(content, str(path), site or this_site())
 
 
 def _settled(path: Path) -> bytes | str:
@@ -116,15 +106,17 @@ def _look(path: Path) -> bytes | str:
         return f"cannot be read: {error.strerror}"
 
 
-def this_host() -> Host:
-    """Return the defaults of this machine.
+def this_site(
+    *, advertised: str = "", zone: str = "", overrides: Mapping[str, str] = MappingProxyType({})
+) -> Site:
+    """Return the defaults of this machine, with what the operator has set; an empty zone is ROCKETMQ_ZONE.
 
     RocketMQ takes the first address of its interfaces that is neither loopback nor 192.168.*. Here it is the
     one from which packets to the outside leave: the same on a host with one interface, and the one that is
     reachable on a host with bridges for containers. On other hosts brokerIP1 has to be set, as for RocketMQ.
     """
-    zone = os.environ.get("ROCKETMQ_ZONE", "")
-    return Host(socket.gethostname() or "DEFAULT_BROKER", _outgoing_address(), _home(), zone)
+    name, address = socket.gethostname() or "DEFAULT_BROKER", _outgoing_address()
+    return Site(name, address, _home(), zone or os.environ.get("ROCKETMQ_ZONE", ""), advertised, overrides)
 
 
 def _outgoing_address() -> str | None:
@@ -144,56 +136,57 @@ def _home() -> Path | None:
         return None
 
 
-def parse(content: bytes, source: str, host: Host, operator: OperatorSettings = _NOTHING_SET) -> BrokerConf:
+def parse(content: bytes, source: str, site: Site) -> BrokerConf:
     """Return what the content of a broker.conf says; `source` is its name in messages.
 
     Raises InvalidInput with every problem, each with source, line and key.
     """
-    values = of_file(content, source, operator.overrides)
+    values = of_file(content, source, site.overrides)
     elected = _elected(values)
     broker_id = MASTER_ID if elected else _configured_id(values)
     root = values.get("storePathRootDir")
     if root and not Path(root).is_absolute():  # it depends on where the broker was started
         values.problem("storePathRootDir", f"{root!r} is no full path: write where the broker is to find it")
-    return _conf(values, host, operator, broker_id, elected=elected)
+    return _conf(values, site, broker_id, elected=elected)
 
 
-def parse_running(
-    content: bytes, source: str, host: Host, operator: OperatorSettings = _NOTHING_SET
-) -> BrokerConf | None:
+def parse_running(content: bytes, source: str, site: Site) -> BrokerConf | None:
     """Return what a running broker says of itself (request GET_BROKER_CONFIG); None = it has no role yet.
 
     Raises InvalidInput with every problem.
     """
-    values = of_running(content, source, operator.overrides)
+    values = of_running(content, source, site.overrides)
     elected = _elected(values)
     broker_id = values.number("brokerId", MASTER_ID, -_LONG, _LONG)
     values.raise_problems()
     by_controller, role = values.flag(_CONTROLLER), values.get("brokerRole")
     if broker_id < MASTER_ID or (elected and not _is_settled(broker_id, role, by_controller=by_controller)):
         return None
-    return _conf(values, host, operator, broker_id, elected=elected)
+    return _conf(values, site, broker_id, elected=elected)
 
 
-def _conf(
-    values: ConfValues, host: Host, operator: OperatorSettings, broker_id: int, *, elected: bool
-) -> BrokerConf:
-    if operator.address:
-        check_address("broker address", operator.address)
-    name = values.text("brokerName", host.name, check_broker_name)
+def _conf(values: ConfValues, site: Site, broker_id: int, *, elected: bool) -> BrokerConf:
+    if site.advertised:
+        check_address("broker address", site.advertised)
+    name = values.text("brokerName", site.name, check_broker_name)
     cluster = values.text("brokerClusterName", "DefaultCluster", partial(check_name, "brokerClusterName"))
-    advertised, ha_address = _addresses(values, host, operator.address)
+    advertised, ha_address = _addresses(values, site)
     permission = values.number("brokerPermission", 6, 0, 7)
     # Not said is not false: RocketMQ 4 knows no such setting, and a slave of it brings no topics.
     acting_master = values.flag(_ACTING_MASTER) if values.get(_ACTING_MASTER) else None
-    root = _root(values, host)
-    zone = operator.zone or host.zone
-    if zone:
-        values.check("zone", lambda: check_name("zone", zone))
+    root = _root(values, site)
+    if site.zone:
+        values.check("zone", lambda: check_name("zone", site.zone))
     topics_elsewhere = _topics_elsewhere(values)
     values.raise_problems()
     broker = Broker(
-        name, advertised, broker_id, cluster, ha_address, zone_name=zone, enable_acting_master=acting_master
+        name,
+        advertised,
+        broker_id,
+        cluster,
+        ha_address,
+        zone_name=site.zone,
+        enable_acting_master=acting_master,
     )
     return BrokerConf(
         broker=broker,
@@ -205,12 +198,12 @@ def _conf(
     )
 
 
-def _root(values: ConfValues, host: Host) -> str:
+def _root(values: ConfValues, site: Site) -> str:
     """Return the folder in which the broker keeps what it stores."""
-    if host.home is None and not values.get("storePathRootDir"):
+    if site.home is None and not values.get("storePathRootDir"):
         values.problem("storePathRootDir", "is not set, and this user has no home; set it")
         return ""
-    return values.text("storePathRootDir", str(host.home / "store") if host.home else "")
+    return values.text("storePathRootDir", str(site.home / "store") if site.home else "")
 
 
 def _elected(values: ConfValues) -> bool:
@@ -249,18 +242,18 @@ def _is_settled(broker_id: int, role: str, *, by_controller: bool) -> bool:
     return broker_id > MASTER_ID and role == _SLAVE_ROLE
 
 
-def _addresses(values: ConfValues, host: Host, override: str) -> tuple[str, str]:
+def _addresses(values: ConfValues, site: Site) -> tuple[str, str]:
     """Return the address for clients and the one for replication (RocketMQ: brokerAddr, haServerAddr)."""
     in_container = values.flag("isInBrokerContainer")
     port = values.number("listenPort", _PORT_IN_CONTAINER if in_container else _PORT, 1, _LAST_PORT)
     ha_port = values.number("haListenPort", 0, 0, _LAST_PORT)
     if in_container or not ha_port:  # a container ignores the file's (BrokerContainerProcessor)
         ha_port = min(port + 1, _LAST_PORT)
-    local = override.rpartition(":")[0] or host.address or ""
+    local = site.advertised.rpartition(":")[0] or site.address or ""
     if not local and not values.get("brokerIP1"):
         values.problem("brokerIP1", "is not set, and the address of this host is unknown; set it")
         return "", ""
-    address = override or f"{_host_part(values.text('brokerIP1', local))}:{port}"
+    address = site.advertised or f"{_host_part(values.text('brokerIP1', local))}:{port}"
     ha_address = f"{_host_part(values.text('brokerIP2', local or values.get('brokerIP1')))}:{ha_port}"
     values.check("brokerIP1", lambda: check_address("brokerIP1:listenPort", address))
     values.check("brokerIP2", lambda: check_address("brokerIP2:haListenPort", ha_address))

@@ -12,7 +12,7 @@ from ...registry import MASTER_ID, Broker, InvalidInput
 from ..config import AgentConfig
 from ..planner.events import RoleFound, RoleUnknown
 from ..rocketmq import broker_conf
-from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
+from ..rocketmq.broker_conf import BrokerConf, Site, this_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ RoleEvent: TypeAlias = RoleFound | RoleUnknown | PermissionFound
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 
 
-def operator_settings(config: AgentConfig) -> OperatorSettings:
-    """Return what the operator has set besides the broker.conf."""
-    return OperatorSettings(config.advertised, config.zone, config.overrides)
+def site_of(config: AgentConfig) -> Site:
+    """Return what counts besides the broker.conf, as it is now."""
+    return this_site(advertised=config.advertised, zone=config.zone, overrides=config.overrides)
 
 
 class Identity:
@@ -197,8 +197,7 @@ class ConfiguredRole:
         conf = None
         if text is not None:
             with suppress(InvalidInput):
-                host, operator = broker_conf.this_host(), operator_settings(self._config)
-                conf = broker_conf.parse_running(text, address, host, operator)
+                conf = broker_conf.parse_running(text, address, site_of(self._config))
         ours = conf is not None and not conf.elected and self.changes.is_ours(conf.broker)
         return self._found(self.identity.answered(conf if ours else None))
 
@@ -220,7 +219,7 @@ def parse_conf(content: bytes | OSError, path: Path, config: AgentConfig) -> Bro
     """Return what the broker.conf of a broker with a configured role says; raises InvalidInput."""
     if isinstance(content, OSError):
         raise InvalidInput(f"{path}: cannot be read: {content.strerror}")
-    conf = broker_conf.parse(content, str(path), broker_conf.this_host(), operator_settings(config))
+    conf = broker_conf.parse(content, str(path), site_of(config))
     if conf.elected:
         raise InvalidInput(f"{path}: the role is elected now: restart the agent")
     return conf

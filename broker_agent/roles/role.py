@@ -22,7 +22,7 @@ from .. import file_watch
 from ..config import PROBE_ATTEMPTS, AgentConfig
 from ..planner.events import RoleFound
 from ..rocketmq import broker_conf
-from .identity import ConfiguredRole, RoleChanges, RoleEvent, operator_settings, parse_conf
+from .identity import ConfiguredRole, RoleChanges, RoleEvent, parse_conf, site_of
 
 _ELECTED_S: Final = 1.0
 """Between two questions to a broker whose role is elected."""
@@ -67,9 +67,7 @@ async def addresses(config: AgentConfig) -> AsyncGenerator[str, None]:
             if not is_settled or isinstance(content, OSError):
                 continue
             try:
-                conf = broker_conf.parse(
-                    content, str(path), broker_conf.this_host(), operator_settings(config)
-                )
+                conf = broker_conf.parse(content, str(path), site_of(config))
             except InvalidInput:  # it counts again when the broker is started with it
                 continue
             if conf.broker.address != known:
@@ -191,7 +189,7 @@ async def _elected(config: AgentConfig, access: Access | None) -> AsyncGenerator
 def _answered(changes: RoleChanges, text: bytes, config: AgentConfig) -> list[RoleEvent]:
     address = config.probe_address
     try:
-        conf = broker_conf.parse_running(text, address, broker_conf.this_host(), operator_settings(config))
+        conf = broker_conf.parse_running(text, address, site_of(config))
     except InvalidInput as error:
         why = f"what the broker says of itself is wrong: {error}"
         changes.failed(why)

@@ -13,7 +13,7 @@ from ...registry import Broker, InvalidInput, RegistryConfig
 from ..config import AGENT_OPTIONS, AgentConfig
 from ..option import PREFIX, Option, Section, toml_type
 from ..rocketmq import broker_conf
-from ..rocketmq.broker_conf import BrokerConf, OperatorSettings
+from ..rocketmq.broker_conf import BrokerConf, this_site
 from ..topic_sources.source import choose
 from .sidecar_config import (
     CONFIG_FLAG,
@@ -110,8 +110,8 @@ def settings_of(
         # Not there, or not for us: whoever puts it there may be started after the agent.
         return AwaitedBroker(values, f"{path}: cannot be read: {error.strerror}")
     said = {one.attribute: values[one.key].value for one in AGENT_OPTIONS}
-    operator = OperatorSettings(said["advertised"], said["zone"], said["overrides"])
-    conf = broker_conf.read(path, operator)
+    site = this_site(advertised=said["advertised"], zone=said["zone"], overrides=said["overrides"])
+    conf = broker_conf.read(path, site)
     return BrokerSettings(values, agent_config(conf, redis_url=redis_url, registry=registry, **said))
 
 

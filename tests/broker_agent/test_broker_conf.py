@@ -13,34 +13,32 @@ from hypothesis import strategies as st
 
 from sharedroutes.broker_agent.rocketmq.broker_conf import (
     BrokerConf,
-    Host,
-    OperatorSettings,
+    Site,
     parse,
     parse_running,
     read,
-    this_host,
+    this_site,
 )
 from sharedroutes.registry import Broker, InvalidInput
 from tests.broker_agent.data_files import REAL
 
-HOST = Host("host-7", "10.0.0.7", Path("/home/rocketmq"))
+SITE = Site("host-7", "10.0.0.7", Path("/home/rocketmq"))
 
 
-def conf(*lines: str, host: Host = HOST, **settings: Any) -> BrokerConf:
-    return parse("\n".join(lines).encode("latin-1"), "broker.conf", host, OperatorSettings(**settings))
+def conf(*lines: str, site: Site = SITE, **settings: Any) -> BrokerConf:
+    return parse("\n".join(lines).encode("latin-1"), "broker.conf", site._replace(**settings))
 
 
-def problems(*lines: str, host: Host = HOST, **settings: Any) -> list[str]:
+def problems(*lines: str, site: Site = SITE, **settings: Any) -> list[str]:
     with pytest.raises(InvalidInput) as caught:
-        conf(*lines, host=host, **settings)
+        conf(*lines, site=site, **settings)
     return str(caught.value).splitlines()
 
 
 def running(*lines: str, **settings: Any) -> BrokerConf | None:
     usual = ("brokerName=broker-a", "brokerIP1=10.0.0.9", "listenPort=10911", "haListenPort=10912")
-    return parse_running(
-        "\n".join((*usual, *lines)).encode(), "10.0.0.9:10911", HOST, OperatorSettings(**settings)
-    )
+    content = "\n".join((*usual, *lines)).encode()
+    return parse_running(content, "10.0.0.9:10911", SITE._replace(**settings))
 
 
 def broker_of(name: str, address: str, ha_address: str, **fields: Any) -> Broker:
@@ -129,20 +127,20 @@ def test_what_a_file_says_makes_the_broker(lines: tuple[str, ...], expected: dic
 
 
 def test_the_address_in_the_command_goes_before_the_one_in_the_file() -> None:
-    found = conf("brokerIP1=192.168.0.9", address="broker.example:30911")
+    found = conf("brokerIP1=192.168.0.9", advertised="broker.example:30911")
     assert found.broker.address == "broker.example:30911"
 
 
 def test_a_wrong_address_in_the_command_is_refused() -> None:
     with pytest.raises(InvalidInput, match="broker address: 'nonsense' is not host:port"):
-        conf(address="nonsense")
+        conf(advertised="nonsense")
 
 
 def test_a_host_without_an_address_needs_one_in_the_file() -> None:
-    nowhere = HOST._replace(address=None)
-    (problem,) = problems(host=nowhere)
+    nowhere = SITE._replace(address=None)
+    (problem,) = problems(site=nowhere)
     assert problem == "broker.conf: brokerIP1: is not set, and the address of this host is unknown; set it"
-    assert conf("brokerIP1=10.1.1.1", host=nowhere).broker.ha_address == "10.1.1.1:10912"
+    assert conf("brokerIP1=10.1.1.1", site=nowhere).broker.ha_address == "10.1.1.1:10912"
 
 
 @pytest.mark.parametrize(
@@ -235,9 +233,9 @@ def test_whether_a_slave_may_act_for_its_master_is_what_is_said_of_it(
 
 
 def test_the_zone_is_the_environments_or_the_one_that_is_given() -> None:
-    there = HOST._replace(zone="z1")
-    assert conf(host=there).broker.zone_name == "z1"
-    assert conf(host=there, zone="z2").broker.zone_name == "z2"
+    there = SITE._replace(zone="z1")
+    assert conf(site=there).broker.zone_name == "z1"
+    assert conf(site=there, zone="z2").broker.zone_name == "z2"
 
 
 def test_a_wrong_zone_is_refused() -> None:
@@ -249,7 +247,8 @@ def test_a_wrong_zone_is_refused() -> None:
 
 def test_this_host_is_in_the_zone_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCKETMQ_ZONE", "zone-b")
-    assert this_host().zone == "zone-b"
+    assert this_site().zone == "zone-b"
+    assert this_site(zone="z2").zone == "z2"
 
 
 def test_overrides_go_before_the_file(tmp_path: Path) -> None:
@@ -261,7 +260,7 @@ def test_overrides_go_before_the_file(tmp_path: Path) -> None:
         "brokerName": " ",
         "brokerRole": "SYNC_MASTER",
     }
-    found = read(path, OperatorSettings(overrides=given_ones))
+    found = read(path, this_site(overrides=given_ones))
     assert (found.broker.broker_name, found.broker.broker_id) == ("a", 0)
     assert found.broker.address == "10.1.1.1:20911"
 
@@ -324,7 +323,7 @@ def test_a_wrong_setting_of_a_running_broker_is_named() -> None:
 
 
 def test_what_is_given_goes_before_what_a_running_broker_says() -> None:
-    found = running(address="broker.example:1", zone="z", overrides={"brokerPermission": "4"})
+    found = running(advertised="broker.example:1", zone="z", overrides={"brokerPermission": "4"})
     assert found is not None
     assert found.broker.address == "broker.example:1"
     assert found.broker.zone_name == "z"
@@ -336,14 +335,14 @@ def test_any_bytes_are_understood_or_refused_with_a_place(content: bytes) -> Non
     for reading in (parse, parse_running):
         said = ""
         try:
-            reading(content, "here", HOST)
+            reading(content, "here", SITE)
         except InvalidInput as error:
             said = str(error)
         assert all(line.startswith("here") for line in said.splitlines())
 
 
 def test_this_host_has_a_name_and_a_home() -> None:
-    host = this_host()
+    host = this_site()
     assert host.name
     assert host.home is not None
     assert host.home.is_absolute()
@@ -355,9 +354,9 @@ def test_on_a_host_without_ipv4_the_file_has_to_say_the_address(monkeypatch: pyt
         raise OSError(97, "Address family not supported by protocol")
 
     monkeypatch.setattr(socket, "socket", unsupported)
-    host = this_host()
+    host = this_site()
     assert host.address is None
-    assert conf("brokerIP1=10.0.0.8", host=host).broker.address == "10.0.0.8:10911"
+    assert conf("brokerIP1=10.0.0.8", site=host).broker.address == "10.0.0.8:10911"
 
 
 def test_for_a_user_without_a_home_the_file_has_to_say_where_the_store_is(
@@ -367,7 +366,7 @@ def test_for_a_user_without_a_home_the_file_has_to_say_where_the_store_is(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", unknown)
-    host = this_host()._replace(address="10.0.0.7")
-    assert conf("storePathRootDir=/store", host=host).topics_path == Path("/store/config/topics.json")
+    host = this_site()._replace(address="10.0.0.7")
+    assert conf("storePathRootDir=/store", site=host).topics_path == Path("/store/config/topics.json")
     expected = "broker.conf: storePathRootDir: is not set, and this user has no home; set it"
-    assert problems(host=host) == [expected]
+    assert problems(site=host) == [expected]

@@ -13,7 +13,7 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.planner.events import RoleFound, RoleUnknown
-from sharedroutes.broker_agent.rocketmq.broker_conf import OperatorSettings, read
+from sharedroutes.broker_agent.rocketmq.broker_conf import read, this_site
 from sharedroutes.broker_agent.roles.identity import ConfiguredRole, PermissionFound, RoleChanges, RoleEvent
 from sharedroutes.broker_agent.roles.role import addresses, roles, running_settings
 from sharedroutes.registry import Broker
@@ -114,11 +114,11 @@ def by_file(
     path: Path, *, recheck_s: float = OFTEN_S, **settings: Any
 ) -> AbstractAsyncContextManager[Told[RoleEvent]]:
     config = AgentConfig(
-        broker=read(path, OperatorSettings(**settings)).broker,
+        broker=read(path, this_site(**settings)).broker,
         topics_path=Path("topics.json"),
         broker_conf_path=path,
         recheck_s=recheck_s,
-        advertised=settings.get("address", ""),
+        advertised=settings.get("advertised", ""),
         zone=settings.get("zone", ""),
         overrides=settings.get("overrides", {}),
     )
@@ -178,7 +178,7 @@ async def test_another_address_and_another_permission_are_told(path: Path) -> No
 
 
 async def test_what_the_operator_has_set_goes_before_what_the_file_says_now(path: Path) -> None:
-    given_ones = {"address": "broker.example:1", "zone": "z1", "overrides": {"brokerPermission": "2"}}
+    given_ones = {"advertised": "broker.example:1", "zone": "z1", "overrides": {"brokerPermission": "2"}}
     async with holding(path, **given_ones) as told:
         rewrite(path, text(SLAVE_CONF | {"brokerPermission": "4", "listenPort": "1234", "haListenPort": "9"}))
         await told.until(last_id(2), "the slave")
