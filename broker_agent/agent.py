@@ -8,7 +8,7 @@ import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
 from ..registry.concurrency_async import end
@@ -39,10 +39,7 @@ from .planner.events import (
 )
 from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
-from .roles.master import MasterFollower
-
-if TYPE_CHECKING:
-    from .roles.master_notice import MasterNotice
+from .roles.master import MasterFollower, MasterNotice
 
 
 class BrokerAgent:
@@ -62,8 +59,9 @@ class BrokerAgent:
         self._store = store
         self._rng = rng or random.Random()
         self._filter_servers = config.filter_servers
-        self._master_notice = _master_notice(config)
-        self._master = MasterFollower(self._master_notice.send if self._master_notice else lambda *_: None)
+        is_told = config.master_file is not None or config.master_hook
+        self._notice = MasterNotice(config.master_file, config.master_hook) if is_told else None
+        self._master = MasterFollower(self._notice.send if self._notice else lambda *_: None)
         self._planner = Planner(
             None if config.elected else self._with_filter_servers(broker),
             name=name,
@@ -95,14 +93,9 @@ class BrokerAgent:
 
     def status(self) -> AgentStatus:
         """Return what the agent is doing at the moment."""
-        seen, master = self._broker_watch, self._master.known
+        master = self._master.known
         return replace(
-            self._planner.status(asyncio.get_running_loop().time()),
-            waiting=seen.waiting,
-            source=seen.source,
-            source_trouble=seen.source_trouble,
-            advice=seen.advice,
-            hang_check=seen.hang_check,
+            self._broker_watch.completed(self._planner.status(asyncio.get_running_loop().time())),
             master_address=master.address if master else None,
             master_ha_address=master.ha_address if master else None,
         )
@@ -180,7 +173,7 @@ class BrokerAgent:
 
     async def _run(self, store: AsyncRouteStore, *more: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
-            notice = (self._master_notice.run(),) if self._master_notice else ()
+            notice = (self._notice.run(),) if self._notice else ()
             works = (self._broker_watch.run(), self._master.run(store), *notice, *more)
             helpers = [group.create_task(work) for work in works]
             try:
@@ -235,7 +228,6 @@ class BrokerAgent:
         self._events.put_nowait(OwnerProbed(probe.lease, *found))
 
     def _take(self, found: Event) -> None:
-        """Pass on what an observer found."""
         if isinstance(found, RoleFound):
             found = RoleFound(self._with_filter_servers(found.broker))
         self._events.put_nowait(found)
@@ -244,15 +236,6 @@ class BrokerAgent:
         """Return the broker with the filter servers that were set, if any were, else with its own."""
         servers = self._filter_servers
         return broker if servers is None else replace(broker, filter_servers=servers)
-
-
-def _master_notice(config: AgentConfig) -> MasterNotice | None:
-    """Return what tells the operator of a slave where its master is; None = it is not wanted."""
-    if config.master_file is None and not config.master_hook:
-        return None
-    from .roles.master_notice import MasterNotice  # noqa: PLC0415 - few agents have slaves whose operator asks
-
-    return MasterNotice(config.master_file, config.master_hook)
 
 
 async def _carry_out(store: AsyncRouteStore, call: StoreCall) -> Answered:

@@ -17,6 +17,7 @@ from ..remoting.broker import liveness
 from ..remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 from .config import HANG_SUCCESSES, PROBE_ATTEMPTS, AgentConfig, TopicsFrom
 from .planner.events import Event, RoleFound
+from .planner.status import AgentStatus
 from .rocketmq.access import AgentAccess
 from .roles import advertised, role
 from .roles.identity import ConfiguredRole, PermissionFound, RoleEvent
@@ -33,9 +34,7 @@ class BrokerWatch:
     """Hands each finding to `take`; every watch goes on until `run` is cancelled."""
 
     def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event], None]) -> None:
-        self.advice = ""
-        """What is wrong with the address that clients are told, and what to do; empty = nothing was found."""
-
+        self._advice = ""
         self._config = config
         """As it was given, but for the address of the broker, which may change."""
 
@@ -64,9 +63,23 @@ class BrokerWatch:
         self._topics = self._source_of(self._choice.source)
         self._effective = EffectiveTopics(config.broker_permission)
 
-    @property
-    def source(self) -> str:
-        """Where the topics come from at the moment, and why."""
+    def completed(self, status: AgentStatus) -> AgentStatus:
+        """Return the status with what the watch knows: where the topics come from, and what is wrong."""
+        waiting = self._configured.identity.waiting
+        if self._moves_to:
+            waiting = f"broker.conf says {self._moves_to} now: it counts when the broker restarts"
+        access = self._access
+        troubles = access.trouble, self._topics.trouble, self._configured.changes.problem
+        return replace(
+            status,
+            waiting=waiting,
+            source=self._source(),
+            source_trouble="; ".join(filter(None, troubles)),
+            advice=self._advice,
+            hang_check=f"not asked: {access.trouble}" if access.is_closed else self._probing.asks,
+        )
+
+    def _source(self) -> str:
         config, kind, why = self._config, self._choice.source, self._config.topics_why or self._choice.why
         path = config.topics_path
         if isinstance(self._topics, FreshTopics) and self._topics.asks:
@@ -77,24 +90,6 @@ class BrokerWatch:
             case TopicsFrom.BROKER:
                 return f"{kind}: asking {config.probe_address} for its topics: {why}"
         return f"{TopicsFrom.FILES}: reading {path}: {why}"
-
-    @property
-    def waiting(self) -> str:
-        """What broker.conf says that counts only when the broker restarts; empty = nothing."""
-        if self._moves_to:
-            return f"broker.conf says {self._moves_to} now: it counts when the broker restarts"
-        return self._configured.identity.waiting
-
-    @property
-    def source_trouble(self) -> str:
-        """Why not all topics of the broker, or not its broker.conf, can be read; empty = they can."""
-        problems = self._access.trouble, self._topics.trouble, self._configured.changes.problem
-        return "; ".join(filter(None, problems))
-
-    @property
-    def hang_check(self) -> str:
-        """Whether the broker is asked if it works, and why not."""
-        return f"not asked: {self._access.trouble}" if self._access.is_closed else self._probing.asks
 
     async def run(self) -> None:
         """Watch the broker until cancelled."""
@@ -119,7 +114,7 @@ class BrokerWatch:
     def take_topics(self, topics: Iterable[TopicConfig], version: DataVersion) -> None:
         """Take the topics from the program; raises InvalidInput where they come from elsewhere."""
         if not isinstance(self._topics, ProgramTopics):
-            raise InvalidInput(f"topics: they are not told by the program: {self.source}")
+            raise InvalidInput(f"topics: they are not told by the program: {self._source()}")
         self._topics.give(topics, version)
 
     def _source_of(self, kind: TopicsFrom) -> TopicSource:
@@ -196,7 +191,7 @@ class BrokerWatch:
                     self._take(loaded)
                 return
             case RoleFound(broker) if broker.address != self._advertised:
-                self._advertised, self.advice = broker.address, ""
+                self._advertised, self._advice = broker.address, ""
                 self.restart()
                 # A broker that was asked is where it was asked, whatever address it says.
                 if not self._config.elected:
@@ -218,7 +213,7 @@ class BrokerWatch:
         self.restart()
 
     def _advise(self, found: str | None) -> None:
-        self.advice = found or ""
+        self._advice = found or ""
         if found is not None:
             _LOG.warning("%s: %s", self._config.broker.broker_name, found)
 

@@ -111,7 +111,6 @@ def agent_command(
 
 
 def _given(context: click.Context) -> Mapping[str, str]:
-    """Return the values of the command line by flag."""
     return {
         parameter.opts[0]: value
         for parameter in context.command.params

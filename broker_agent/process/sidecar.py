@@ -22,8 +22,8 @@ from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
-from ..settings.reload import Awaiting, Changes, changes
-from ..settings.sidecar_config import SidecarConfig
+from ..settings.reload import Changes, changes, looked_again
+from ..settings.sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig
 from ..settings.text import masked
 from .pages import Pages, ProcessStatus
 from .supervision import Progress
@@ -89,7 +89,6 @@ class Sidecar:
 
         self._reload_lock = asyncio.Lock()
         self._reloads: set[asyncio.Task[Sequence[str]]] = set()
-        self._awaiting = Awaiting()
         self._store: AsyncRouteStore | None = None
         self._sweeper: AsyncSweeper | None = None
         self._began_s: float | None = None
@@ -138,7 +137,7 @@ class Sidecar:
             namespace=self._config.registry.namespace,
             clock_problem=self._sweeper.clock_problem if self._sweeper is not None else None,
             brokers=tuple(replace(one, stuck=self._progress.stuck(one.name)) for one in self._statuses()),
-            awaited=self._awaiting.why,
+            awaited=tuple(map(_waiting, self._config.awaited)),
         )
 
     def drain(self, broker: str = "", wait_s: float | None = None) -> Sequence[str]:
@@ -200,7 +199,8 @@ class Sidecar:
         }
         for config in self._config.agents:
             self._start(config)
-        self._awaiting.wait_for(self._config.awaited)
+        for broker in self._config.awaited:
+            _LOG.warning("%s", _waiting(broker))
         self._started.set()
         self._notifier.ready()
         watch_s = 0.0  # after a fault the next process has to come soon
@@ -264,14 +264,24 @@ class Sidecar:
     async def _await_brokers(self) -> None:
         """Start the agents of brokers whose broker.conf could not be read at first."""
         while True:
-            async for broker in self._awaiting.look(lambda: self._config):
-                path = broker.config.broker_conf_path
-                _LOG.info("%s: is there now", path)
-                awaited = tuple(one for one in self._config.awaited if one.path != path)
-                brokers = (*self._config.brokers, broker)
-                self._config = replace(self._config, brokers=brokers, awaited=awaited)
-                self._start(broker.config)
+            for broker in self._config.awaited:
+                found = await in_thread(looked_again, broker, self._config)
+                self._take_again(broker, found)
             await asyncio.sleep(_LOOK_S)
+
+    def _take_again(self, broker: AwaitedBroker, found: BrokerSettings | AwaitedBroker) -> None:
+        config = self._config
+        others = tuple(one for one in config.awaited if one is not broker)
+        if len(others) == len(config.awaited):  # a reload came between
+            return
+        if isinstance(found, BrokerSettings):
+            _LOG.info("%s: is there now", broker.path)
+            self._config = replace(config, brokers=(*config.brokers, found), awaited=others)
+            self._start(found.config)
+        elif found.why != broker.why:
+            _LOG.warning("%s", _waiting(found))
+            awaited = tuple(found if one is broker else one for one in config.awaited)
+            self._config = replace(config, awaited=awaited)
 
     async def _watch_progress(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -340,19 +350,26 @@ class Sidecar:
         except TimeoutError:
             return [f"the settings are unchanged: they could not be read within {_REREAD_S:g} s"]
         self._use_log(config.value("log_format"), config.value("log_level"))
-        self._config = found.config
         self._apply(found)
         return list(found.need_restart)
 
     def _apply(self, found: Changes) -> None:
+        known = {broker.path for broker in self._config.awaited}
+        self._config = found.config
         for agent in [one for one in self._agents if one.config.broker_conf_path in found.gone]:
             _LOG.info("reload: %s is no longer in the configuration", agent.status().name)
             agent.stop()
             self._leaving.add(self._agents.pop(agent))
-        self._awaiting.wait_for(found.config.awaited)
+        for broker in found.config.awaited:
+            if broker.path not in known:
+                _LOG.warning("%s", _waiting(broker))
         for config in found.new:
             _LOG.info("reload: %s is new in the configuration", config.broker.broker_name)
             self._start(config)
+
+
+def _waiting(broker: AwaitedBroker) -> str:
+    return f"{broker.why}: waiting for it"
 
 
 @cache

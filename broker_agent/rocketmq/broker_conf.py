@@ -199,7 +199,6 @@ def _conf(values: ConfValues, site: Site, broker_id: int, *, elected: bool) -> B
 
 
 def _root(values: ConfValues, site: Site) -> str:
-    """Return the folder in which the broker keeps what it stores."""
     if site.home is None and not values.get("storePathRootDir"):
         values.problem("storePathRootDir", "is not set, and this user has no home; set it")
         return ""

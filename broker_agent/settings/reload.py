@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ...daemon.threads import in_thread
 from ...registry import InvalidInput
 from ..config import AgentConfig
 from .loader import settings_of, twins, with_path
 from .sidecar_config import OPTIONS, AwaitedBroker, BrokerSettings, SidecarConfig, Value
 
-_LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RESTART: Final = "restart the agent to apply it"
 _AS_BEFORE: Final = "its agent continues with what it read before"
 _LIVE: Final = frozenset(one.key for one in OPTIONS if one.is_live)
@@ -44,6 +41,7 @@ def changes(old: SidecarConfig, new: SidecarConfig) -> Changes:
     before = {broker.config.broker_conf_path: broker for broker in old.brokers}
     after = {broker.config.broker_conf_path: broker for broker in new.brokers}
     unread = {broker.path: broker for broker in new.awaited}
+    known = {broker.path: broker for broker in old.awaited}  # why it is awaited was logged
     added = [_with_store_of(old, broker) for path, broker in after.items() if path not in before]
     need_restart = _changed(old.values, new.values, "", _LIVE | _OF_BROKERS)
     need_restart += [f"{one.why}: {_AS_BEFORE}" for path, one in unread.items() if path in before]
@@ -59,7 +57,11 @@ def changes(old: SidecarConfig, new: SidecarConfig) -> Changes:
                 *(broker for path, broker in before.items() if path in unread),
                 *added,
             ),
-            awaited=tuple(broker for path, broker in unread.items() if path not in before),
+            awaited=tuple(
+                replace(broker, why=known[path].why) if path in known else broker
+                for path, broker in unread.items()
+                if path not in before
+            ),
             warnings=new.warnings,
         ),
         new=tuple(broker.config for broker in added),
@@ -91,52 +93,13 @@ def _changed(
     ]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    broker: AwaitedBroker
-    why: str
-
-
-class Awaiting:
-    """Looks at files that could not be read; each problem with one is logged once."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[Path, _Waiting] = {}
-
-    @property
-    def why(self) -> tuple[str, ...]:
-        """Why brokers are waited for: a sentence each."""
-        return tuple(f"{one.why}: waiting for it" for one in self._waiting.values())
-
-    def wait_for(self, brokers: Sequence[AwaitedBroker]) -> None:
-        """Wait for these brokers and no others."""
-        before, self._waiting = self._waiting, {}
-        for broker in brokers:
-            known = before.get(broker.path)
-            if known is None:
-                _LOG.warning("%s: waiting for it", broker.why)
-            self._waiting[broker.path] = _Waiting(broker, known.why if known else broker.why)
-
-    async def look(self, current: Callable[[], SidecarConfig]) -> AsyncGenerator[BrokerSettings, None]:
-        """Look at every file once, and yield the brokers that can be started besides the `current` ones."""
-        for path, waiting in list(self._waiting.items()):
-            config = current()
-            try:
-                read = await in_thread(settings_of, waiting.broker.values, config.redis_url, config.registry)
-            except InvalidInput as error:
-                self._say(waiting, "; ".join(with_path(path, line) for line in str(error).splitlines()))
-                continue
-            if self._waiting.get(path) is not waiting:  # a reload came between
-                continue
-            if isinstance(read, AwaitedBroker):
-                self._say(waiting, read.why)
-            elif same := twins((*current().agents, read.config)):
-                self._say(waiting, same[0])
-            else:
-                del self._waiting[path]
-                yield read
-
-    def _say(self, waiting: _Waiting, why: str) -> None:
-        if why != waiting.why:
-            waiting.why = why
-            _LOG.warning("%s: waiting for it", why)
+def looked_again(broker: AwaitedBroker, config: SidecarConfig) -> BrokerSettings | AwaitedBroker:
+    """Read the broker.conf of an awaited broker; return it with another `why` where it cannot be started."""
+    try:
+        found = settings_of(broker.values, config.redis_url, config.registry)
+    except InvalidInput as error:
+        why = "; ".join(with_path(broker.path, line) for line in str(error).splitlines())
+        return AwaitedBroker(broker.values, why)
+    if isinstance(found, BrokerSettings) and (same := twins((*config.agents, found.config))):
+        return AwaitedBroker(broker.values, same[0])
+    return found

@@ -58,8 +58,6 @@ _NEXT_LINE: Final = "\n  "
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One answer."""
-
     topics: Mapping[str, Any] = field(repr=False)
     mappings: object = field(repr=False)
     versions: tuple[Mapping[str, Any], Any]

@@ -15,6 +15,7 @@ import pytest
 
 from sharedroutes.broker_agent import BrokerAgent
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
+from sharedroutes.broker_agent.process import sidecar as sidecar_module
 from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.process.supervision import Progress
 from sharedroutes.daemon.http_server import AddressTaken, HttpServer
@@ -92,9 +93,10 @@ async def test_http_says_how_it_is_and_takes_orders(host: Host, logs: pytest.Log
         assert await asked(sidecar, logs, "POST /reload") == (200, '{\n  "problems": []\n}\n')
 
 
-async def test_a_broker_whose_broker_conf_is_not_there_yet_is_waited_for(
-    host: Host, logs: pytest.LogCaptureFixture
+async def test_a_broker_whose_broker_conf_is_not_there_yet_or_wrong_is_waited_for(
+    host: Host, logs: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sidecar_module, "_LOOK_S", 0.05)
     (host.folder / "b.conf").rename(host.folder / "later")
     async with host.running("a", "b") as sidecar:
         await host.until_topics("orders-a")
@@ -102,6 +104,9 @@ async def test_a_broker_whose_broker_conf_is_not_there_yet_is_waited_for(
         assert status == 503
         assert why.endswith("b.conf: cannot be read: No such file or directory: waiting for it\n")
         assert (await asked(sidecar, logs, "GET /healthz"))[0] == 200
+        (host.folder / "b.conf").write_text("brokerPermission=9\n")
+        await await_until(lambda: "9 is not within 0..7: waiting for it" in logs.text, description="why else")
+        await asyncio.sleep(0.3)  # some more looks
         (host.folder / "later").rename(host.folder / "b.conf")
         await host.until_topics("orders-a", "orders-b")
         for name in ("broker-a:0", "broker-b:0"):
@@ -109,7 +114,7 @@ async def test_a_broker_whose_broker_conf_is_not_there_yet_is_waited_for(
         assert sidecar.status().unready == ()
         assert await sidecar.reload() == []
         assert phases(sidecar) == {"broker-a:0": Phase.SERVING, "broker-b:0": Phase.SERVING}
-    assert logs.text.count("waiting for it") == 1
+    assert logs.text.count("waiting for it") == 2  # each reason once
 
 
 async def test_an_agent_that_does_not_end_is_not_waited_for(
