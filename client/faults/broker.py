@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from math import inf
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -18,13 +15,7 @@ FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
 
 _SLOTS: Final = 5
 
-LATENCY_BOUNDS_S: Final = tuple(0.0001 * 2 ** (step / 2) for step in range(41))
-"""Upper bounds of the buckets, 0.1 ms to 105 s, each 1.41 times the one before; the last holds all above."""
-
-_INNER_BOUNDS_S: Final = LATENCY_BOUNDS_S[:-1]
-
 _SLOW_START_STEPS: Final = 10
-_PERCENTILES: Final = (0.50, 0.99)
 
 
 class Result(NamedTuple):
@@ -61,15 +52,6 @@ class FaultState:
     share: float
     """The share of its turns that it takes; below 1 during slow start, 0 while it is left alone."""
 
-    ewma_latency_s: float | None
-    """The moving average of the latency of good answers; None = there was none yet."""
-
-    p50_latency_s: float | None
-    """The median latency of the window's good answers, up to 41 % too high; None = there is none."""
-
-    p99_latency_s: float | None
-    """The same for all but the slowest hundredth."""
-
     success_rate: float | None
     """The share of good answers within the window; None = there is none."""
 
@@ -83,7 +65,7 @@ class FaultState:
 class _Slot:
     """The results of a part of the window."""
 
-    __slots__ = ("failures", "latencies", "number", "successes")
+    __slots__ = ("failures", "number", "successes")
 
     def __init__(self) -> None:
         self.begin(0)
@@ -92,7 +74,6 @@ class _Slot:
         self.number = number
         self.successes = 0
         self.failures = 0
-        self.latencies = [0] * len(LATENCY_BOUNDS_S)
 
 
 class Results:
@@ -102,50 +83,33 @@ class Results:
     no earlier than the one before.
     """
 
-    __slots__ = ("_alpha", "_slot_s", "_slots", "ewma_latency_s")
+    __slots__ = ("_slot_s", "_slots")
 
-    def __init__(self, window_s: float, ewma_alpha: float) -> None:
+    def __init__(self, window_s: float) -> None:
         self._slot_s = window_s / _SLOTS
-        self._alpha = ewma_alpha
         self._slots = tuple(_Slot() for _ in range(_SLOTS))
-        self.ewma_latency_s: float | None = None
-        """See FaultState."""
 
-    def record(self, latency_s: float, now: float, *, failed: bool) -> None:
-        """Take one result; the time of a failure says nothing of the latency."""
+    def record(self, now: float, *, failed: bool) -> None:
+        """Take one result."""
         number = int(now // self._slot_s)
         slot = self._slots[number % _SLOTS]
         if slot.number != number:
             slot.begin(number)
         if failed:
             slot.failures += 1
-            return
-        slot.successes += 1
-        slot.latencies[bisect_left(_INNER_BOUNDS_S, latency_s)] += 1
-        average = self.ewma_latency_s
-        self.ewma_latency_s = latency_s if average is None else average + self._alpha * (latency_s - average)
+        else:
+            slot.successes += 1
 
     def counts(self, now: float) -> tuple[int, int]:
         """Return how many results within the window were good, and how many were not."""
-        slots = tuple(self._within(now))
+        oldest = int(now // self._slot_s) - _SLOTS
+        slots = [slot for slot in self._slots if slot.number > oldest]
         return sum(slot.successes for slot in slots), sum(slot.failures for slot in slots)
 
-    def percentiles_s(self, now: float, shares: tuple[float, ...]) -> tuple[float | None, ...]:
-        """Return the latency that such shares of the window's good answers kept, up to 41 % too high."""
-        slots = (slot.latencies for slot in self._within(now))
-        sums = tuple(accumulate(map(sum, zip(*slots, strict=True))))
-        if not sums or not sums[-1]:
-            return (None,) * len(shares)
-        return tuple(LATENCY_BOUNDS_S[bisect_left(sums, share * sums[-1])] for share in shares)
-
-    def clear_counts(self) -> None:
-        """Forget the window; the moving average stays."""
+    def clear(self) -> None:
+        """Forget the window."""
         for slot in self._slots:
             slot.begin(slot.number)
-
-    def _within(self, now: float) -> Iterator[_Slot]:
-        oldest = int(now // self._slot_s) - _SLOTS
-        return (slot for slot in self._slots if slot.number > oldest)
 
 
 class BrokerFaults:
@@ -161,7 +125,7 @@ class BrokerFaults:
         self._unreachable_until = -inf
         self._ejections = 0
         self._last_latency_s = 0.0
-        self.results = Results(tuning.window_s, tuning.ewma_alpha)
+        self.results = Results(tuning.window_s)
         self.failures_in_a_row = 0
         self.seen_at = now
         self.suspected = False
@@ -169,7 +133,7 @@ class BrokerFaults:
     def record(self, result: Result, now: float) -> bool:
         """Take one result; return whether the broker may have to be treated differently now."""
         self.seen_at = now
-        self.results.record(result.latency_s, now, failed=result.failed)
+        self.results.record(now, failed=result.failed)
         changed = False
         if result.failed:
             self.failures_in_a_row += 1
@@ -248,7 +212,7 @@ class BrokerFaults:
         changed = self._isolate(for_s, reason, now)
         self._ejections = ejections
         self._ejected_until = now + for_s
-        self.results.clear_counts()  # the next ejection is for what it does once it is back
+        self.results.clear()  # the next ejection is for what it does once it is back
         return changed
 
     def _why_eject(self, now: float) -> IsolationReason | None:
@@ -314,7 +278,6 @@ class BrokerFaults:
     def state(self, broker_name: str, now: float) -> FaultState:
         """Return what is known of the broker."""
         good, bad = self.results.counts(now)
-        p50_s, p99_s = self.results.percentiles_s(now, _PERCENTILES)
         reason: FaultReason | None = self.reason(now) or ("suspected" if self.suspected else None)
         return FaultState(
             broker_name=broker_name,
@@ -323,9 +286,6 @@ class BrokerFaults:
             reachable=self.reachable(now),
             suspected=self.suspected,
             share=0.0 if reason else self.share(now),
-            ewma_latency_s=self.results.ewma_latency_s,
-            p50_latency_s=p50_s,
-            p99_latency_s=p99_s,
             success_rate=good / (good + bad) if good + bad else None,
             consecutive_failures=self.failures_in_a_row,
             ejections=self.ejections(now),

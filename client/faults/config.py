@@ -143,8 +143,8 @@ class Tuning(NamedTuple):
     """Constants of the fault memory: clients use these values, tests of it other ones."""
 
     window_s: float = 30.0
-    """The success rate and the percentiles of latency are of so long: as Envoy's interval of 10 s, but long
-    enough for `min_results` at a message a second."""
+    """The success rate is of so long: as Envoy's interval of 10 s, but long enough for `min_results` at a
+    message a second."""
 
     min_results: int = 20
     """The success rate counts from so many results in the window on: fewer would be bad luck."""
@@ -157,9 +157,6 @@ class Tuning(NamedTuple):
 
     smallest_share: float = 0.1
     """The share of its turns with which a broker comes back: the first of the ten steps of slow start."""
-
-    ewma_alpha: float = 0.2
-    """The weight of the newest answer in the moving average of latency, which is only shown."""
 
     drop_after_s: float = 3_600.0
     """A broker without results for so long is dropped from the memory, which bounds its size."""
