@@ -199,9 +199,10 @@ async def test_an_unregister_of_a_former_owner_changes_nothing_and_says_so(
 ) -> None:
     old, current = await superseded(store)
     with unchanged(admin):
-        with pytest.raises(StaleEpoch) as stale:
+        told = f"epoch {old.epoch} has been superseded by epoch {current.epoch}"
+        with pytest.raises(StaleEpoch, match=told) as stale:
             await store.unregister(old)
-        assert stale.value.current_epoch == current.epoch
+        assert (stale.value.epoch, stale.value.current_epoch) == (old.epoch, current.epoch)
     assert await addresses(store) == {ADDRESS}
 
 

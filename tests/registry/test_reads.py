@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import BrokerData, CorruptData, Group, InvalidInput, Lookup, plans
-from sharedroutes.registry.plans import Batch, whole_table
+from sharedroutes.registry.plans import Batch, Reads, whole_table
 from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, row, topics
 from tests.registry.probes import one_batch, recorded
@@ -83,8 +83,12 @@ async def test_a_group_that_is_asked_for_anew_is_read_though_no_topic_names_it(s
 
 async def test_a_lookup_of_more_topics_than_one_command_takes_finds_all(store: Store) -> None:
     held = await store.register(broker(), topics(2_500))
-    names = [*held.topics, "unknown"]
-    found = await store.lookup(names)
+    batches: list[Batch] = []
+    plan = plans.lookup(store.keys, [*held.topics, "unknown"], {"broker-a": GROUP_A})
+    found = await store.run(recorded(plan, batches))
+    first = batches[0]
+    assert isinstance(first, Reads)
+    assert [len(command) - 1 for command in first.commands] == [1_000, 1_000, 502]  # and a lease
     assert list(found.rows) == list(held.topics)
     assert found.missing == ("unknown",)
     assert await store.topics() == sorted(held.topics)
