@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ..daemon.option import Kind, option, options_of
 from ..registry import Broker, InvalidInput, RegistryConfig
 from ..registry.checks import check_address, check_int
-from .option import Kind, Section, option, options_of
 
 T = TypeVar("T")
 
@@ -23,6 +23,14 @@ lost where the queue of the port is full, and one by a pause of the host; no net
 
 HANG_SUCCESSES: Final = 2
 """So many answers in a row bring back a broker that hung: a single one may be a late one."""
+
+
+class Section(StrEnum):
+    """The tables of agent.toml."""
+
+    STORE = "store"
+    AGENT = "agent"
+    BROKER = "broker"
 
 
 class TopicsFrom(StrEnum):
@@ -60,7 +68,7 @@ def _check_command(text: str) -> None:
 
 
 def _tuning(default: T, meaning: str, **rest: Any) -> T:
-    return option(default, meaning, each_broker=True, **rest)
+    return option(default, meaning, section=Section.AGENT, each_broker=True, **rest)
 
 
 def _of_broker(default: T, meaning: str, **rest: Any) -> T:

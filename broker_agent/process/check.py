@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from ...daemon.option import masked
 from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, InvalidInput, RegistryError, plans
 from ...registry.checks import split_address
@@ -20,7 +21,6 @@ from ..config import AgentConfig, TopicsFrom
 from ..rocketmq.access import AgentAccess
 from ..rocketmq.topics import parse
 from ..settings.sidecar_config import SidecarConfig
-from ..settings.text import masked
 
 _ANSWER_S: Final = 3.0
 

@@ -18,9 +18,9 @@ import click
 
 from ...daemon.http_server import AddressTaken
 from ...daemon.logs import LogOutput
+from ...daemon.option import Kind, Option
 from ...daemon.threads import in_thread
 from ...registry import InvalidInput
-from ..option import Kind, Option
 from ..settings.loader import load
 from ..settings.sidecar_config import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig
 from ..settings.text import as_toml

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ...daemon.http_server import AddressTaken, HttpServer
 from ...daemon.notifier import Notifier
+from ...daemon.option import masked
 from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ...registry.concurrency_async import end
@@ -24,7 +25,6 @@ from ..planner.intent import LEAST_WATCH_S
 from ..planner.status import AgentStatus
 from ..settings.reload import Changes, changes, looked_again
 from ..settings.sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig
-from ..settings.text import masked
 from .pages import Pages, ProcessStatus
 from .supervision import Progress
 

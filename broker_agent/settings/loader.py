@@ -9,21 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ...daemon.option import DEFAULT, PREFIX, Option, Value, nearest, toml_type
 from ...registry import Broker, InvalidInput, RegistryConfig
-from ..config import AGENT_OPTIONS, AgentConfig
-from ..option import PREFIX, Option, Section, toml_type
+from ..config import AGENT_OPTIONS, AgentConfig, Section
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf, this_site
 from ..topic_sources.source import choose
 from .sidecar_config import (
     CONFIG_FLAG,
     CONFIG_VARIABLE,
-    DEFAULT,
     OPTIONS,
     AwaitedBroker,
     BrokerSettings,
     SidecarConfig,
-    Value,
     options_in,
 )
 
@@ -151,7 +149,7 @@ class _Loader:
         self._flags = flags
         self._environment = environment
         self.problems: list[str] = []
-        self._sections: Mapping[Section, _Table] = {}
+        self._sections: Mapping[str, _Table] = {}
         self._brokers: Sequence[_Table] | None = ()
         """The tables of agent.toml; None = it has none that can be read."""
 
@@ -288,7 +286,7 @@ class _Loader:
     def _refuse_unknown(self, place: str, found: Iterable[str], known: Sequence[str], what: str) -> None:
         for key in found:
             if key not in known:
-                hint = _nearest(key, known) or f": they are {', '.join(known)}"
+                hint = nearest(key, known) or f": they are {', '.join(known)}"
                 self.problem(f"{place}{key}: is not {what}{hint}")
 
 
@@ -298,12 +296,5 @@ def _unknown(variables: Iterable[str]) -> Iterator[str]:
     stems = [one.removeprefix(PREFIX) for one in known]  # what all begin with would make all of them near
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
-            hint = _nearest(name.removeprefix(PREFIX), stems, PREFIX)
+            hint = nearest(name.removeprefix(PREFIX), stems, PREFIX)
             yield f"{name}: is not a setting of the agent and is ignored{hint}"
-
-
-def _nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it, and it stays in memory
-
-    nearest = get_close_matches(name, known, n=1)
-    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""

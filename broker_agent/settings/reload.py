@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ...daemon.option import Value
 from ...registry import InvalidInput
 from ..config import AgentConfig
 from .loader import settings_of, twins, with_path
-from .sidecar_config import OPTIONS, AwaitedBroker, BrokerSettings, SidecarConfig, Value
+from .sidecar_config import OPTIONS, AwaitedBroker, BrokerSettings, SidecarConfig
 
 _RESTART: Final = "restart the agent to apply it"
 _AS_BEFORE: Final = "its agent continues with what it read before"

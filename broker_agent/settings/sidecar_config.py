@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from ...daemon.option import Kind, Option, Value, declare
 from ...registry import InvalidInput, RegistryConfig
 from ...registry.connection.url import parse_url
-from ..config import AGENT_OPTIONS, DEFAULT_URL, AgentConfig
-from ..option import Kind, Option, Section, declare
+from ..config import AGENT_OPTIONS, DEFAULT_URL, AgentConfig, Section
 
 CONFIG_FLAG: Final = "--config"
 CONFIG_VARIABLE: Final = "SHAREDROUTES_CONFIG"
 DEFAULT_HTTP: Final = "127.0.0.1:9877"
-DEFAULT: Final = "default"
 _LAST_PORT: Final = 65_535
 _REGISTRY: Final = {one.name: one.default for one in fields(RegistryConfig)}
-
-
-class Value(NamedTuple):
-    """The value of a setting, and where it was set."""
-
-    value: Any
-    place: str
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody has set it."""
-        return self.place.startswith(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +85,7 @@ def _store(key: str, meaning: str, **rest: Any) -> Option:
 
 
 def _process(key: str, default: str, meaning: str, **rest: Any) -> Option:
-    return declare(default, meaning, key=key, attribute=key, **rest)
+    return declare(default, meaning, section=Section.AGENT, key=key, attribute=key, **rest)
 
 
 OPTIONS: Final = (

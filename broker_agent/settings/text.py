@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import unquote_plus
+from typing import Any
 
 import orjson
 
-from ..option import Kind, Option, Section
+from ...daemon.option import DEFAULT, MASK, Kind, Option, Value, masked
+from ..config import Section
 from ..rocketmq.properties import OVERRIDE, of_file
 from .sidecar_config import (
-    DEFAULT,
     OPTIONS,
     AwaitedBroker,
     BrokerSettings,
     SidecarConfig,
-    Value,
     options_in,
 )
-
-_MASK: Final = "***"
-_USER_AND_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@:]*):([^/?#]*)@")
-_PARAMETER: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")
-_SECRETS: Final = frozenset(("password", "sentinel_password"))
-
-
-def masked(url: str) -> str:
-    """Return a store URL with *** in place of the passwords."""
-    return _PARAMETER.sub(_masked_parameter, _USER_AND_PASSWORD.sub(rf"\1:{_MASK}@", url))
-
-
-def _masked_parameter(parameter: re.Match[str]) -> str:
-    is_secret = unquote_plus(parameter[2]).strip().lower() in _SECRETS
-    return parameter[1] + _MASK if is_secret else parameter[0]
 
 
 def as_toml(config: SidecarConfig) -> str:
@@ -111,7 +93,7 @@ class _Places:
 def _line(option: Option, value: Value) -> str:
     shown: Any = masked(value.value) if option.kind is Kind.URL else value.value
     if option.kind is Kind.SECRET and shown:
-        shown = _MASK
+        shown = MASK
     # What is not set has no value in TOML, and a secret is not taken from there.
     comment = "# " if shown is None or option.kind is Kind.SECRET else ""
     return f"{comment}{option.key} = {_toml('' if shown is None else shown)}  # {value.place}"

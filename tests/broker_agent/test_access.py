@@ -16,7 +16,6 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
-from sharedroutes.broker_agent.option import Kind
 from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.broker_agent.process.sidecar import Sidecar
@@ -24,6 +23,7 @@ from sharedroutes.broker_agent.rocketmq.access import AgentAccess, credentials_o
 from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
 from sharedroutes.broker_agent.settings.text import as_toml
 from sharedroutes.daemon.http_server import Request
+from sharedroutes.daemon.option import Kind
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials
 from tests.broker_agent.data_files import put, topics_json

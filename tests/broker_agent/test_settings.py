@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.broker_agent.config import TopicsFrom
-from sharedroutes.broker_agent.option import Kind, Option
 from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.broker_agent.settings.loader import load
 from sharedroutes.broker_agent.settings.sidecar_config import DEFAULT_HTTP, OPTIONS
-from sharedroutes.broker_agent.settings.text import _toml, as_toml, masked
+from sharedroutes.broker_agent.settings.text import _toml, as_toml
+from sharedroutes.daemon.option import Kind, Option, masked
 from sharedroutes.registry import InvalidInput
 from tests.broker_agent.settings_site import CONF, A, B, loaded, problems, write_brokers
 

@@ -1,12 +1,14 @@
-"""Settings, each declared once: flag, variable, key in agent.toml, check and help follow from it."""
+"""Settings, each declared once: flag, variable, key in a file, check and help follow from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import unquote_plus
 
 from ..registry import InvalidInput
 from ..registry.checks import check_address, check_int, check_seconds
@@ -16,6 +18,15 @@ T = TypeVar("T")
 PREFIX: Final = "SHAREDROUTES_"
 """The prefix of every variable."""
 
+DEFAULT: Final = "default"
+"""The place of a value that nobody has set."""
+
+MASK: Final = "***"
+"""What is shown of a secret."""
+
+_USER_AND_PASSWORD: Final = re.compile(r"(?<=://)([^/?#@:]*):([^/?#]*)@")
+_PARAMETER: Final = re.compile(r"([?&]([^=&#]*)=)[^&#]*")
+_SECRETS: Final = frozenset(("password", "sentinel_password"))
 _DECLARED: Final = "option"
 _NO_ADDRESSES: Final = "none"
 """In a flag or a variable, where an empty text counts as unset."""
@@ -28,14 +39,6 @@ _TOML_TYPES: Final = {
     list: "an array",
     dict: "a table",
 }
-
-
-class Section(StrEnum):
-    """The tables of agent.toml."""
-
-    STORE = "store"
-    AGENT = "agent"
-    BROKER = "broker"
 
 
 class Kind(StrEnum):
@@ -52,7 +55,7 @@ class Kind(StrEnum):
     CHOICE = "CHOICE"
     PAIRS = "KEY=VALUE;..."
     SECRET = "JSON"  # noqa: S105 - what stands for one in help texts
-    """Taken from its variable alone: everybody sees the flags of a process, and many read agent.toml."""
+    """Taken from its variable alone: everybody sees the flags of a process, and many read its files."""
 
 
 _USUAL: Final = {
@@ -70,7 +73,7 @@ _EXPECTED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.PAIRS: ((dict,), "a table"),
     Kind.ADDRESSES: ((list,), "an array of strings"),
 }
-"""The types that agent.toml may give for a kind, and how messages call them; all others are strings."""
+"""The types that TOML may give for a kind, and how messages call them; all others are strings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +83,22 @@ class Option:
     kind: Kind
     default: Any
     meaning: str
-    """Sentences in Markdown: docs/agent.md has all of them, and `--help` the first."""
+    """Sentences in Markdown: the page of the process has all of them, and `--help` the first."""
 
-    section: Section = Section.AGENT
+    section: str = ""
+    """The table of the file in which it stands, if the file has tables."""
+
     each_broker: bool = False
-    """Whether it is set in [agent], and each [[broker]] may override it."""
+    """Whether it is set for all brokers of an agent, and each of them may override it."""
 
     is_live: bool = False
-    """Whether a reload applies a change; all others wait for a restart of the agent."""
+    """Whether a reload applies a change; all others wait for a restart of the process."""
+
+    prefix: str = PREFIX
+    """The beginning of its variable."""
 
     key: str = ""
-    """Its name in agent.toml, with the unit."""
+    """Its name in the file, with the unit."""
 
     attribute: str = ""
     """The field of the configuration that it becomes; usually the key."""
@@ -115,7 +123,7 @@ class Option:
     @property
     def variable(self) -> str:
         """Its name in the environment."""
-        return PREFIX + (self.stem or self.key.removesuffix("_s")).upper()
+        return self.prefix + (self.stem or self.key.removesuffix("_s")).upper()
 
     @property
     def metavar(self) -> str:
@@ -145,7 +153,7 @@ class Option:
                 return self._chosen(text)
 
     def from_toml(self, value: Any, folder: Path) -> Any:
-        """Return the value from an agent.toml in `folder`; raise InvalidInput for one of another kind."""
+        """Return the value from a TOML file in `folder`; raise InvalidInput for one of another kind."""
         if self.kind is Kind.SECRET:
             raise InvalidInput(f"is a secret: say it in {self.variable}, or in a file")
         types, expected = _EXPECTED.get(self.kind, ((str,), "a string"))
@@ -186,6 +194,18 @@ class Option:
         return next((one for one in self.choices if one == text), text)
 
 
+class Value(NamedTuple):
+    """The value of a setting, and where it was set."""
+
+    value: Any
+    place: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.place.startswith(DEFAULT)
+
+
 def declare(default: object, meaning: str, **rest: Any) -> Option:
     """Return a setting; `rest` are further fields of Option, and the default's type implies the kind."""
     kind = Kind.CHOICE if "choices" in rest else _USUAL[type(default)]
@@ -206,6 +226,19 @@ def options_of(config: type[Any]) -> Iterator[Option]:
     for one in fields(config):
         if found := one.metadata.get(_DECLARED):
             yield replace(found, key=found.key or one.name, attribute=one.name)
+
+
+def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
+    """Return a hint at the known name that is most similar, or an empty text."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it, and it stays in memory
+
+    found = get_close_matches(name, known, n=1)
+    return f"; did you mean {prefix}{found[0]}?" if found else ""
+
+
+def masked(url: str) -> str:
+    """Return a store URL with *** in place of the passwords."""
+    return _PARAMETER.sub(_masked_parameter, _USER_AND_PASSWORD.sub(rf"\1:{MASK}@", url))
 
 
 def toml_type(value: object) -> str:
@@ -229,3 +262,8 @@ def _texts(table: dict[str, Any]) -> dict[str, str]:
         if not isinstance(said, str | int):
             raise InvalidInput(f"{key}: expected a string, a whole number, true or false, got {said!r:.80}")
     return {key: str(said).lower() if isinstance(said, bool) else str(said) for key, said in table.items()}
+
+
+def _masked_parameter(parameter: re.Match[str]) -> str:
+    is_secret = unquote_plus(parameter[2]).strip().lower() in _SECRETS
+    return parameter[1] + MASK if is_secret else parameter[0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sharedroutes.broker_agent.rocketmq.properties import MalformedEscape, Property, parse
+from sharedroutes.remoting.properties import MalformedEscape, Property, parse
 
 _PIECES = [
     *("\\", "\\\\", "\\u", "\\u00e9", "\\u00E", "\\uD83D", "\\uDE00", "\\uuuuu", "\\u 123", "\\u1_23"),
