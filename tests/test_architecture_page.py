@@ -12,7 +12,10 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-FOLDERS: Final = "benchmarks|broker_agent|cli|client|daemon|demo|nameserver|pipeline|registry|remoting|testing|tests|tools|docs"
+FOLDERS: Final = (
+    "benchmarks|broker_agent|cli|client|daemon|demo|docs|nameserver|pipeline|registry|remoting|testing|"
+    "tests|tools"
+)
 PLACES: Final = sorted({*re.findall(rf"`((?:{FOLDERS})/[^`\s]*)`", PAGE)})
 STOPS: Final = sorted({*re.findall(rf"`((?:{FOLDERS})/[^`\s]*\.py)` `([\w.]+)`", PAGE)})
 FLOWS: Final = ("A lookup", "A registration", "A change", "A death", "A report")
