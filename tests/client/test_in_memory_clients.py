@@ -26,7 +26,7 @@ MODULES: Final = (
     test_client_routes,
     test_client_watch,
 )
-NEEDED: Final = {"make_client", "redis_url"}
+NEEDED: Final = {"stage"}
 OF_A_SERVER: Final = {
     *("own_server", "own_agent", "from_url", "client_kill_filter", "namespace"),
     *("calls", "lookups", "no_lookup"),
