@@ -26,12 +26,12 @@ from .attempts.policy import (
     ROCKETMQ_POLICY,
     RetryPolicy,
 )
+from .brokers import HintConfig
 from .config import PRESETS, ClientConfig, Preset
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from .faults.broker import FaultState
 from .faults.config import LADDER, LADDER_4, FaultConfig, Ladder
 from .health import Health, HeldLoss
-from .hints import HintConfig
 from .observers import Observer
 from .routes import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware

@@ -21,8 +21,8 @@ from ..registry.config import RegistryConfig
 from ..registry.errors import InvalidInput
 from ..registry.model import MAX_QUEUES
 from .attempts.policy import ROCKETMQ_4_POLICY, ROCKETMQ_POLICY, RetryPolicy
+from .brokers import HintConfig
 from .faults.config import LADDER, LADDER_4, FaultConfig, Probe
-from .hints import HintConfig
 from .observers import Observer
 from .selection import RoundRobin, Strategy
 

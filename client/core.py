@@ -54,7 +54,7 @@ class ClientCore:
         self.known_brokers: Container[str] = self.known.table.groups
         """The names of brokers in use, to be looked up without the lock."""
 
-        self.brokers = Brokers(config, self.known_brokers, self._rng, tell)
+        self.brokers = Brokers(config.faults, config.hints, self.known_brokers, self._rng, tell)
         clock = ClockReading(config.observers, tell)
         self.follower = CacheFollower(config, self.known, self.brokers, clock, self._rng)
         self.views = self.known.routes.views

@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient, hints
+from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient, brokers
+from sharedroutes.client.brokers import Pace
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
-from sharedroutes.client.hints import Pace
 from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
@@ -45,7 +45,7 @@ PASSWORD: Final = "correct-horse"  # noqa: S105 - of a server that lives for one
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "PACE", PACE)
+    monkeypatch.setattr(brokers, "PACE", PACE)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
 async def test_a_success_of_ones_own_overrules_all_others(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hints, "PACE", PACE._replace(own_success_s=3_600.0))
+    monkeypatch.setattr(brokers, "PACE", PACE._replace(own_success_s=3_600.0))
     async with stage.client(QUICK, hints=HINTS) as client:
         await learn(client)
         plain(client).record("broker-a", 0.01)
@@ -262,7 +262,7 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(stage: Stage, 
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
-    monkeypatch.setattr(hints, "PACE", PACE._replace(failures_before_hint=1))
+    monkeypatch.setattr(brokers, "PACE", PACE._replace(failures_before_hint=1))
     core = ClientCore(ClientConfig(hints=HINTS), random.Random(1))
     core.follower.found_place("1-0", 0.0)
     return core

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import HintConfig
+from sharedroutes.client.brokers import HintBook
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
-from sharedroutes.client.hints import HintBook
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Core
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from sharedroutes.client.hints import HintBook, HintConfig, Pace
+from sharedroutes.client.brokers import HintBook, HintConfig, Pace
 from sharedroutes.registry import InvalidInput, RouteStore
 from tests.support import examples, wait_until
 
