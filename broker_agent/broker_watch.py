@@ -35,7 +35,7 @@ class BrokerWatch:
 
     def __init__(self, config: AgentConfig, rng: random.Random, take: Callable[[Event], None]) -> None:
         self._advice = ""
-        self._config = config
+        self._config = config = choose(config)
         """As it was given, but for the address of the broker, which may change."""
 
         self._advertised = config.broker.address
@@ -52,15 +52,14 @@ class BrokerWatch:
         """Where an elected broker will listen when it restarts."""
 
         self._access = AgentAccess(config)
-        self._choice = choose(config)
         self._remote = RemoteTopics(
             *split_address(config.probe_address),
             recheck_s=config.recheck_s,
             rng=rng,
-            silence=logging.DEBUG if self._choice.source is TopicsFrom.AUTO else logging.ERROR,
+            silence=logging.DEBUG if config.topics_from is TopicsFrom.AUTO else logging.ERROR,
             access=self._access,
         )
-        self._topics = self._source_of(self._choice.source)
+        self._topics = self._source_of(config.topics_from)
         self._effective = EffectiveTopics(config.broker_permission)
 
     def completed(self, status: AgentStatus) -> AgentStatus:
@@ -80,8 +79,8 @@ class BrokerWatch:
         )
 
     def _source(self) -> str:
-        config, kind, why = self._config, self._choice.source, self._config.topics_why or self._choice.why
-        path = config.topics_path
+        config = self._config
+        kind, why, path = config.topics_from, config.topics_why, config.topics_path
         if isinstance(self._topics, FreshTopics) and self._topics.asks:
             kind, why = TopicsFrom.BROKER, f"it has not written {path} yet, which is read from then on"
         match kind:

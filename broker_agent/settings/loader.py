@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -91,8 +90,7 @@ def agent_config(conf: BrokerConf, *, topics_path: Path | None = None, **setting
         elected=conf.elected,
         **settings,
     )
-    choice = choose(config, conf)
-    return replace(config, topics_from=choice.source, topics_why=choice.why)
+    return choose(config, conf)
 
 
 def settings_of(

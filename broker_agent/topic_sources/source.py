@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -23,27 +23,21 @@ _LARGE_TOPICS: Final = 1_000
 NO_MAPPINGS: Final[Mapping[str, QueueMapping]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Where the topics are read, and why: for the operator.
+def choose(config: AgentConfig, conf: BrokerConf | None = None) -> AgentConfig:
+    """Return the config with where the topics are read, and why; `conf` is its broker.conf, if it has one.
 
-    AUTO: in the files, and until there are any, from the running broker.
-    """
-
-    source: TopicsFrom
-    why: str
-
-
-def choose(config: AgentConfig, conf: BrokerConf | None = None) -> Choice:
-    """Return where the topics are read; `conf` is the broker.conf behind the config, if there is one.
-
-    A topics_path that is not the one of the broker.conf was named by the operator, and counts as a file that
+    AUTO stays where they are read in the files, and until there are any, asked from the running broker. A
+    topics_path that is not the one of the broker.conf was named by the operator, and counts as a file that
     is kept up to date. Raises InvalidInput for what cannot work.
     """
+
+    def chosen(source: TopicsFrom, why: str) -> AgentConfig:
+        return replace(config, topics_from=source, topics_why=config.topics_why or why)
+
     wanted, path = config.topics_from, config.topics_path
     has_files = path is not None or conf is not None
     if wanted is TopicsFrom.PROGRAM or (wanted is TopicsFrom.AUTO and not has_files):
-        return Choice(TopicsFrom.PROGRAM, "told by the program that the agent is part of")
+        return chosen(TopicsFrom.PROGRAM, "told by the program that the agent is part of")
     named = conf is not None and path != conf.topics_path
     elsewhere = conf.topics_elsewhere if conf is not None and not named else ""
     if wanted is TopicsFrom.FILES and not has_files:
@@ -56,10 +50,10 @@ def choose(config: AgentConfig, conf: BrokerConf | None = None) -> Choice:
     if wanted is TopicsFrom.BROKER and named:
         raise InvalidInput(f"topics_from: broker: then {path} would not be read; leave one of them out")
     if wanted is not TopicsFrom.AUTO:
-        return Choice(wanted, _CHOSEN)
+        return chosen(wanted, _CHOSEN)
     if elsewhere:
-        return Choice(TopicsFrom.BROKER, f"by {elsewhere} it keeps them in RocksDB")
-    return Choice(TopicsFrom.AUTO, "as it was named" if named else "the broker keeps its topics in files")
+        return chosen(TopicsFrom.BROKER, f"by {elsewhere} it keeps them in RocksDB")
+    return chosen(TopicsFrom.AUTO, "as it was named" if named else "the broker keeps its topics in files")
 
 
 class ReadTopics(NamedTuple):

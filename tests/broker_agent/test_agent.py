@@ -70,12 +70,6 @@ async def test_a_broken_file_is_reported_and_wipes_nothing(
     assert times(logs, "keeping the 1 topics") == 1
 
 
-async def test_a_broker_that_was_killed_while_it_wrote_is_served_from_its_backup(world: World) -> None:
-    rewrite(world.path, topics_json("orders", "payments")[:150])
-    async with running(world.config()):
-        await world.until_served(orders=4)
-
-
 async def test_a_broker_without_topics_is_registered_when_it_has_written_some(
     world: World, logs: pytest.LogCaptureFixture
 ) -> None:

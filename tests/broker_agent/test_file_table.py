@@ -184,15 +184,6 @@ def test_a_file_that_is_good_again_counts_and_is_said_to_be(said: Said) -> None:
     assert said() == "topics.json can be used again"
 
 
-def test_topics_that_did_not_change_stay_the_same_objects() -> None:
-    file = file_of(OLD)
-    before = file.table
-    file.offer(NEW, 0.0)
-    assert before is not None
-    assert file.table is not None
-    assert file.table.topics["a"] is before.topics["a"]
-
-
 def test_what_is_in_memory_of_another_kind_counts_as_bytes_do() -> None:
     file = file_of(NEW)
     first = file.table

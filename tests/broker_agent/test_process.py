@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore
 from tests.broker_agent.agent_site import RUN, AgentProcess, Site
-from tests.broker_agent.data_files import REAL, put, rewrite, topics_json
+from tests.broker_agent.data_files import REAL, put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.support import wait_until
 
@@ -48,15 +48,6 @@ def test_a_broker_that_goes_on_is_left_to_the_next_agent(site: Site) -> None:
         assert site.served() == site.broker.address
     assert "broker-a:0: handed over" in agent.log()
     assert "Traceback" not in agent.log()
-
-
-def test_a_changed_file_changes_the_routes(site: Site) -> None:
-    with site.agent() as agent:
-        site.until_served()
-        rewrite(site.topics, topics_json("orders", "brand-new", counter=8))
-        site.until_served("brand-new")
-        assert site.served("payments") is None
-        agent.until_said("wrote its changed table")
 
 
 def test_a_broker_that_is_killed_leaves_the_registry_at_once_and_comes_back(site: Site) -> None:

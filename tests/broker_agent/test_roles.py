@@ -210,13 +210,17 @@ async def test_half_a_file_is_not_taken_for_one_with_fewer_settings(path: Path) 
         (CONF | {"listenPort": "x"}, "listenPort: 'x' is not a whole number"),
         (CONF | {"enableControllerMode": "true"}, "the role is elected now: restart the agent"),
         (CONF | {"brokerName": "broker-b"}, "is about broker 'broker-b' of cluster 'c1'"),
+        (None, "cannot be read: No such file or directory"),
     ],
 )
 async def test_a_file_that_cannot_be_followed_is_reported_and_what_it_said_stays(
-    path: Path, settings: dict[str, str], problem: str
+    path: Path, settings: dict[str, str] | None, problem: str
 ) -> None:
     async with holding(path) as told:
-        rewrite(path, text(settings))
+        if settings is None:
+            remove(path)
+        else:
+            rewrite(path, text(settings))
         await told.until(lambda _: told.said(), "a report")
         rewrite(path, text(SLAVE_CONF))
         await told.until(last_id(2), "the mended file")
@@ -225,14 +229,6 @@ async def test_a_file_that_cannot_be_followed_is_reported_and_what_it_said_stays
     assert problem in report
     assert mended == f"{path}: is in order again"
     assert found_ids(told.all) == [0, 2]
-
-
-async def test_a_file_that_is_gone_is_reported_and_what_it_said_stays(path: Path) -> None:
-    async with holding(path) as told:
-        remove(path)
-        await told.until(lambda _: told.said(), "a report")
-    assert told.said()[0].endswith(f"{path}: cannot be read: No such file or directory")
-    assert found_ids(told.all) == [0]
 
 
 class Elected(SpeakingBroker):

@@ -8,7 +8,7 @@ import pytest
 
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.config import TopicsFrom
-from sharedroutes.broker_agent.topic_sources.source import Choice, choose
+from sharedroutes.broker_agent.topic_sources.source import choose
 from sharedroutes.registry import Broker, InvalidInput
 
 BROKER = Broker("broker-a", "10.0.0.7:10911")
@@ -21,30 +21,34 @@ def config(topics_from: TopicsFrom, path: Path = OWN) -> AgentConfig:
     return AgentConfig(broker=BROKER, topics_path=path, topics_from=topics_from)
 
 
+def chosen(config: AgentConfig, conf: BrokerConf | None) -> tuple[TopicsFrom, str]:
+    found = choose(config, conf)
+    return found.topics_from, found.topics_why
+
+
 @pytest.mark.parametrize(
     ("conf", "path", "expected"),
     [
-        (FILES, OWN, Choice(TopicsFrom.AUTO, "the broker keeps its topics in files")),
-        (None, OWN, Choice(TopicsFrom.AUTO, "the broker keeps its topics in files")),
-        (FILES, NAMED, Choice(TopicsFrom.AUTO, "as it was named")),
-        (ROCKSDB, NAMED, Choice(TopicsFrom.AUTO, "as it was named")),
-        (ROCKSDB, OWN, Choice(TopicsFrom.BROKER, "by storeType=defaultRocksDB it keeps them in RocksDB")),
+        (FILES, OWN, (TopicsFrom.AUTO, "the broker keeps its topics in files")),
+        (None, OWN, (TopicsFrom.AUTO, "the broker keeps its topics in files")),
+        (FILES, NAMED, (TopicsFrom.AUTO, "as it was named")),
+        (ROCKSDB, NAMED, (TopicsFrom.AUTO, "as it was named")),
+        (ROCKSDB, OWN, (TopicsFrom.BROKER, "by storeType=defaultRocksDB it keeps them in RocksDB")),
     ],
 )
 def test_without_a_choice_it_goes_by_where_the_broker_keeps_them(
-    conf: BrokerConf | None, path: Path, expected: Choice
+    conf: BrokerConf | None, path: Path, expected: tuple[TopicsFrom, str]
 ) -> None:
-    assert choose(config(TopicsFrom.AUTO, path), conf) == expected
+    assert chosen(config(TopicsFrom.AUTO, path), conf) == expected
 
 
 def test_the_operator_may_choose_the_broker() -> None:
-    found = choose(config(TopicsFrom.BROKER), FILES)
-    assert found == Choice(TopicsFrom.BROKER, "as was chosen")
+    assert chosen(config(TopicsFrom.BROKER), FILES) == (TopicsFrom.BROKER, "as was chosen")
 
 
 @pytest.mark.parametrize(("conf", "path"), [(FILES, OWN), (None, OWN), (ROCKSDB, NAMED)])
 def test_the_operator_may_choose_files_that_are_kept_up_to_date(conf: BrokerConf | None, path: Path) -> None:
-    assert choose(config(TopicsFrom.FILES, path), conf) == Choice(TopicsFrom.FILES, "as was chosen")
+    assert chosen(config(TopicsFrom.FILES, path), conf) == (TopicsFrom.FILES, "as was chosen")
 
 
 def test_files_that_the_broker_does_not_keep_up_to_date_are_refused() -> None:

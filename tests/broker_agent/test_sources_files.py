@@ -137,23 +137,6 @@ async def test_a_broker_killed_while_it_wrote_leaves_a_backup_that_is_used(path:
     assert "using the 1 topics of its .bak, version 3" in told.said()[0]
 
 
-async def test_a_file_that_is_deleted_is_reported_and_its_topics_kept(path: Path) -> None:
-    async with holding(path, "a") as told:
-        remove(path)
-        await told.until(lambda _: told.said(), "a report")
-        assert len(tables(told.all)) == 1
-        put(path, topics_json("b", counter=2))
-        await told.until(last_is("b"), "the new file")
-
-
-async def test_a_broker_that_comes_later_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "store" / "config" / "topics.json"
-    async with followed(path) as told:
-        await told.until(lambda _: told.said(), "a report")
-        put(path, topics_json("a"))
-        await told.until(last_is("a"), "the first table")
-
-
 @pytest.mark.long
 async def test_a_hundred_thousand_topics_are_read_while_the_loop_goes_on(path: Path) -> None:
     names = [f"orders-of-the-region-{number}" for number in range(100_000)]
