@@ -47,7 +47,8 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     corrupt: list[CorruptData] = []
     passed_over = 0
     while True:
-        look, left_out = _look(config, keys, holder, passed_over=passed_over), set[str]()
+        arguments = (holder, round(config.sweeper_lease_s * 1000), _AT_ONCE, passed_over)
+        look, left_out = Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), arguments), set[str]()
         status, clock, ms, *more = yield from script_reply(look, left_out)
         wait_s = None if ms < 0 else ms / 1000
         if status == "held":
@@ -160,11 +161,6 @@ def lease_of(member: str) -> tuple[str, int] | None:
 def late_ms(config: RegistryConfig) -> int:
     """Return how late the end of a lease may be announced: the sweep changes hands, and 1 s on top."""
     return round(config.sweeper_lease_s * 1000) + _SLACK_MS
-
-
-def _look(config: RegistryConfig, keys: Keys, holder: str, *, passed_over: int) -> Call:
-    lease_ms = round(config.sweeper_lease_s * 1000)
-    return Call(scripts.SWEEP, (keys.sweeper, keys.deadlines), (holder, lease_ms, _AT_ONCE, passed_over))
 
 
 def _announce(

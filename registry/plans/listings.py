@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from .. import codec
 from ..errors import CorruptData
 from ..keys import Keys
-from ..model import BrokerData, ClusterInfo, DataVersion, Group, QueueData, Registration, TopicKind
+from ..model import BrokerData, ClusterInfo, DataVersion, QueueData, Registration, TopicKind
 from .base import Plan, Reads, checked
 from .routes import Listing, Lookup, brokers, distinct, groups, lookup, mget
 
@@ -83,21 +84,8 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     listed = {name.decode() for name in checked(keys.brokers, reply) if codec.is_text(name)}
     named = {row.broker_name for same in distinct(rows) for row in same}
-    found, alive = yield from _read_brokers(keys, sorted(listed | named), corrupt)
-    return Lookup(rows=rows, groups=found, alive=alive, corrupt=tuple(corrupt))
-
-
-def _read_brokers(
-    keys: Keys, names: Sequence[str], corrupt: list[CorruptData]
-) -> Plan[tuple[dict[str, Group], dict[str, BrokerData]]]:
-    found: dict[str, Group] = {}
-    alive: dict[str, BrokerData] = {}
-    for i in range(0, len(names), _SCAN_COUNT):
-        some = yield from groups(keys, names[i : i + _SCAN_COUNT])
-        found |= some.groups
-        alive |= some.alive
-        corrupt += some.corrupt
-    return found, alive
+    found = yield from groups(keys, sorted(listed | named))
+    return replace(found, rows=rows, corrupt=(*corrupt, *found.corrupt))
 
 
 def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]]:

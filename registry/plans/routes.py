@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 # Replies above about 1 MB get slower (measured); a row of the index is 20 to 40 bytes.
 _MGET_KEYS: Final = 1_000
+_GROUPS: Final = 1_000
 _BROKER_NAME: Final = attrgetter("broker_name")
 _NO_WRITE: Final = ~int(Perm.WRITE)
 _NO_TRAITS: Final = MemberTraits()
@@ -102,10 +103,13 @@ def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
 
 
 def groups(keys: Keys, names: Iterable[str]) -> Plan[Lookup]:
-    """Read the groups of these names, and their leases."""
+    """Read the groups of these names, and their leases, a thousand at a time."""
+    names, found, alive = tuple(names), dict[str, Group](), dict[str, BrokerData]()
     corrupt: list[CorruptData] = []
-    _, found = yield from _look_closer(keys, [], names, corrupt)
-    alive = yield from _read_alive(keys, found, corrupt)
+    for start in range(0, len(names), _GROUPS):
+        _, some = yield from _look_closer(keys, (), names[start : start + _GROUPS], corrupt)
+        alive |= yield from _read_alive(keys, some, corrupt)
+        found |= some
     return Lookup(groups=found, alive=alive, corrupt=tuple(corrupt))
 
 
