@@ -22,6 +22,7 @@ MAX_FRAME_BYTES: Final = 16_777_216
 
 _MAX_HEADER_BYTES: Final = 0xFFFFFF
 _LENGTH: Final = struct.Struct(">i")
+_WORD: Final = struct.Struct(">I")
 _WORDS: Final = struct.Struct(">II")
 _WORD_BYTES: Final = 4
 _TYPE_SHIFT: Final = 24
@@ -33,6 +34,10 @@ _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 _INT_BITS: Final = 31
 _SHORT_BITS: Final = 15
+_LEAST_INT: Final = -(1 << _INT_BITS)
+_MOST_INT: Final = (1 << _INT_BITS) - 1
+
+_LANGUAGES: Final = dict(LanguageCode.__members__)
 
 
 def encode(command: RemotingCommand, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> bytes:
@@ -52,17 +57,7 @@ def decode(frame: bytes) -> RemotingCommand:
     """Return the command of what follows the length in a frame; raises FrameError."""
     if len(frame) < _WORD_BYTES:
         raise FrameError(f"frame: length {len(frame)}, and {_WORD_BYTES} is the least")
-    word = int.from_bytes(frame[:_WORD_BYTES], "big")
-    kind, end = word >> _TYPE_SHIFT, _WORD_BYTES + (word & _MAX_HEADER_BYTES)
-    if end > len(frame):
-        raise FrameError(f"header: {end - _WORD_BYTES} bytes in a frame of length {len(frame)}")
-    try:
-        serialize_type = SerializeType(kind)
-    except ValueError:
-        raise FrameError(f"header: unknown serialize type {kind}") from None
-    header = frame[_WORD_BYTES:end]
-    fields = _from_json(header) if serialize_type is SerializeType.JSON else _from_binary(header)
-    return RemotingCommand(**fields, body=frame[end:], serialize_type=serialize_type)
+    return _decoded_frame(frame, 0, len(frame))
 
 
 class FrameReader:
@@ -75,42 +70,63 @@ class FrameReader:
         self.before: list[RemotingCommand] = []
         """After a FrameError: the commands that were complete before it and were not returned."""
 
-    @property
-    def pending_bytes(self) -> int:
+        self.pending_bytes = 0
         """How many bytes wait for the rest of their frame."""
-        return len(self._buffer)
+
+        self.frame_bytes = 0
+        """How long the frame is that these bytes begin; 0 = none is begun, or its length is not there yet."""
 
     def feed(self, data: bytes) -> list[RemotingCommand]:
         """Return the commands that are complete with `data`; raises FrameError, and the same from then on."""
         if self._error is not None:
             raise self._error
-        self._buffer += data
+        source: bytes | bytearray = data
+        if self._buffer:  # most reads bring whole frames: then nothing is copied
+            self._buffer += data
+            source = self._buffer
         commands: list[RemotingCommand] = []
         place = 0
         try:
-            while (end := self._end(place)) is not None:
-                commands.append(decode(bytes(self._buffer[place + _WORD_BYTES : end])))
+            while (end := self._end(source, place)) and end <= len(source):
+                commands.append(_decoded_frame(source, place + _WORD_BYTES, end))
                 place = end
         except FrameError as error:
             self._error, self.before = error, commands
-            self._buffer.clear()
+            self._buffer = bytearray()
+            self.pending_bytes = self.frame_bytes = 0
             raise
-        del self._buffer[:place]
+        self.frame_bytes = end - place if end else 0
+        self.pending_bytes = len(source) - place
+        if source is data:
+            self._buffer += data[place:]
+        else:
+            del self._buffer[:place]
         return commands
 
-    def _end(self, place: int) -> int | None:
-        """Return where the frame at `place` ends, or None while it is not complete."""
-        if len(self._buffer) - place < _WORD_BYTES:
-            return None
-        (length,) = _LENGTH.unpack_from(self._buffer, place)
+    def _end(self, source: bytes | bytearray, place: int) -> int:
+        """Return where the frame at `place` ends, or 0 while its length is not there."""
+        if len(source) - place < _WORD_BYTES:
+            return 0
+        (length,) = _LENGTH.unpack_from(source, place)
         if not _WORD_BYTES <= length <= self._max_length:
             # Raised as early as possible, so that a peer cannot make us buffer what can never be used.
-            first = bytes(self._buffer[place : place + _WORD_BYTES])
+            first = bytes(source[place : place + _WORD_BYTES])
             hint = "; this is how TLS begins" if first.startswith(_TLS) else ""
             possible = f"{_WORD_BYTES} to {self._max_length}"
             raise FrameError(f"frame: length {length} ({first!r}), and {possible} is possible{hint}")
-        end = place + _WORD_BYTES + length
-        return end if end <= len(self._buffer) else None
+        return place + _WORD_BYTES + int(length)
+
+
+def _decoded_frame(source: bytes | bytearray, place: int, end: int) -> RemotingCommand:
+    """Return the command of a frame whose header word is at `place`; raises FrameError."""
+    (word,) = _WORD.unpack_from(source, place)
+    kind, begin = word >> _TYPE_SHIFT, place + _WORD_BYTES
+    body = begin + (word & _MAX_HEADER_BYTES)
+    if body > end:
+        raise FrameError(f"header: {body - begin} bytes in a frame of length {end - place}")
+    if kind >= len(_READERS):
+        raise FrameError(f"header: unknown serialize type {kind}")
+    return _READERS[kind](bytes(source[begin:body]), bytes(source[body:end]))
 
 
 def _json_header(command: RemotingCommand) -> bytes:
@@ -131,8 +147,8 @@ def _json_header(command: RemotingCommand) -> bytes:
         raise FrameError(f"header: {error}") from None
 
 
-def _from_json(header: bytes) -> Fields:
-    """Return what a JSON header says, as the fields of a RemotingCommand; raises FrameError."""
+def _from_json(header: bytes, body: bytes) -> RemotingCommand:
+    """Return the command of a JSON header; raises FrameError."""
     try:
         given = fastjson.loads(header)
     except ValueError as error:
@@ -142,15 +158,17 @@ def _from_json(header: bytes) -> Fields:
     remark, ext_fields = given.get("remark"), given.get("extFields")
     if ext_fields is not None and not isinstance(ext_fields, dict):
         raise FrameError(f"extFields: expected an object, got {ext_fields!r:.80}")
-    return {
-        "code": _number(given, "code"),
-        "language": _language(given.get("language")),
-        "version": _number(given, "version"),
-        "opaque": _number(given, "opaque"),
-        "flag": _number(given, "flag"),
-        "remark": None if remark is None else _text(remark),
-        "ext_fields": None if ext_fields is None else _texts(ext_fields),
-    }
+    return RemotingCommand(
+        code=_number(given, "code"),
+        language=_language(given.get("language")),
+        version=_number(given, "version"),
+        opaque=_number(given, "opaque"),
+        flag=_number(given, "flag"),
+        remark=None if remark is None else _text(remark),
+        ext_fields=None if ext_fields is None else _texts(ext_fields),
+        body=body,
+        serialize_type=SerializeType.JSON,
+    )
 
 
 def _binary_header(command: RemotingCommand) -> bytes:
@@ -174,22 +192,28 @@ def _binary_header(command: RemotingCommand) -> bytes:
     )
 
 
-def _from_binary(header: bytes) -> Fields:
-    """Return what a binary header says, as the fields of a RemotingCommand; raises FrameError."""
+def _from_binary(header: bytes, body: bytes) -> RemotingCommand:
+    """Return the command of a binary header; raises FrameError."""
     if len(header) < _FIXED.size:
         raise FrameError(f"header: {len(header)} bytes, and the fixed part alone has {_FIXED.size}")
     code, language, version, opaque, flag = _FIXED.unpack_from(header)
     remark, place = _part(header, _FIXED.size, _INT, "remark")
     entries, _ = _part(header, place, _INT, "extFields")
-    return {
-        "code": code,
-        "language": _language(language),
-        "version": version,
-        "opaque": opaque,
-        "flag": flag,
-        "remark": _decoded(remark) or None,
-        "ext_fields": _from_entries(entries) or None,
-    }
+    return RemotingCommand(
+        code=code,
+        language=_language(language),
+        version=version,
+        opaque=opaque,
+        flag=flag,
+        remark=_decoded(remark) or None,
+        ext_fields=_from_entries(entries) or None,
+        body=body,
+        serialize_type=SerializeType.ROCKETMQ,
+    )
+
+
+_READERS: Final = (_from_json, _from_binary)
+"""What reads a header, by the number of its serialize type."""
 
 
 def _entries(ext_fields: Mapping[str, str]) -> bytes:
@@ -227,6 +251,8 @@ def _part(data: bytes, place: int, size: struct.Struct, name: str) -> tuple[byte
 def _number(given: Fields, name: str) -> int:
     """Return a number, which is 0 when it is not given, as in Java; fastjson takes a quoted one too."""
     value = given.get(name)
+    if type(value) is int and _LEAST_INT <= value <= _MOST_INT:
+        return value
     if value is None:
         return 0
     if isinstance(value, str):
@@ -247,10 +273,10 @@ def _checked(name: str, value: object, bits: int) -> int:
 
 def _language(given: object) -> LanguageCode:
     """Return the language, by its name or its number; what is unknown is OTHER, what is not given JAVA."""
+    if isinstance(given, str):
+        return _LANGUAGES.get(given, LanguageCode.OTHER)
     if given is None:
         return LanguageCode.JAVA
-    if isinstance(given, str):
-        return LanguageCode.__members__.get(given, LanguageCode.OTHER)
     try:
         return LanguageCode(given)  # type: ignore[arg-type]  # anything else is no language, and says so
     except ValueError:
@@ -258,7 +284,11 @@ def _language(given: object) -> LanguageCode:
 
 
 def _texts(given: dict[str, object]) -> dict[str, str]:
-    return {name: _text(value) for name, value in given.items() if value is not None}
+    return {
+        name: value if type(value) is str else _text(value)
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def _text(value: object) -> str:
