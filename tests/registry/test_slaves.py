@@ -80,11 +80,6 @@ async def test_a_slave_with_a_live_senior_brings_no_topics(store: Store) -> None
     assert dict(slave.topics) == {}
 
 
-async def test_a_slave_from_before_acting_masters_never_brings_topics(store: Store) -> None:
-    await store.register(broker(broker_id=1), topics(1))
-    assert await store.topics() == []
-
-
 async def test_a_slave_that_brought_topics_steps_back_behind_the_master(store: Store) -> None:
     slave = await store.register(SLAVE, topics(3))
     master = await store.register(MASTER, topics(1))

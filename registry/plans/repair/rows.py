@@ -15,7 +15,7 @@ from ...model import Change, ChangeKind
 from ..base import Call, Command, Plan, Reply, script_reply
 from ..routes import mget
 from .checks import mend_listing
-from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask
+from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask, run
 
 
 @lru_cache(maxsize=16_384)
@@ -131,17 +131,18 @@ def _row_problem(name: str, rows: Sequence[bytes], config: bytes | None) -> tupl
     return DifferenceKind.ROW_STALE, f"has the row {rows[0][:80]!r}; it should be {expected[:80]!r}"
 
 
-def table_checks(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Check]]:
-    """Return what to look at again, of some entries of a broker's own table."""
+def look_at_table(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Difference]]:
+    """Return what is wrong with some entries of a broker's own table, and with their rows."""
     bad = [name for name, config in entries.items() if _name_problem(name) or _config_problem(config)]
     topics = [name.decode() for name in entries.keys() - {*bad}]
     values = yield from mget([keys.topic(topic) for topic in topics])
     both = zip(topics, values, strict=True)
     lost = [topic for topic, value in both if value is None or not _has_row(value, broker_name)]
-    return [
+    checks = [
         *(_config_check(keys, broker_name, name) for name in bad),
         *(_row_check(keys, broker_name, topic) for topic in lost),
     ]
+    return (yield from run(checks))
 
 
 def _config_check(keys: Keys, broker_name: str, name: bytes) -> Check:

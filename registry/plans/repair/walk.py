@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -22,7 +22,7 @@ from ..operators import check_schema
 from ..replicas import table_sizes
 from .checks import Checks
 from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask, run
-from .rows import index_checks, mend_rows, table_checks
+from .rows import index_checks, look_at_table, mend_rows
 
 _AT_ONCE: Final = 1_000
 _GLOB: Final = re.compile(r"([\\*?\[\]^-])")
@@ -131,7 +131,7 @@ class _Walk:
             yield self._page(found, len(names))
             for kind, named, key in usual:
                 if kind.name == "broker:<broker>:topics":
-                    yield from self._scan("HSCAN", key, partial(_look_at_table, self._keys, named[0]))
+                    yield from self._scan("HSCAN", key, partial(look_at_table, self._keys, named[0]))
             if int(cursor) == 0:
                 return
 
@@ -230,10 +230,6 @@ class _Walk:
             return [*found, *(Difference(garbage, key, text.format(member)) for member in bad)]
 
         return self._scan(command, key, look)
-
-
-def _look_at_table(keys: Keys, broker_name: str, entries: Mapping[bytes, bytes]) -> Plan[list[Difference]]:
-    return (yield from run((yield from table_checks(keys, broker_name, entries))))
 
 
 def _estimate(keys: Keys) -> Plan[int]:
