@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +21,7 @@ LONG: Final = os.environ.get("SHAREDROUTES_TESTS") == "long"
 ASKED_EXAMPLES: Final = int(os.environ.get("SHAREDROUTES_EXAMPLES", "0"))
 """So many examples each test is to draw at random; 0 = its own number, the same ones at every run."""
 
+_SOURCE: Final = str(Path(__file__).parents[1] / "src")
 _SHARE: Final = 4
 _FEW: Final = 10
 
@@ -31,6 +35,13 @@ PATIENCE_S: Final = 10.0
 def examples(count: int) -> int:
     """Return how many examples a test draws: `count` in `make test-all`, a quarter of them in `make test`."""
     return ASKED_EXAMPLES or (count if LONG else max(min(count, _FEW), count // _SHARE))
+
+
+def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own, which finds the package whether it is installed or not."""
+    command = (sys.executable, "-c", program, *arguments)
+    environment = {**os.environ, "PYTHONPATH": _SOURCE}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
 def wait_until(

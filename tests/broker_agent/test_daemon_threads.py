@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Final
@@ -12,12 +10,14 @@ from typing import Final
 import pytest
 
 from sharedroutes.daemon.threads import in_thread
+from tests.support import run_python
 
 _FOLLOWS: Final = """
 import asyncio, logging, sys
 from pathlib import Path
 from sharedroutes.broker_agent import file_watch
 from sharedroutes.broker_agent.topic_sources.files import FileTopics
+from tests.support import run_python
 
 file_watch.STUCK_S = 0.1
 hangs = asyncio.Event()
@@ -63,6 +63,4 @@ def test_a_process_ends_while_a_read_hangs(tmp_path: Path) -> None:
     """A FIFO to which nobody writes is like a file of a network disk that is gone."""
     path = tmp_path / "topics.json"
     os.mkfifo(path)
-    command = (sys.executable, "-c", _FOLLOWS, str(path))
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert ended.stdout == "ended\n"
+    assert run_python(_FOLLOWS, str(path)).stdout == "ended\n"

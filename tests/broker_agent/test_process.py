@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from sharedroutes.registry import Broker, EmbeddedServer, RouteStore
 from tests.broker_agent.agent_site import RUN, AgentProcess, Site
 from tests.broker_agent.data_files import REAL, put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
-from tests.support import wait_until
+from tests.support import run_python, wait_until
 
 
 @pytest.fixture
@@ -230,7 +228,7 @@ sys.argv = ["sharedroutes", "agent", "--help"]
 from sharedroutes.cli.main import main
 main()
 """
-    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=False)
+    done = run_python(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +29,7 @@ from sharedroutes.daemon.http_server import (
     _is_loopback,
 )
 from sharedroutes.registry import Broker, NotFound
-from tests.support import await_until, examples
+from tests.support import await_until, examples, run_python
 
 LOOPBACK = "127.0.0.1"
 SERVING = AgentStatus(
@@ -418,10 +415,7 @@ from sharedroutes.daemon.http_server import Request
 page = asyncio.run(Pages(None, control="off").answer(Request(method="GET", path="/metrics")))
 print(page.status.value, page.body.decode())
 """
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
-    )
+    done = run_python(code)
     assert done.stdout.strip().startswith("501 /metrics needs prometheus_client: run `"), done.stderr
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +18,7 @@ from sharedroutes.broker_agent.process.supervision import Progress
 from sharedroutes.daemon.http_server import AddressTaken, HttpServer
 from sharedroutes.registry import AsyncSweeper, NotFound
 from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase
-from tests.support import await_until
+from tests.support import await_until, run_python
 
 pytestmark = pytest.mark.usefixtures("logs")
 
@@ -186,9 +183,7 @@ import sharedroutes.broker_agent.process.command, sharedroutes.cli.root
 from sharedroutes.broker_agent.process.sidecar import _version
 print("__version__" in looked_up, _version())
 """
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    command = (sys.executable, "-c", program)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = run_python(program)
     assert (done.stdout, done.stderr) == ("False 1.2\n", "")
 
 

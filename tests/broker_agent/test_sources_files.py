@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,7 +28,7 @@ from tests.broker_agent.data_files import (
     topics_json,
 )
 from tests.broker_agent.follower import Found, Told, following, last_is, loaded, tables
-from tests.support import await_until
+from tests.support import await_until, run_python
 
 OFTEN_S: Final = 0.05
 MAPPED: Final = QueueMapping(2, 7, {0: 0, 1: 1})
@@ -244,9 +241,7 @@ print(tracemalloc.get_traced_memory()[0], tracemalloc.get_traced_memory()[1])
 
 def test_ten_thousand_topics_take_three_megabytes_and_little_more_while_they_are_read(path: Path) -> None:
     put(path, topics_json(*(f"orders-of-the-region-{number}" for number in range(10_000))))
-    command = (sys.executable, "-c", _KEPT, str(path))
-    answer = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
-    kept_bytes, peak_bytes = map(int, answer.stdout.split())
+    kept_bytes, peak_bytes = map(int, run_python(_KEPT, str(path)).stdout.split())
     assert kept_bytes < 3_000_000
     assert peak_bytes < 4_000_000
 

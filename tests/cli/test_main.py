@@ -17,9 +17,8 @@ from sharedroutes import __version__
 from sharedroutes.cli.root import sharedroutes
 from sharedroutes.registry import EmbeddedServer
 from tests.cli.terminal import COMMAND, started
-from tests.support import wait_until
+from tests.support import run_python, wait_until
 
-SOURCE: Final = Path(__file__).parents[2] / "src"
 NAMES: Final = (
     "agent",
     "brokers",
@@ -31,13 +30,6 @@ NAMES: Final = (
     "topics",
     "verify",
 )
-
-
-def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with those arguments in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def run_without(missing: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -159,9 +151,7 @@ def test_an_agent_needs_nothing_of_the_other_commands(monkeypatch: pytest.Monkey
 
 def test_the_package_can_be_run_as_a_module() -> None:
     for module in ("sharedroutes", "sharedroutes.cli"):
-        command = [sys.executable, "-m", module, "--version"]
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run_python(f"import runpy; runpy.run_module({module!r}, run_name='__main__')", "--version")
         assert done.stdout == f"sharedroutes, version {__version__}\n"
 
 
