@@ -11,19 +11,13 @@ import pytest
 from sharedroutes.client import ClientConfig
 from sharedroutes.client.observers.events import FeedLost, LossHeld, LossReleased
 from sharedroutes.client.observers.prometheus import PrometheusObserver
-from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry import EmbeddedServer
 from sharedroutes.registry.plans import ORIGIN
 from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, holders, until_held_by, until_in_place
 from tests.client.heard import Heard, plain
-from tests.registry.builders import broker, topics
 from tests.support import await_until
 
 EVERYTHING: Final = ("broker-a", "broker-b", "t0")
-
-
-def register_two(agent: RouteStore) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
 
 
 async def lose_everything(client: AnyClient, server: EmbeddedServer) -> None:
@@ -43,7 +37,7 @@ async def lose_everything(client: AnyClient, server: EmbeddedServer) -> None:
 
 async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(own: OwnStage) -> None:
     heard = Heard()
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client(observers=(heard,)) as client:
         await lose_everything(client, own.server)
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
@@ -61,12 +55,12 @@ async def test_what_is_held_is_let_go_as_soon_as_an_operator_says_so(own: OwnSta
 
 async def test_after_it_brokers_come_back_and_the_next_mass_loss_is_held_again(own: OwnStage) -> None:
     heard = Heard()
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client(observers=(heard,)) as client:
         await lose_everything(client, own.server)
         plain(client).accept()
         await until_held_by(client, "t0")
-        register_two(own.agent)
+        own.register("broker-a", "broker-b")
         await lose_everything(client, own.server)
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
     assert heard.all(LossReleased) == [LossReleased("accepted")]
@@ -76,7 +70,7 @@ async def test_after_it_brokers_come_back_and_the_next_mass_loss_is_held_again(o
 async def test_what_an_operator_says_while_the_store_is_away_holds_for_its_first_answers(
     own: OwnStage,
 ) -> None:
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.in_place() as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
         own.server.kill()
@@ -91,7 +85,7 @@ async def test_what_an_operator_says_while_the_store_is_away_holds_for_its_first
 @pytest.mark.parametrize("config", [QUICK, replace(QUICK, tail_s=1.0)], ids=["quick", "default tail"])
 async def test_without_a_loss_it_changes_nothing(stage: Stage, config: ClientConfig) -> None:
     heard = Heard()
-    register_two(stage.agent)
+    stage.register("broker-a", "broker-b")
     async with stage.in_place(config, observers=(heard,)) as client:
         await until_held_by(client, "t0", "broker-a", "broker-b")
         plain(client).accept()
@@ -112,7 +106,7 @@ async def test_holding_and_accepting_are_counted(own: OwnStage) -> None:
     async def until(name: str, number: float, **labels: str) -> None:
         await await_until(lambda: value(name, **labels) == number, description=f"{name} is {number}")
 
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     observer = PrometheusObserver(metrics, name="c")
     async with own.client(observers=(observer,)) as client:
         observer.watch(plain(client))

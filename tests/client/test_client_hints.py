@@ -19,16 +19,7 @@ from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
-from tests.client.clients import (
-    QUICK,
-    AnyClient,
-    ClientMaker,
-    OwnStage,
-    Stage,
-    chosen,
-    until_held_by,
-    until_in_place,
-)
+from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, chosen, until_held_by, until_in_place
 from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
@@ -51,13 +42,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def four(agent: RouteStore) -> RouteStore:
     """Return a store on the shared server in which four brokers hold topic t0."""
-    register_four(agent)
-    return agent
-
-
-def register_four(agent: RouteStore) -> None:
     for name in NAMES:
         agent.register(broker(name), topics(1))
+    return agent
 
 
 async def learn(client: AnyClient) -> None:
@@ -80,12 +67,10 @@ async def until_suspected(client: AnyClient, *names: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def several(make_client: ClientMaker, url: str, count: int) -> AsyncIterator[list[AnyClient]]:
+async def several(stage: Stage, count: int) -> AsyncIterator[list[AnyClient]]:
     """Yield running clients that know the topic."""
     async with contextlib.AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(make_client(url, QUICK, hints=HINTS)) for _ in range(count)
-        ]
+        clients = [await stack.enter_async_context(stage.client(QUICK, hints=HINTS)) for _ in range(count)]
         for client in clients:
             await learn(client)
         yield clients
@@ -98,7 +83,7 @@ async def several(make_client: ClientMaker, url: str, count: int) -> AsyncIterat
 async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_failure(stage: Stage) -> None:
     heard = Heard()
     async with (
-        several(stage.make_client, stage.url, 3) as failing,
+        several(stage, 3) as failing,
         stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
         await learn(fourth)
@@ -140,7 +125,7 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
 ) -> None:
     heard = Heard()
     async with (
-        several(stage.make_client, stage.url, 3) as failing,
+        several(stage, 3) as failing,
         stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
         await learn(fourth)
@@ -209,7 +194,7 @@ async def user_of(server: EmbeddedServer, role: Role) -> str:
 async def test_a_client_without_the_right_says_so_once_and_goes_on(
     own: OwnStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    register_four(own.agent)
+    own.register(*NAMES)
     url = await user_of(own.server, Role.READER)
     async with own.make_client(url, QUICK, hints=HINTS) as client:
         await learn(client)
@@ -228,7 +213,7 @@ async def test_a_client_without_the_right_says_so_once_and_goes_on(
 
 
 async def test_a_hinter_may_give_hints(own: OwnStage) -> None:
-    register_four(own.agent)
+    own.register(*NAMES)
     url = await user_of(own.server, Role.HINTER)
     async with own.make_client(url, QUICK, hints=HINTS) as client:
         await learn(client)
@@ -246,7 +231,7 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(stage: Stage, 
             stage.agent.register(broker(f"later-{number}"), topics(1, first=10 + number))
             await until_held_by(silent, f"t{10 + number}", f"later-{number}")
         assert not admin.exists(KEY)
-        async with several(stage.make_client, stage.url, 1) as (giving,):
+        async with several(stage, 1) as (giving,):
             for voice in ("x", "y", "z"):
                 stage.agent.hint(voice, ["broker-b"], ttl_s=30.0)
             fail(giving, "broker-a")

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RouteStore, StoreRefused, StoreUnavailable
+from sharedroutes.registry import EmbeddedServer, StoreRefused, StoreUnavailable
 from tests.client.clients import (
     AnyClient,
     ClientMaker,
@@ -33,11 +33,6 @@ BOTH: Final = {"broker-a", "broker-b"}
 
 SOON_S: Final = 10.0
 """Far more than any deadline of IMPATIENT, far less than a wait that nobody bounds."""
-
-
-def register_two(agent: RouteStore) -> None:
-    for name in ("broker-a", "broker-b"):
-        agent.register(broker(name), topics(1))
 
 
 async def learn(client: AnyClient) -> None:
@@ -68,7 +63,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
     own: OwnStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client() as client:
         await learn(client)
         own.server.kill()
@@ -82,7 +77,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
             await client.select_queue("unknown")
         assert said(caplog, "does not answer") == 1
         own.server.start()
-        register_two(own.agent)
+        own.register("broker-a", "broker-b")
         await until_source(client, "live")
         assert client.health().last_error is None
         await await_until(lambda: said(caplog, "answers again"), description="it is said")
@@ -90,14 +85,14 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
 
 
 async def test_a_client_recovers_from_many_restarts_of_its_store(own: OwnStage) -> None:
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client() as client:
         await learn(client)
         for number in range(3):
             own.server.kill()
             await until_source(client, "memory")
             own.server.start()
-            register_two(own.agent)
+            own.register("broker-a", "broker-b")
             own.agent.register(broker(f"broker-{number}"), topics(1, first=number + 1))
             await until_source(client, "live")
             await until_found(client, f"t{number + 1}")
@@ -124,7 +119,7 @@ LOSSES: Final = [restart_empty, flush]
 async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_back(
     own: OwnStage, lose: Callable[[EmbeddedServer], None]
 ) -> None:
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client() as client:
         await learn(client)
         lose(own.server)
@@ -144,7 +139,7 @@ async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_ba
 async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
     own: OwnStage, lose: Callable[[EmbeddedServer], None]
 ) -> None:
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client(guard_hold_s=0.3, refresh_s=0.3) as client:
         await learn(client)
         lose(own.server)
@@ -174,7 +169,7 @@ async def test_a_wrong_password_is_refused_without_being_told(
 async def test_a_feed_of_another_type_is_said_once_and_the_leases_are_read_without_it(
     stage: Stage, admin: redis.Redis, foreign_keys: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    register_two(stage.agent)
+    stage.register("broker-a", "broker-b")
     key = stage.agent.keys.changes
     foreign_keys.append(key)
     admin.delete(key)
@@ -197,7 +192,7 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
     own: OwnStage, tmp_path: Path
 ) -> None:
     path = tmp_path / "routes.json"
-    register_two(own.agent)
+    own.register("broker-a", "broker-b")
     async with own.client(snapshot_path=path) as client:
         await learn(client)
         await await_until(
@@ -216,7 +211,7 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
 async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
     stage: Stage, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    register_two(stage.agent)
+    stage.register("broker-a", "broker-b")
     path = tmp_path / "no such folder" / "routes.json"
     async with stage.client(snapshot_path=path) as client:
         await learn(client)

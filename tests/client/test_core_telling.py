@@ -107,9 +107,7 @@ def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path:
 class Looks:
     """An observer that looks a topic up as soon as it hears that changes were lost."""
 
-    def __init__(self, table: FakeTable) -> None:
-        self.core: Core | None = None
-        self.table = table
+    core: Core | None = None
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, FeedLost):
@@ -118,7 +116,7 @@ class Looks:
 
 
 def test_what_an_observer_causes_is_told_after_what_it_was_told(table: FakeTable) -> None:
-    looks = Looks(table)
+    looks = Looks()
     core = looks.core = Core(table, looks)
     core.follower.found_place(PLACE, 0.0)
     core.heard.take()
