@@ -53,6 +53,7 @@ class Kind(StrEnum):
     SECONDS = "SECONDS"
     COUNT = "NUMBER"
     CHOICE = "CHOICE"
+    SWITCH = "true|false"
     PAIRS = "KEY=VALUE;..."
     SECRET = "JSON"  # noqa: S105 - what stands for one in help texts
     """Taken from its variable alone: everybody sees the flags of a process, and many read its files."""
@@ -60,6 +61,7 @@ class Kind(StrEnum):
 
 _USUAL: Final = {
     str: Kind.TEXT,
+    bool: Kind.SWITCH,
     float: Kind.SECONDS,
     int: Kind.COUNT,
     dict: Kind.PAIRS,
@@ -70,6 +72,7 @@ _USUAL: Final = {
 _EXPECTED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.SECONDS: ((int, float), "a number of seconds"),
     Kind.COUNT: ((int,), "a whole number"),
+    Kind.SWITCH: ((bool,), "true or false"),
     Kind.PAIRS: ((dict,), "a table"),
     Kind.ADDRESSES: ((list,), "an array of strings"),
 }
@@ -112,6 +115,15 @@ class Option:
     """The bounds of numbers; seconds end with a day."""
 
     choices: tuple[str, ...] = ()
+    placeholder: str = ""
+    """What stands for the value in help texts, if that is not its kind."""
+
+    joined_by: str = ""
+    """The flag may be given several times: what is between its values where they are one text."""
+
+    original: str = ""
+    """RocketMQ's name of the setting, if it has one."""
+
     also: Callable[[Any], object] | None = None
     """A further check, which raises InvalidInput."""
 
@@ -128,7 +140,7 @@ class Option:
     @property
     def metavar(self) -> str:
         """The placeholder of the value in help texts."""
-        return "|".join(self.choices) if self.choices else self.kind.value
+        return "|".join(self.choices) or self.placeholder or self.kind.value
 
     @property
     def help(self) -> str:
@@ -143,6 +155,10 @@ class Option:
                     return float(text) if self.kind is Kind.SECONDS else int(text)
                 except ValueError:
                     raise InvalidInput(f"expected {_EXPECTED[self.kind][1]}, got {text!r:.80}") from None
+            case Kind.SWITCH:
+                if text.lower() not in ("true", "false"):
+                    raise InvalidInput(f"expected true or false, got {text!r:.80}")
+                return text.lower() == "true"
             case Kind.PAIRS:
                 return _pairs(text)
             case Kind.ADDRESSES:

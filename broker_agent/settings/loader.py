@@ -37,7 +37,9 @@ _OF_THE_LEASE: Final = ("heartbeat_s", "lease_ttl_s", "call_deadline_s")
 _OF_OTHERS: Final = frozenset(
     f"SHAREDROUTES_{name}" for name in ("REDIS_SERVER", "EXAMPLES", "TESTS", "ROCKETMQ_JARS")
 )
-"""Variables that other parts of the project read."""
+"""Variables that other parts of the project read, besides those of the name server front."""
+
+_OF_THE_FRONT: Final = f"{PREFIX}NAMESERVER_"
 
 _OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")
 """What Kubernetes, and Docker's links, set for a service of our name."""
@@ -293,6 +295,7 @@ def _unknown(variables: Iterable[str]) -> Iterator[str]:
     known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
     stems = [one.removeprefix(PREFIX) for one in known]  # what all begin with would make all of them near
     for name in sorted(variables):
-        if name.startswith(PREFIX) and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
+        is_ours = name.startswith(PREFIX) and not name.startswith(_OF_THE_FRONT)
+        if is_ours and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
             hint = nearest(name.removeprefix(PREFIX), stems, PREFIX)
             yield f"{name}: is not a setting of the agent and is ignored{hint}"
