@@ -17,7 +17,6 @@ import asyncio, logging, sys
 from pathlib import Path
 from sharedroutes.broker_agent import file_watch
 from sharedroutes.broker_agent.topic_sources.files import FileTopics
-from tests.support import run_python
 
 file_watch.STUCK_S = 0.1
 hangs = asyncio.Event()
