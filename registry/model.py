@@ -160,6 +160,11 @@ class DataVersion:
         check_int("timestamp", self.timestamp, 0, _MAX_LONG)
         check_int("counter", self.counter, 0, _MAX_LONG)
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """What versions are compared by (RocketMQ: DataVersion.compare)."""
+        return self.state_version, self.counter, self.timestamp
+
 
 VERSION_FIELDS: Final = {"stateVersion": "state_version", "timestamp": "timestamp", "counter": "counter"}
 """What RocketMQ's JSON calls the fields of a DataVersion."""

@@ -161,9 +161,8 @@ class OtherOwner:
         if lease != self._seen:  # it was renewed meanwhile, or has another owner
             return False
         text = f"{lease.address} has the lease of this broker"
-        if answer is OwnerAnswer.NONE or (
-            answer is OwnerAnswer.NO_WAY and not _is_older(version, lease.version)
-        ):
+        is_older = lease.version is not None and version.order < lease.version
+        if answer is OwnerAnswer.NONE or (answer is OwnerAnswer.NO_WAY and not is_older):
             self.gone = lease
             self._journal.say(logging.WARNING, f"{text} and is gone: {event.why}; taking the broker over")
             return True
@@ -185,8 +184,3 @@ class OtherOwner:
             self._renewed_s = None
         elif seen.ends_ms != lease.ends_ms:
             self._renewed_s = now
-
-
-def _is_older(version: DataVersion, than: tuple[int, int, int] | None) -> bool:
-    """Compare two versions as RocketMQ does (DataVersion.compare)."""
-    return than is not None and (version.state_version, version.counter, version.timestamp) < than

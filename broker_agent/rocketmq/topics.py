@@ -231,8 +231,8 @@ def shown(value: object) -> str:
     return f"{value!r:.{_SHOWN}}"
 
 
-def briefly(problems: Sequence[str], between: str) -> str:
-    """Return problems as a message shows them: not more than the first ten."""
+def briefly(problems: Sequence[str], between: str = "\n  ") -> str:
+    """Return problems as a message shows them, in a line each: not more than the first ten."""
     more = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
     return between.join([*problems[:_LISTED], *more])
 

@@ -32,8 +32,6 @@ MAPPING_FILE: Final = "topicQueueMapping.json"
 GRACE_S: Final = 1.0
 """A broker rewrites a large file in a few milliseconds; what is still unusable after this has a problem."""
 
-_NEXT_LINE: Final = "\n  "
-
 T = TypeVar("T", TopicTable, MappingTable)
 P = ParamSpec("P")
 
@@ -138,7 +136,8 @@ class FileTable(Generic[T]):
             backup = self._parse(content)
         except TopicsInvalid:
             return None
-        return backup if self.table is None or _order(backup) > _order(self.table) else None
+        is_newer = self.table is None or backup.version.order > self.table.version.order
+        return backup if is_newer else None
 
     def _note_odd(self, odd: tuple[str, ...]) -> None:
         """Log what is wrong with parts of the file, once, and that nothing is any more."""
@@ -152,14 +151,8 @@ class FileTable(Generic[T]):
 
     def _report(self, problems: tuple[str, ...], consequence: str) -> None:
         count = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
-        text, briefed = "%s has %s; %s:\n  %s", briefly(problems, _NEXT_LINE)
+        text, briefed = "%s has %s; %s:\n  %s", briefly(problems)
         _LOG.error(text, self.path, count, consequence, briefed, extra={"problems": problems})
-
-
-def _order(table: TopicTable | MappingTable) -> tuple[int, int, int]:
-    """Return what versions are compared by (RocketMQ: DataVersion.compare)."""
-    version = table.version
-    return version.state_version, version.counter, version.timestamp
 
 
 class FileTopics:

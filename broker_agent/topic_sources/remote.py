@@ -53,8 +53,6 @@ _BYTES_A_S: Final = 500_000
 """So much is read at rest. A broker without pages, as of 5.3.3, answers with all its topics each time: to
 write and to read so much takes less than 0.5 % of a CPU here and there; 10,000 topics are 2 MB."""
 
-_NEXT_LINE: Final = "\n  "
-
 
 @dataclass(frozen=True, slots=True)
 class _Page:
@@ -171,7 +169,7 @@ class RemoteTopics:
             _LOG.log(level, "%s: its topics can be read again", self._name)
         if odd and odd != known:
             text = "%s: topics that stay as they were or are left out:\n  %s"
-            _LOG.error(text, self._name, briefly(odd, _NEXT_LINE), extra={"problems": odd})
+            _LOG.error(text, self._name, briefly(odd), extra={"problems": odd})
         elif odd != known:
             _LOG.info("%s: all its topics can be read again", self._name)
 

@@ -81,8 +81,7 @@ def _seen_lease(
         known = codec.decode_data_version("", version.encode())
     except CorruptData:  # none, or nobody's
         return SeenLease(int(epoch), address, int(ends_ms))
-    order = (known.state_version, known.counter, known.timestamp)
-    return SeenLease(int(epoch), address, int(ends_ms), order)
+    return SeenLease(int(epoch), address, int(ends_ms), known.order)
 
 
 def activate(
