@@ -209,6 +209,10 @@ class _ClientBase:
             check_broker_name(broker_name, "broker_name")
         return found
 
+    def known_route(self, topic: str) -> Route | None:
+        """Return the route of a topic if it is known, without asking anybody; None = it is not."""
+        return self._routes.get(topic) or self._core.route(topic)
+
     def health(self) -> Health:
         """Return how far the client's view can be trusted."""
         return self._core.health(monotonic())

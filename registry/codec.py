@@ -38,7 +38,7 @@ ID: Final = "0|[1-9][0-9]{0,18}"
 
 _ID = re.compile(ID)
 _MAX_ID = 2**63 - 1
-_OF_REPLICA = ("member", "epoch", "version", "out")
+_OF_REPLICA = ("member", "epoch", "version", "out", "joint", "vouched", "agent")
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _ROW = re.compile(rb"([^ ]+) (\d{1,10}) (\d{1,10}) (\d{1,10}) (\d{1,10})(?: (\{.*))?")
 _LEASE = re.compile(rb"(\d{1,19}) (\S+)")

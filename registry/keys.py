@@ -38,6 +38,9 @@ KEY_KINDS: Final = (
     KeyKind("broker:<broker>", "hash"),
     KeyKind("broker:<broker>:topics", "hash"),
     KeyKind("lease:<broker>:<id>", "string", expires=True),
+    KeyKind("sessions:<broker>:<id>", "hash", expires=True),
+    KeyKind("fronts", "zset", expires=True),
+    KeyKind("prober", "string", expires=True),
     KeyKind("deadlines", "zset"),
     KeyKind("brokers", "hash"),
     KeyKind("topics", "set"),
@@ -67,6 +70,8 @@ class Keys:
         self.schema: Final = f"{self.prefix}:schema"
         self.namespaces: Final = f"{self.prefix}:namespaces"
         self.hints: Final = f"{self.prefix}:hints"
+        self.fronts: Final = f"{self.prefix}:fronts"
+        self.prober: Final = f"{self.prefix}:prober"
 
     def topic(self, topic: str) -> str:
         """Return the key of the route index of one topic: a string, one row a broker."""
@@ -83,6 +88,10 @@ class Keys:
     def lease(self, broker_name: str, broker_id: int) -> str:
         """Return the key of a heartbeat: a string with a TTL; it exists = the replica is alive."""
         return f"{self.prefix}:lease:{broker_name}:{broker_id}"
+
+    def sessions(self, broker_name: str, broker_id: int) -> str:
+        """Return the key of the connections of a replica to fronts: a hash, session to begin and address."""
+        return f"{self.prefix}:sessions:{broker_name}:{broker_id}"
 
     def kv(self, namespace: str) -> str:
         """Return the key of one namespace of the key-value store: a hash."""

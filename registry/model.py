@@ -255,6 +255,9 @@ class BrokerData:
     filter_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Address of a replica to its filter servers."""
 
+    acting_id: int | None = None
+    """The id of the slave that stands here as the master, with id 0; None = nobody stands in."""
+
     @property
     def master_address(self) -> str | None:
         """The address of the live master, or None."""

@@ -48,7 +48,7 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
-from .store_parts import Admin, Front, KeyValues
+from .store_parts import Admin, KeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower import Follower
@@ -77,7 +77,6 @@ class RouteStore:
         self._foreign_keys = ForeignKeyLog()
         self.kv = KeyValues(self.config, self.run)
         self.admin = Admin(self.config, self.run)
-        self.front = Front(self.config, self.run)
 
     @classmethod
     def from_url(

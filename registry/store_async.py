@@ -47,7 +47,7 @@ from .model import (
     topic_table,
 )
 from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
-from .store_parts_async import AsyncAdmin, AsyncFront, AsyncKeyValues
+from .store_parts_async import AsyncAdmin, AsyncKeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower
@@ -76,7 +76,6 @@ class AsyncRouteStore:
         self._foreign_keys = ForeignKeyLog()
         self.kv = AsyncKeyValues(self.config, self.run)
         self.admin = AsyncAdmin(self.config, self.run)
-        self.front = AsyncFront(self.config, self.run)
 
     @classmethod
     def from_url(

@@ -1,15 +1,14 @@
-"""What a store offers as `admin`, `front` and `kv`, beside what owners of brokers and clients need."""
+"""What a store offers as `admin` and `kv`, beside what owners of brokers and clients need."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import plans
 from .config import RegistryConfig
-from .errors import StaleEpoch, log_corrupt
 from .keys import Keys
-from .model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
+from .model import Broker
 from .plans import Plan, Progress, Stream, advance
 
 if TYPE_CHECKING:
@@ -116,35 +115,6 @@ class AsyncAdmin(_Part):
             if progress is not None:
                 progress(Progress(reader.lines, max(total, reader.lines)))
         return summary
-
-
-class AsyncFront(_Part):
-    """Operations of RocketMQ's name server that only a front with its protocol needs, which is to come.
-
-    Every method raises StoreUnavailable and StoreRefused.
-    """
-
-    async def register_topic(self, held: Registration, topic: TopicConfig) -> Registration:
-        """Add or change one topic of a broker; see plans.register_topic."""
-        return await self._run(plans.register_topic(self._config, held, topic))
-
-    async def query_data_version(
-        self, broker_name: str, version: DataVersion, broker_id: int = MASTER_ID
-    ) -> tuple[bool, DataVersion | None]:
-        """Return whether a version is not the registered one, and that one; see plans.query_data_version."""
-        return await self._run(plans.query_data_version(self._keys, broker_name, broker_id, version))
-
-    async def unregister_many(
-        self, held: Iterable[Registration], *, reason: str = "unregistered"
-    ) -> tuple[StaleEpoch, ...]:
-        """End many leases; return why some were not; see plans.unregister_many."""
-        return await self._run(plans.unregister_many(self._config, held, reason=reason))
-
-    async def system_topics(self) -> list[str]:
-        """Return the names of all live clusters and brokers, sorted; corrupt keys are logged."""
-        listing = await self._run(plans.system_topics(self._keys))
-        log_corrupt(listing.corrupt)
-        return listing.found
 
 
 class AsyncKeyValues(_Part):

@@ -45,7 +45,7 @@ class AsyncFromSync:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._blocking, name)
-        if name in ("admin", "front", "kv"):
+        if name in ("admin", "kv"):
             return AsyncFromSync(member)
         return functools.partial(asyncio.to_thread, member) if callable(member) else member
 

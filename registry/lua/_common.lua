@@ -59,6 +59,28 @@ local function deadline_ms(ttl_ms)
   return string.format('%.0f', math.floor(clock_us() / 1000) + ttl_ms)
 end
 
+-- Returns whether fronts claimed this epoch together: then no agent has the broker. `joint` says so, and that the claim
+-- has not led to a lease yet.
+local function is_joint(joint, epoch)
+  return joint == epoch or joint == epoch .. ' claimed'
+end
+
+-- Returns when a lease of `ttl_ms` ends that an agent renews now: not before fronts no longer vouch for the broker, by
+-- `vouched`, a field of the group. It is noted for them until when the agent itself does.
+local function agent_deadline_ms(key, id, ttl_ms, vouched)
+  local ends_ms = deadline_ms(ttl_ms)
+  if not vouched then
+    return ends_ms
+  end
+  local until_ms = string.match(vouched, '^%d+') or '0'
+  if tonumber(until_ms) <= tonumber(deadline_ms(0)) then
+    redis.call('HDEL', key, 'vouched:' .. id, 'agent:' .. id)
+    return ends_ms
+  end
+  redis.call('HSET', key, 'agent:' .. id, ends_ms)
+  return tonumber(until_ms) > tonumber(ends_ms) and until_ms or ends_ms
+end
+
 -- Returns the schema number at `key`, and SCHEMA where none stands; nil, and leaves it out, when it is no number.
 local function schema_at(key)
   local schema = attempt('string', 'GET', key)

@@ -3,7 +3,8 @@ local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 if bad then return bad end
 local member = 'member:' .. ARGV[1]
 local out = 'out:' .. ARGV[1]
-local owner, token, known, cluster, kept_out = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', member, 'cluster', out))
+local joint_field, vouched_field = 'joint:' .. ARGV[1], 'vouched:' .. ARGV[1]
+local owner, token, known, cluster, kept_out, joint, vouched = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', member, 'cluster', out, joint_field, vouched_field))
 if owner ~= ARGV[2] then
   return {'fenced', owner or '0'}
 end
@@ -47,6 +48,11 @@ for i = 0, #KEYS - FIRST_LEASE do
 end
 
 local ends_ms = deadline_ms(ARGV[5])
+if joint and is_joint(joint, owner) then
+  redis.call('HSET', KEYS[1], joint_field, owner)
+else
+  ends_ms = agent_deadline_ms(KEYS[1], ARGV[1], ARGV[5], vouched)
+end
 redis.call('SET', KEYS[2], ARGV[4], 'PXAT', ends_ms)
 attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[6])
 redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])

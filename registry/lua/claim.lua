@@ -1,4 +1,4 @@
--- KEYS broker, lease, brokers, schema, broker's topics; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated, a lease whose owner was found gone ('' = none), which may be taken over too unless it was renewed, when it ends in ms of the store's clock; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version, epoch, when it ends in ms, data version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch; does without foreign brokers and schema
+-- KEYS broker, lease, brokers, schema, broker's topics; ARGV broker id, broker name, cluster, address, whether a live lease may be taken over ('0' = by a higher state version only, '1' = by the same address too, '2' = by anybody), state version, '1' = also when an operator keeps this address out, until it is activated, a lease whose owner was found gone ('' = none), which may be taken over too unless it was renewed, when it ends in ms of the store's clock, '1' = by a front, for all fronts together; reply {'ok', epoch}, {'out'}, {'owned', address, remaining ms, state version, epoch, when it ends in ms, data version} or {'schema', key, number}; may be repeated: each claim issues a newer epoch; does without foreign brokers and schema
 local bad = newer_schema(KEYS[4], true) or foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string')
 -- What the registration could not complete must not fence an owner that lives.
 bad = bad or foreign(KEYS[5], 'hash')
@@ -34,6 +34,9 @@ if previous and not is_epoch(previous) then
 end
 local epoch = newer_epoch(previous)
 redis.call('HSET', KEYS[1], field, epoch)
+if ARGV[10] == '1' then
+  redis.call('HSET', KEYS[1], 'joint:' .. ARGV[1], epoch .. ' claimed')
+end
 attempt('hash', 'HSET', KEYS[3], ARGV[2], cluster and cluster ~= '' and cluster or ARGV[3]) -- a group moves when its replica is activated
 if schema_at(KEYS[4]) then
   redis.call('SET', KEYS[4], SCHEMA)

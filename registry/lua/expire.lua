@@ -15,7 +15,7 @@ if owner ~= ARGV[2] then
   return {'fenced', owner}
 end
 local was_member = redis.call('HDEL', KEYS[1], 'member:' .. ARGV[1])
-redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])
+redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1], 'vouched:' .. ARGV[1], 'agent:' .. ARGV[1])
 local was_listed = attempt('zset', 'ZREM', KEYS[3], ARGV[3])
 if (was_listed or was_member) == 0 then
   return {'ok', '0'}

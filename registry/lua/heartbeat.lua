@@ -1,5 +1,5 @@
 -- KEYS broker, lease, deadlines, then brokers and topics if they are to be looked at; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, then broker name and a topic of its table that is served ('' = none); reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics
-local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1])
+local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1], 'vouched:' .. ARGV[1])
 if group.err then
   return foreign(KEYS[1], 'hash') or group
 end
@@ -13,7 +13,7 @@ local lease = redis.pcall('GET', KEYS[2])
 if not owner or not group[3] or type(lease) ~= 'string' or string.match(lease, '^%d+') ~= owner then
   return {'lease'}
 end
-local ends_ms = deadline_ms(ARGV[4])
+local ends_ms = agent_deadline_ms(KEYS[1], ARGV[1], ARGV[4], group[4])
 redis.call('PEXPIREAT', KEYS[2], ends_ms)
 local noted = redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])
 local looks = #KEYS > 3

@@ -9,7 +9,7 @@ if ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'out:' .. ARGV[1], ARGV[6])
 end
 local was_member = redis.call('HDEL', KEYS[1], 'member:' .. ARGV[1])
-redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1])
+redis.call('HDEL', KEYS[1], 'version:' .. ARGV[1], 'vouched:' .. ARGV[1], 'agent:' .. ARGV[1])
 attempt('zset', 'ZREM', KEYS[3], ARGV[3])
 local was_alive = redis.call('DEL', KEYS[2])
 if was_member + was_alive == 0 then

@@ -19,7 +19,7 @@ from .changes import (
 )
 from .client_hints import hint, hints
 from .expiry import expire, server_time, sweep
-from .leases import heartbeat, unregister, unregister_many
+from .leases import heartbeat, unregister
 from .listings import (
     cluster_info,
     member_group,

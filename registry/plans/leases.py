@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from .. import codec, scripts
 from ..config import RegistryConfig
-from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease, StaleEpoch
+from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, script_reply
@@ -35,11 +35,13 @@ def claim(
     *,
     admit: bool = True,
     instead_of: SeenLease | None = None,
+    joint: bool = False,
 ) -> Plan[int]:
     """Issue a new epoch, which fences every earlier owner; raise BrokerOwned, with that advice.
 
     The lease `instead_of` is taken over, unless it was renewed since it was seen. With `admit`, a broker that
     an operator keeps out is admitted as soon as it gets its lease; otherwise BrokerWithdrawn is raised.
+    `joint`: a front claims it, and all fronts share the epoch.
     """
     broker, keys = write.broker, write.keys
     call = Call(
@@ -55,6 +57,7 @@ def claim(
             "1" if admit else "0",
             codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
             instead_of.ends_ms if instead_of else 0,
+            "1" if joint else "0",
         ),
     )
     status, *rest = yield from script_reply(call)
@@ -149,16 +152,21 @@ def _activate_arguments(
 
 def _with_master(write: Write, registration: Registration, lease: str, member: str) -> Registration:
     """Add the addresses of a slave's master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
+    address, ha_address = master_of(write, lease, member)
+    return replace(registration, master_address=address, master_ha_address=ha_address)
+
+
+def master_of(write: Write, lease: str, member: str) -> tuple[str, str]:
+    """Return the addresses of a replica's master, for clients and for slaves; empty if it is not alive."""
     found = codec.decode_lease(lease.encode())
     if found is None:
-        return registration
-    _, address = found
+        return "", ""
     name, cluster = write.broker.broker_name, write.broker.cluster
     try:
         master = codec.decode_broker(write.broker_key, name, MASTER_ID, cluster, member.encode())
     except CorruptData:  # somebody wrote into the group: the address stands in the lease
-        return replace(registration, master_address=address)
-    return replace(registration, master_address=address, master_ha_address=master.ha_address)
+        return found[1], ""
+    return found[1], master.ha_address
 
 
 def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = False) -> Plan[LeaseStatus]:
@@ -225,22 +233,6 @@ def unregister(
     if status == "fenced":
         raise fenced(broker, held.epoch, detail)
     return bool(int(detail))
-
-
-def unregister_many(
-    config: RegistryConfig, held: Iterable[Registration], *, reason: str = "unregistered"
-) -> Plan[tuple[StaleEpoch, ...]]:
-    """End many leases, one after another (RocketMQ: BatchUnregistrationService); return those not owned.
-
-    After CorruptData, the leases from the one it names on are not ended. The name server front will need it.
-    """
-    refused = []
-    for registration in held:
-        try:
-            yield from unregister(config, registration, reason=reason)
-        except StaleEpoch as error:
-            refused.append(error)
-    return tuple(refused)
 
 
 def lease_ttl_ms(config: RegistryConfig, broker: Broker) -> int:

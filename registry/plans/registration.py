@@ -43,6 +43,8 @@ def register(
     admit: bool = True,
     instead_of: SeenLease | None = None,
     version: DataVersion = NO_VERSION,
+    joint: bool = False,
+    removes: bool = True,
 ) -> Plan[Registration]:
     """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
 
@@ -53,7 +55,8 @@ def register(
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
     live lease of another address yields only to a higher state version in `version`, or to `instead_of`, the
     lease that BrokerOwned named and whose owner was found gone, unless it was renewed since.
-    With `admit`, a broker that an operator took out is admitted again (see withdraw).
+    With `admit`, a broker that an operator took out is admitted again (see withdraw). `joint`: a front
+    registers it, and all fronts share the epoch. Without `removes`, topics that are not given stay.
     Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, InvalidInput, NewerSchema.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
@@ -62,7 +65,7 @@ def register(
         for name, item in topics.items():
             check_entry(name, item)
         by = RESTARTED if take_over else SUCCESSOR
-        epoch = yield from claim(write, by, admit=admit, instead_of=instead_of)
+        epoch = yield from claim(write, by, admit=admit, instead_of=instead_of, joint=joint)
     else:
         _check_held(broker, held)
         epoch = held.epoch
@@ -87,7 +90,7 @@ def register(
             stored_token, stored = yield from read_table(write, topics)
             change = difference_to_stored(stored, (yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
-        if not write.is_master:
+        if not (write.is_master and removes):
             change = replace(change, removed=[])
         done = yield from _complete(write, registration, change, around, lost_token=token)
         if done is not None:
@@ -99,7 +102,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     """Add or change one topic of a broker, and nothing else (RocketMQ: REGISTER_TOPIC_IN_NAMESRV).
 
     Raises StaleEpoch, and RegistryError when the table is not this replica's to write, or when `held` came
-    from `owner` and the table has changed since: look again. The name server front will need it.
+    from `owner` and the table has changed since: look again.
     """
     write = Write.of(config, held.broker)
     name, topics = topic.topic_name, {**held.topics, topic.topic_name: topic}

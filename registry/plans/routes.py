@@ -257,4 +257,4 @@ def _with_acting_master(broker: BrokerData) -> BrokerData:
         return broker
     acting = broker.min_broker_id
     slaves = {member: address for member, address in broker.broker_addrs.items() if member != acting}
-    return replace(broker, broker_addrs={MASTER_ID: broker.broker_addrs[acting], **slaves})
+    return replace(broker, broker_addrs={MASTER_ID: broker.broker_addrs[acting], **slaves}, acting_id=acting)

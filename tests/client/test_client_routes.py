@@ -10,7 +10,7 @@ import redis
 
 from sharedroutes.client import NoRoute
 from sharedroutes.client.observers.events import Event, LookupDone
-from sharedroutes.registry import RouteStore, TopicConfig
+from sharedroutes.registry import RouteStore, TopicConfig, plans
 from tests.client.clients import (
     BELL_ONLY,
     HOUR_S,
@@ -149,7 +149,7 @@ async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(st
     async with stage.in_place(refresh_s=0.1) as client:
         first = await client.route("t0")
         stage.agent.heartbeat(held)
-        stage.agent.front.register_topic(held, TopicConfig("t1", 8, 8))
+        stage.agent.run(plans.register_topic(stage.agent.config, held, TopicConfig("t1", 8, 8)))
         stage.agent.register(broker("broker-b"), topics(1, first=1))
         await until_held_by(client, "t1", "broker-a", "broker-b")
         before = (await client.route("t0")).as_of

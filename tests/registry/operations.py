@@ -113,11 +113,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
         *("group", "lease"),
         writes=True,
     ),
-    "unregister many": _op(
-        lambda p: plans.unregister_many(p.config, [p.held]),
-        *("group", "lease"),
-        writes=True,
-    ),
     "expire": _dead(lambda p: plans.expire(p.config, *DEAD)),
     "sweep": _dead(lambda p: plans.sweep(p.config, "me"), "sweeper"),
     "wipe": _op(

@@ -21,11 +21,13 @@ from sharedroutes.registry import (
     Reset,
     RouteStore,
     StoreRefused,
+    plans,
 )
 from sharedroutes.registry.acl import PASSWORD_PLACEHOLDER, Role, acl_rules, commands_of
 from sharedroutes.registry.keys import Keys
+from sharedroutes.registry.plans import fronts
 from sharedroutes.registry.scripts import Script
-from sharedroutes.registry.store_parts import Admin, Front, KeyValues
+from sharedroutes.registry.store_parts import Admin, KeyValues
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.registry.probes import SCRIPTS
 from tests.registry.servers import BINARIES
@@ -118,7 +120,7 @@ def register(stage: Stage) -> None:
 
 def register_topic(stage: Stage) -> None:
     held = stage.owner.register(broker(), topics(1))
-    stage.store.front.register_topic(held, topics(1, first=7)[0])
+    stage.store.run(plans.register_topic(stage.store.config, held, topics(1, first=7)[0]))
     assert stage.owner.topics() == ["t0", "t7"]
 
 
@@ -130,9 +132,14 @@ def unregister(stage: Stage) -> None:
     assert stage.store.unregister(stage.owner.register(broker(), topics(1)))
 
 
-def unregister_many(stage: Stage) -> None:
-    assert stage.store.front.unregister_many([stage.owner.register(broker(), topics(1))]) == ()
-    assert stage.owner.brokers() == []
+def vouch(stage: Stage) -> None:
+    stage.owner.register(broker(), topics(1))
+    store, replica = stage.store, broker()
+    assert store.run(fronts.front_beat(store.config, "f1", 60_000)).fronts == ("f1",)
+    assert isinstance(store.run(fronts.vouch(store.config, replica, "f1.1", anew=True)), fronts.Vouched)
+    assert store.run(fronts.watched(store.keys, ["broker-a"]))
+    assert store.run(fronts.id_at(store.keys, "broker-a", ADDRESS)) == 0
+    assert not store.run(fronts.release(store.config, replica, ["f1.1"], fronts.Ending.CLOSED, "closed"))
 
 
 def sweep(stage: Stage) -> None:
@@ -159,7 +166,7 @@ def listings(stage: Stage) -> None:
     store = stage.store
     assert store.topics() == ["t0", "t1"]
     assert store.topics("cluster-1") == ["t0", "t1"]
-    assert store.front.system_topics() == ["broker-a", "cluster-1"]
+    assert store.run(plans.system_topics(store.keys)).found == ["broker-a", "cluster-1"]
     assert [found.broker_name for found in store.brokers()] == ["broker-a"]
     assert list(store.cluster_info().brokers) == ["broker-a"]
     group = store.member_group("broker-a")
@@ -168,7 +175,10 @@ def listings(stage: Stage) -> None:
     owner = store.owner("broker-a")
     assert owner is not None
     assert owner.epoch == held.epoch
-    assert store.front.query_data_version("broker-a", DataVersion(1)) == (True, DataVersion(2))
+    assert store.run(plans.query_data_version(store.keys, "broker-a", 0, DataVersion(1))) == (
+        True,
+        DataVersion(2),
+    )
 
 
 def feed(stage: Stage) -> None:
@@ -287,12 +297,10 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
         Role.READER,
         (
             "topics",
-            "front.system_topics",
             "brokers",
             "cluster_info",
             "member_group",
             "owner",
-            "front.query_data_version",
         ),
     ),
     feed: (Role.READER, ("changes_since", "doorbell", "history", "history_bounds")),
@@ -301,13 +309,13 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     hints: (Role.READER, ("hints",)),
     hint: (Role.HINTER, ("hint",)),
     register: (Role.AGENT, ("register",)),
-    register_topic: (Role.AGENT, ("front.register_topic",)),
+    register_topic: (Role.AGENT, ()),
     heartbeat: (Role.AGENT, ("heartbeat",)),
     unregister: (Role.AGENT, ("unregister",)),
-    unregister_many: (Role.AGENT, ("front.unregister_many",)),
     sweep: (Role.AGENT, ("sweep",)),
     expire: (Role.AGENT, ("expire",)),
     lease_events: (Role.AGENT, ("lease_events",)),
+    vouch: (Role.FRONT, ()),
     kv_write: (Role.FRONT, ("kv.put", "kv.delete")),
     operate: (
         Role.AGENT,
@@ -334,7 +342,7 @@ def public(kind: type) -> set[str]:
 def test_every_operation_of_the_store_is_tried() -> None:
     tried = [name for _, names in OPERATIONS.values() for name in names]
     there = public(RouteStore) | {f"kv.{name}" for name in public(KeyValues)}
-    there |= {f"admin.{name}" for name in public(Admin)} | {f"front.{name}" for name in public(Front)}
+    there |= {f"admin.{name}" for name in public(Admin)}
     assert sorted(tried) == sorted(there - OF_NO_ROLE)
 
 

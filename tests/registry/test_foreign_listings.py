@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, Registration, codec
+from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, Registration, codec, plans
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORIGIN, withdraw
 from tests.fix_redis import Plant, Store
@@ -85,7 +85,7 @@ async def test_a_registration_that_finds_a_foreign_listing_fences_the_owner_befo
 async def test_one_topic_is_registered(store: Store, plant: Plant, key: str) -> None:
     held = await store.register(broker(), topics(1))
     plant(key)
-    held = await store.front.register_topic(held, topics(1, first=1)[0])
+    held = await store.run(plans.register_topic(store.config, held, topics(1, first=1)[0]))
     assert held.corrupt_keys == ((key,) if key in (KEYS.topics, KEYS.changes) else ())
     assert await addresses(store, "t1") == {ADDRESS}
 

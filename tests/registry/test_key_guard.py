@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from sharedroutes.registry import RouteStore
+from sharedroutes.registry.plans import fronts
 from tests.fix_redis import KINDS, offences
 from tests.registry.builders import broker, topics
 
@@ -25,10 +26,13 @@ OFFENCES: dict[str, Plant] = {
 
 
 def test_the_design_lists_all_kinds_of_keys() -> None:
-    assert len(KINDS) == 13
+    assert len(KINDS) == 16
     assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
         r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+",
         r"\{[A-Za-z0-9_.:-]+\}:sweeper",
+        r"\{[A-Za-z0-9_.:-]+\}:sessions:[^:]+:\d+",
+        r"\{[A-Za-z0-9_.:-]+\}:fronts",
+        r"\{[A-Za-z0-9_.:-]+\}:prober",
         r"\{[A-Za-z0-9_.:-]+\}:hints",
     ]
 
@@ -38,7 +42,9 @@ def test_what_the_registry_writes_is_no_offence(admin: redis.Redis) -> None:
     store.register(broker(), topics(2))
     store.kv.put("ns", "k", "v")
     store.hint("client-1", ["broker-a"], ttl_s=60.0)
-    assert len(admin.keys()) == 13
+    store.run(fronts.front_beat(store.config, "f1", 60_000))
+    store.run(fronts.vouch(store.config, broker(), "f1.1", anew=True))
+    assert len(admin.keys()) == 16
     assert offences(admin) == []
 
 

@@ -15,6 +15,7 @@ from sharedroutes.registry import (
     QueueMapping,
     TopicConfig,
     TopicKind,
+    plans,
 )
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -55,7 +56,7 @@ async def test_clusters_and_their_brokers(store: Store) -> None:
     info = await store.cluster_info()
     assert info.clusters == {"one": ("a", "c"), "two": ("b",)}
     assert info.brokers["b"] == BrokerData("two", "b", {0: "h:1"})
-    assert await store.front.system_topics() == ["a", "b", "c", "one", "two"]
+    assert (await store.run(plans.system_topics(store.keys))).found == ["a", "b", "c", "one", "two"]
 
 
 async def test_the_member_group_is_shown_as_it_is_without_a_promoted_slave(store: Store) -> None:
@@ -73,7 +74,7 @@ async def test_the_owner_of_a_broker_can_be_acted_for(store: Store) -> None:
     assert found is not None
     assert (found.broker, found.epoch, found.table_token) == (held.broker, held.epoch, held.table_token)
     assert await store.heartbeat(found) is LeaseStatus.OK
-    found = await store.front.register_topic(found, TopicConfig("t9"))
+    found = await store.run(plans.register_topic(store.config, found, TopicConfig("t9")))
     assert await store.topics() == ["t0", "t1", "t9"]
     assert await store.unregister(found)
     assert await store.owner("broker-a") is None
@@ -85,18 +86,18 @@ async def test_an_owner_that_moved_on_cannot_be_acted_for_with_an_old_look(store
     assert found is not None
     await store.register(broker(), topics(2), held=held)
     with pytest.raises(Exception, match="has changed since"):
-        await store.front.register_topic(found, TopicConfig("t9"))
+        await store.run(plans.register_topic(store.config, found, TopicConfig("t9")))
     assert await store.topics() == ["t0", "t1"]
 
 
 async def test_a_data_version_is_compared_with_the_registered_one(store: Store) -> None:
     version = DataVersion(1, 1_700_000_000_000, 3)
-    assert await store.front.query_data_version("broker-a", version) == (True, None)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, version)) == (True, None)
     await store.register(broker(), topics(1), version=version)
-    assert await store.front.query_data_version("broker-a", version) == (False, version)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, version)) == (False, version)
     newer = DataVersion(1, 1_700_000_000_000, 4)
-    assert await store.front.query_data_version("broker-a", newer) == (True, version)
-    assert await store.front.query_data_version("broker-a", version, broker_id=1) == (True, None)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, newer)) == (True, version)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 1, version)) == (True, None)
 
 
 async def test_a_dead_broker_is_told_to_register_whoever_has_swept(store: Store, admin: redis.Redis) -> None:
@@ -104,23 +105,13 @@ async def test_a_dead_broker_is_told_to_register_whoever_has_swept(store: Store,
     await store.register(Broker("broker-a", ADDRESS, heartbeat_timeout_ms=50), topics(1), version=version)
     lease = store.keys.lease("broker-a", 0)
     await await_until(lambda: not admin.exists(lease), description="the lease ends")
-    assert await store.front.query_data_version("broker-a", version) == (True, None)
-
-
-async def test_unregistering_many_ends_those_that_are_owned_and_tells_of_the_others(store: Store) -> None:
-    stale = await store.register(broker("a"), topics(1))
-    current = await store.register(broker("a"), topics(1))
-    other = await store.register(broker("b"), topics(1))
-    (refused,) = await store.front.unregister_many([stale, other])
-    assert (refused.broker_name, refused.epoch) == ("a", stale.epoch)
-    assert [found.broker_name for found in await store.brokers()] == ["a"]
-    assert await store.front.unregister_many([current]) == ()
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, version)) == (True, None)
 
 
 async def test_one_topic_is_registered_without_sending_the_others(store: Store) -> None:
     held = await store.register(broker(), topics(2))
-    held = await store.front.register_topic(held, TopicConfig("t9", 1, 1))
-    held = await store.front.register_topic(held, TopicConfig("t0", 8, 8))
+    held = await store.run(plans.register_topic(store.config, held, TopicConfig("t9", 1, 1)))
+    held = await store.run(plans.register_topic(store.config, held, TopicConfig("t0", 8, 8)))
     assert await store.topics() == ["t0", "t1", "t9"]
     assert (await store.routes(["t0"]))["t0"].queue_datas[0].read_queue_nums == 8
     assert await store.heartbeat(held) is LeaseStatus.OK
@@ -131,7 +122,7 @@ async def test_one_topic_is_registered_without_sending_the_others(store: Store) 
 async def test_one_topic_completes_a_table_that_the_store_lost(store: Store) -> None:
     held = await store.register(broker(), topics(2))
     await store.admin.delete_topic("t1")
-    held = await store.front.register_topic(held, TopicConfig("t9"))
+    held = await store.run(plans.register_topic(store.config, held, TopicConfig("t9")))
     assert await store.topics() == ["t0", "t1", "t9"]
     assert await store.heartbeat(held) is LeaseStatus.OK
 
@@ -188,7 +179,7 @@ async def test_filter_servers_that_are_not_told_stay_as_they_are(store: Store) -
     await store.register(unsaid, topics(1))  # as a restarted agent does
     found = await store.owner("broker-a")
     assert found is not None
-    await store.front.register_topic(found, topics(1)[0])
+    await store.run(plans.register_topic(store.config, found, topics(1)[0]))
     assert await filter_servers(store) == {ADDRESS: ("h:9",)}
     await store.register(replace(with_one, filter_servers=()), topics(1))
     assert await filter_servers(store) == {}

@@ -17,6 +17,7 @@ from sharedroutes.registry import (
     Registration,
     SeenLease,
     StaleEpoch,
+    plans,
 )
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
@@ -152,7 +153,10 @@ async def test_a_restarted_agent_may_come_with_a_lower_state_version(store: Stor
     await store.register(broker(), topics(1), version=DataVersion(9))
     held = await store.register(broker(), topics(1), version=DataVersion(1))
     assert await store.heartbeat(held) is LeaseStatus.OK
-    assert await store.front.query_data_version("broker-a", DataVersion(1)) == (False, DataVersion(1))
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, DataVersion(1))) == (
+        False,
+        DataVersion(1),
+    )
 
 
 @pytest.mark.parametrize("take_over", [True, False])

@@ -73,7 +73,7 @@ async def test_a_topic_of_an_owner_that_was_looked_up_too_early_costs_no_other_t
     held = await store.register(MASTER, topics(3), held=held)
     with unchanged(admin):
         with pytest.raises(RegistryError, match="look") as changed:
-            await store.front.register_topic(found, topics(1, first=9)[0])
+            await store.run(plans.register_topic(store.config, found, topics(1, first=9)[0]))
         assert type(changed.value) is RegistryError
     assert await store.heartbeat(held) is LeaseStatus.OK
 
@@ -84,11 +84,11 @@ async def test_who_looked_the_owner_up_records_a_known_topic_as_changed(
 ) -> None:
     await store.register(MASTER, topics(2))
     topic = topics(1, first=first, queues=8)[0]
-    again = await store.front.register_topic(await looked_up(store), topic)
+    again = await store.run(plans.register_topic(store.config, await looked_up(store), topic))
     *_, record = (await store.changes_since()).changes
     assert (record.kind, record.added, record.changed) == (ChangeKind.TOPICS, added, changed)
     assert not again.complete
-    assert (await store.front.register_topic(again, topic)).table_token == (
+    assert (await store.run(plans.register_topic(store.config, again, topic))).table_token == (
         await looked_up(store)
     ).table_token
 
@@ -100,7 +100,7 @@ async def test_a_slave_registers_no_topic_while_its_master_lives(store: Store, a
     slave = await store.register(SLAVE, topics(2))
     await store.register(MASTER, topics(2))
     with unchanged(admin), pytest.raises(RegistryError, match="lower id"):
-        await store.front.register_topic(slave, topics(1, first=9)[0])
+        await store.run(plans.register_topic(store.config, slave, topics(1, first=9)[0]))
 
 
 async def test_a_topic_of_a_slave_that_brought_no_table_costs_the_group_no_other_topic(
@@ -110,9 +110,9 @@ async def test_a_topic_of_a_slave_that_brought_no_table_costs_the_group_no_other
     slave = await store.register(SLAVE, topics(2))
     await store.unregister(master)
     with unchanged(admin), pytest.raises(RegistryError, match="has changed"):
-        await store.front.register_topic(slave, topics(1, first=9)[0])
+        await store.run(plans.register_topic(store.config, slave, topics(1, first=9)[0]))
     slave = await store.register(SLAVE, topics(2), held=slave)
-    await store.front.register_topic(slave, topics(1, first=9)[0])
+    await store.run(plans.register_topic(store.config, slave, topics(1, first=9)[0]))
     assert await store.topics() == ["t0", "t1", "t9"]
 
 
@@ -154,7 +154,7 @@ async def test_a_promotion_ends_what_its_address_became_after_the_claim(store: S
 @pytest.mark.parametrize("end", ["unregister", "expire", "another owner", "another id"])
 async def test_the_version_of_a_table_goes_with_its_owner(store: Store, admin: redis.Redis, end: str) -> None:
     held = await store.register(SLAVE, topics(1), version=VERSION)
-    assert await store.front.query_data_version("broker-a", VERSION, 1) == (False, VERSION)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 1, VERSION)) == (False, VERSION)
     if end == "unregister":
         await store.unregister(held)
     elif end == "expire":
@@ -166,13 +166,13 @@ async def test_the_version_of_a_table_goes_with_its_owner(store: Store, admin: r
         await store.register(SLAVE, topics(1))
     else:
         await store.register(Broker("broker-a", SLAVE.address, 0, "c"), topics(1))
-    assert await store.front.query_data_version("broker-a", VERSION, 1) == (True, None)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 1, VERSION)) == (True, None)
 
 
 async def test_an_owner_that_registers_again_without_a_version_keeps_the_one_it_had(store: Store) -> None:
     held = await store.register(MASTER, topics(1), version=VERSION)
     await store.register(MASTER, topics(2), held=held)
-    assert await store.front.query_data_version("broker-a", VERSION) == (False, VERSION)
+    assert await store.run(plans.query_data_version(store.keys, "broker-a", 0, VERSION)) == (False, VERSION)
 
 
 async def test_the_index_of_brokers_follows_a_group_to_another_cluster(

@@ -23,7 +23,7 @@ from sharedroutes.registry import (
     scripts,
 )
 from sharedroutes.registry.export_file import Reader
-from sharedroutes.registry.plans import Batch, Call, Plan, Reads, Stream, advance
+from sharedroutes.registry.plans import Batch, Call, Plan, Reads, Stream, advance, fronts
 from sharedroutes.registry.plans.bulk_load import forget
 from sharedroutes.registry.plans.export_import import ImportSummary, export, import_record
 from sharedroutes.registry.plans.repair.walk import rebuild, verify
@@ -91,6 +91,9 @@ async def every_operation(store: Store) -> list[Batch]:
     await run(plans.query_data_version(store.keys, "broker-a", 0, DataVersion()))
     assert await run(plans.hint(store.keys, "client-1", ["broker-a"], 60.0)) == {}
     assert await run(plans.hints(store.keys)) == ({"broker-a": {"client-1"}}, ())
+    await run(fronts.front_beat(store.config, "f1", 60_000))
+    assert await run(fronts.vouch(store.config, broker(), "f1.1", anew=True)) is not None
+    assert not await run(fronts.release(store.config, broker(), ["f1.1"], fronts.Ending.CLOSED, ""))
     assert await run(plans.unregister(store.config, held))
     await run(plans.register(replace(store.config, lease_ttl_s=0.05), broker("broker-c"), {}))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import redis
 
-from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, TopicConfig
+from sharedroutes.registry import Broker, ChangeKind, LeaseStatus, TopicConfig, plans
 from tests.fix_redis import Store
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -180,7 +180,7 @@ async def test_what_a_slave_no_longer_has_stays_until_a_master_says_otherwise(
     held = await store.register(slave, topics(3))
     held = await store.register(slave, topics(1), held=held)
     assert await store.topics() == ["t0", "t1", "t2"]
-    held = await store.front.register_topic(held, TopicConfig("t2", 2, 2))
+    held = await store.run(plans.register_topic(store.config, held, TopicConfig("t2", 2, 2)))
     held = await store.register(slave, topics(2), held=held)
     assert await store.topics() == ["t0", "t1", "t2"]
     await store.register(MASTER, topics(1))
