@@ -20,13 +20,22 @@ pytest_plugins = ["tests.fix_redis", "tests.fix_spark"]
 _ON_REQUEST: Final = {
     Path(__file__).with_name("cluster"): "--cluster",
     Path(__file__).parent / "faults" / "long": "--faults",
+    Path(__file__).with_name("interop"): "--interop",
 }
 """Folders of tests that need more servers, or much time: each has an option that asks for it."""
 
 _SPARK: Final = "tests/pipeline/spark/"
 _BEYOND: Final = {
     Path(__file__).parent / folder
-    for folder in ("benchmarks", "cluster", "faults", "pipeline/processes", "pipeline/spark", "real")
+    for folder in (
+        "benchmarks",
+        "cluster",
+        "faults",
+        "interop",
+        "pipeline/processes",
+        "pipeline/spark",
+        "real",
+    )
 }
 """Folders whose tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
 
@@ -83,10 +92,18 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what `make cluster-test` and `make faults` ask for."""
+    """Add what `make cluster-test`, `make faults` and `make interop` ask for."""
     group = parser.getgroup("sharedroutes")
     group.addoption("--cluster", action="store_true", help="run tests/cluster too: it needs Debian's servers")
     group.addoption("--faults", action="store_true", help="run tests/faults/long too: it takes minutes")
+    group.addoption(
+        "--interop", action="store_true", help="run tests/interop too: it needs RocketMQ's jars, and minutes"
+    )
+    group.addoption(
+        "--original",
+        action="store_true",
+        help="run tests/interop on RocketMQ's own name servers, to try the tests",
+    )
     group.addoption(
         "--topology",
         choices=("standalone", "cluster"),

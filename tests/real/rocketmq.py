@@ -1,7 +1,7 @@
 """Real brokers and name servers of RocketMQ, as processes of their own, where their jars are at hand.
 
-SHAREDROUTES_ROCKETMQ_JARS names a folder that has one of jars for each release, as 4.9.7 and 5.3.3: made by
-`mvn dependency:copy-dependencies` for rocketmq-namesrv, -broker, -client and -tools.
+SHAREDROUTES_ROCKETMQ_JARS names a folder that has one of jars for each release, as 4.9.7 and 5.3.3; without
+it, it is the folder to which `make interop` copies them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ import pytest
 from tests.ports import free_port
 from tests.support import wait_until
 
-JARS: Final = "SHAREDROUTES_ROCKETMQ_JARS"
+JARS: Final = Path(
+    os.environ.get("SHAREDROUTES_ROCKETMQ_JARS") or Path.home() / ".cache" / "sharedroutes" / "rocketmq"
+)
 
 _STARTS_S: Final = 90.0
+_ENDS_S: Final = 60.0
 _STARTUP: Final = {
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
     "name server": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "controller": "org.apache.rocketmq.controller.ControllerStartup",
+    "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
 }
 _NO_TLS: Final = ("-Dtls.server.mode=disabled",)
 _LOGBACK: Final = "<configuration/>"
@@ -36,9 +41,9 @@ _HEAP: Final = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
 
 def java(release: str, *words: str) -> list[str]:
     """Return a command for what is in the jars of a release; skips the test where they are not."""
-    folder = Path(os.environ.get(JARS, ""), release)
-    if not os.environ.get(JARS) or not any(folder.glob("rocketmq-broker-*.jar")):
-        pytest.skip(f"{JARS} names no folder with the jars of RocketMQ {release}")
+    folder = JARS / release
+    if not any(folder.glob("rocketmq-*.jar")):
+        pytest.skip(f"{folder} has no jars of RocketMQ {release}: make interop copies them there")
     if shutil.which("java") is None:
         pytest.skip("java is not on PATH")
     return ["java", "-cp", f"{folder}/*", *words]
@@ -98,6 +103,13 @@ class RealProcess:
             self._process.wait()
             self._process = None
 
+    def stop(self) -> None:
+        """End it with SIGTERM, and wait until it has."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_ENDS_S)
+            self._process = None
+
     def said(self) -> str:
         """Return what it has written to its output and its logs."""
         files = [self._folder / "output", *self._folder.rglob("*.log")]
@@ -113,14 +125,20 @@ class RealProcess:
 class RealNameServer(RealProcess):
     """A name server."""
 
-    def __init__(self, release: str, folder: Path) -> None:
-        folder.mkdir(parents=True)
+    def __init__(self, release: str, folder: Path, settings: Mapping[str, str] = {}) -> None:
+        (folder / "conf").mkdir(parents=True)
+        (folder / "conf" / "logback_namesrv.xml").write_text(_LOGBACK)
         port = free_port()
-        conf = folder / "namesrv.conf"
-        conf.write_text(
-            f"listenPort={port}\nkvConfigPath={folder}/kv.json\nconfigStorePath={folder}/namesrv.properties\n"
+        self.conf = folder / "namesrv.conf"
+        said = {
+            "listenPort": str(port),
+            "kvConfigPath": f"{folder}/kv.json",
+            "configStorePath": f"{folder}/namesrv.properties",
+        } | dict(settings)
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        command = java(
+            release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(self.conf)
         )
-        command = java(release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(conf))
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
