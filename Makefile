@@ -31,6 +31,8 @@ define on_server
 server=$(1); test -x "$$server" || { echo 'no redis-server: install one' >&2; exit 1; }; echo "=== pytest on $$("$$server" --version)"; $(2) SHAREDROUTES_REDIS_SERVER=$$server $(PYTEST)
 endef
 
+need = command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Tests start hundreds of Pythons: without byte code of what these import, they take twice as long. It stays in .venv.
@@ -39,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo pipeline-demo check test test-all cluster-test faults lint generate bench clean install lock
+.PHONY: help demo pipeline-demo check test test-all cluster-test faults interop lint generate bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -69,6 +71,13 @@ cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, 
 
 faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)
+
+# In two processes: most of the time is that of brokers that start, and of Java that compiles.
+interop: $(READY) ## the name server front among real brokers and clients of RocketMQ; needs Java 17 and Maven
+	@$(call need,java,Java 17: apt-get install openjdk-17-jdk-headless)
+	@$(call need,javac,the compiler of Java 17: apt-get install openjdk-17-jdk-headless)
+	@$(call need,mvn,Maven: apt-get install maven)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --interop tests/interop $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check

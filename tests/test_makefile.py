@@ -63,7 +63,9 @@ def test_the_demo_installs_only_what_it_needs(clone: Path) -> None:
     assert "install" not in make(clone, "-n", "demo")
 
 
-@pytest.mark.parametrize("target", ["test", "lint", "bench", "pipeline-demo", "cluster-test", "faults"])
+@pytest.mark.parametrize(
+    "target", ["test", "lint", "bench", "pipeline-demo", "cluster-test", "faults", "interop"]
+)
 def test_everything_else_installs_all_of_it_also_after_a_demo(clone: Path, target: str) -> None:
     assert ALL in make(clone, "-n", target)
     (clone / ".venv" / ".demo").touch()

@@ -5,18 +5,29 @@ What differs is in the table of docs/nameserver.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.support import examples
+from tests.support import ASKED_EXAMPLES
 
 from .comparison import Pair
 from .differences import PAGE, differences
 from .name_servers import Kind, name_servers
+from .odd_sequences import (
+    GARBAGE,
+    dialects,
+    moves,
+    odd_bodies,
+    odd_headers,
+    orders,
+    promotions,
+    zones,
+)
 from .sequences import (
     ODD_TOPICS,
     QUESTIONS,
@@ -32,7 +43,15 @@ from .sequences import (
 )
 from .stand_in import answering
 
+Test: TypeAlias = Callable[..., None]
+
 RELEASE: Final = "5.5.0"
+OTHER_SETTINGS: Final = {
+    "supportActingMaster": "true",
+    "orderMessageEnable": "true",
+    "returnOrderTopicConfigToBroker": "false",
+    "deleteTopicWithBrokerRegistration": "true",
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,31 +75,92 @@ def pair(kind: Kind, folder: Path, redis_url: str, brokers_port: int) -> Iterato
     yield from pairs(kind, folder / "plain", redis_url, brokers_port, {})
 
 
-@given(sequences(registrations(), departures(), heartbeats(), QUESTIONS))
-@settings(max_examples=examples(200))
+@pytest.fixture(scope="module")
+def other_pair(kind: Kind, folder: Path, redis_url: str, brokers_port: int) -> Iterator[Pair]:
+    """Return a pair with the settings that change answers all the other way."""
+    yield from pairs(kind, folder / "other", redis_url, brokers_port, OTHER_SETTINGS)
+
+
+def drawn(count: int, *kinds: st.SearchStrategy[Any], longest: int = 25) -> Callable[[Test], Test]:
+    """Run a test with so many sequences of what is given."""
+
+    def decorate(test: Test) -> Test:
+        given_steps = given(steps=sequences(*kinds, longest=longest))(test)
+        return settings(max_examples=ASKED_EXAMPLES or count, report_multiple_bugs=False)(given_steps)
+
+    return decorate
+
+
+@drawn(200, registrations(), departures(), heartbeats(), QUESTIONS)
 def test_brokers_come_and_go(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@given(sequences(registrations(acting=("", "true", "false")), departures(), heartbeats(), QUESTIONS))
-@settings(max_examples=examples(200))
+@drawn(150, registrations(acting=("", "true", "false")), departures(), heartbeats(), QUESTIONS)
 def test_masters_and_slaves_with_and_without_acting_masters(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@given(sequences(registrations(), permissions(), topic_changes(), QUESTIONS))
-@settings(max_examples=examples(200))
+@drawn(150, registrations(least=1), permissions(), topic_changes(), QUESTIONS)
 def test_operators_change_topics_and_permissions(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@given(sequences(key_values(), longest=15))
-@settings(max_examples=examples(100))
+@drawn(100, key_values(), longest=15)
 def test_key_values(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@given(sequences(registrations(topics=ODD_TOPICS), routes(ODD_TOPICS), QUESTIONS))
-@settings(max_examples=examples(100))
+@drawn(60, registrations(), orders(), QUESTIONS)
+def test_queues_of_ordered_topics(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(100, registrations(topics=ODD_TOPICS), routes(ODD_TOPICS), QUESTIONS)
 def test_names_with_odd_characters(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
+
+
+@drawn(150, dialects(), departures(), QUESTIONS)
+def test_registrations_of_all_releases(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(100, promotions(), departures(), QUESTIONS)
+def test_replicas_change_their_roles(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(100, zones(), QUESTIONS)
+def test_zones(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(200, odd_headers(), registrations(), QUESTIONS)
+def test_odd_headers(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(100, odd_bodies(), registrations(), QUESTIONS)
+def test_odd_bodies(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(30, GARBAGE, QUESTIONS, longest=10)
+def test_bytes_that_are_no_frames(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(150, moves(), departures(), heartbeats(), QUESTIONS)
+def test_replicas_that_share_addresses_and_ids(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(150, registrations(acting=("true", "false")), departures(), orders(), QUESTIONS)
+def test_acting_masters_with_other_settings(other_pair: Pair, steps: list[Step]) -> None:
+    other_pair.run(steps)
+
+
+@drawn(100, registrations(least=1), permissions(), topic_changes(), QUESTIONS)
+def test_topics_with_other_settings(other_pair: Pair, steps: list[Step]) -> None:
+    other_pair.run(steps)

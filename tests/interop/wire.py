@@ -82,7 +82,10 @@ class Link:
     def ask(self, request: Request) -> RawAnswer | str:
         """Return the answer to a request, or SILENT or CLOSED; a one-way request has none."""
         self._opaque += 1
-        return self.send(request.frame(self._opaque), expect=not request.oneway)
+        answer = self.send(request.frame(self._opaque), expect=not request.oneway)
+        if isinstance(answer, RawAnswer):
+            assert orjson.loads(answer.header)["opaque"] == self._opaque, "the answer to another request"
+        return answer
 
     def send(self, data: bytes, *, expect: bool = True) -> RawAnswer | str:
         """Send any bytes; return what comes back as `ask` does."""
