@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from ..registry import AsyncRouteStore
@@ -18,29 +18,20 @@ _WAIT_S: Final = 60.0
 _RETRY_S: Final = 5.0
 """After a failure; standbys look once a second all the while."""
 
-_DOWN: Final = b'"kind":"down"'
-_UP: Final = b'"kind":"up"'
-
-About: TypeAlias = Callable[[bytes | None, str], bool]
-"""Whether a message may be about the broker of that name; None = nothing was heard, for whatever reason."""
+DOWN: Final = b'"kind":"down"'
+UP: Final = b'"kind":"up"'
 
 
-def tells_of_a_master(message: bytes | None, broker_name: str) -> bool:
-    """Whether the group of the broker may have another master by now: a long silence may be a deaf ear."""
-    if not message:
-        return True
-    return (_DOWN in message or _UP in message) and broker_name.encode() in message
-
-
-def tells_of_an_end(message: bytes | None, broker_name: str) -> bool:
-    """Whether a message of the doorbell may mean that a lease of the broker has ended.
+def may_concern(message: bytes | None, broker_name: str, kinds: tuple[bytes, ...]) -> bool:
+    """Whether a message of the doorbell may be about a change of one of these kinds in the broker's group.
 
     The record is not parsed: a registry has many changes, and a look in vain costs one small call. An empty
-    message says that the subscription has begun: what rang before was not heard.
+    message says that the subscription has begun: what rang before was not heard. None = nothing was heard,
+    for whatever reason: only who waits for UP, too, looks then, since standbys look once a second anyway.
     """
-    if message is None:
-        return False
-    return not message or (_DOWN in message and broker_name.encode() in message)
+    if not message:
+        return message is not None or UP in kinds
+    return any(kind in message for kind in kinds) and broker_name.encode() in message
 
 
 class Bells:
@@ -52,7 +43,7 @@ class Bells:
 
     def __init__(self) -> None:
         self.bell = BellState(_LOG.debug, "standbys look once a second, slaves every 5 s")
-        self._told: dict[object, tuple[About, str, Callable[[], None]]] = {}
+        self._told: dict[object, tuple[str, tuple[bytes, ...], Callable[[], None]]] = {}
         self._silent_at: float | None = None
         self._reader: AsyncStreamReader | None = None
 
@@ -62,10 +53,10 @@ class Bells:
         who: object,
         broker_name: str,
         tell: Callable[[], None],
-        about: About = tells_of_an_end,
+        kinds: tuple[bytes, ...] = (DOWN,),
     ) -> None:
-        """Call `tell` whenever something was heard `about` the broker, until `leave`."""
-        self._told[who] = about, broker_name, tell
+        """Call `tell` whenever something was heard that may concern the broker, until `leave`."""
+        self._told[who] = broker_name, kinds, tell
         if self._reader is None:
             from ..registry.change_stream.follower_async import AsyncStreamReader  # noqa: PLC0415 - few need it
 
@@ -104,8 +95,8 @@ class Bells:
 
     def _ring(self, message: bytes | None) -> None:
         self._silent_at = None
-        for about, broker_name, tell in [*self._told.values()]:
-            if about(message, broker_name):
+        for broker_name, kinds, tell in [*self._told.values()]:
+            if may_concern(message, broker_name, kinds):
                 tell()
 
 

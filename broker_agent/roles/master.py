@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ...daemon.threads import in_thread
 from ...registry import MASTER_ID, AsyncRouteStore, Broker, RegistryError
-from ..doorbells import bells_of, tells_of_a_master
+from ..doorbells import DOWN, UP, bells_of
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _RETRY_S: Final = 5.0
@@ -55,7 +55,7 @@ class MasterFollower:
         before, self._broker = self._broker, broker
         if _is_slave(broker):
             self._ask.set()
-            bells_of(store).join(store, self, broker.broker_name, self._ask.set, tells_of_a_master)
+            bells_of(store).join(store, self, broker.broker_name, self._ask.set, (DOWN, UP))
         elif _is_slave(before):
             self._ask.set()
 

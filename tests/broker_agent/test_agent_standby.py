@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharedroutes.broker_agent import BrokerAgent, Phase
-from sharedroutes.broker_agent.doorbells import tells_of_an_end
+from sharedroutes.broker_agent.doorbells import DOWN, UP, may_concern
 from sharedroutes.registry import Broker, ChangeKind, RegistryConfig
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import World, running, times
@@ -124,14 +124,18 @@ async def test_a_standby_takes_a_lease_over_that_is_left_behind_before_clients_m
 
 
 @pytest.mark.parametrize(
-    ("message", "tells"),
+    ("message", "standby", "slave"),
     [
-        (b"", True),
-        (b'1-0 2-0 {"kind":"down","broker":"broker-a","id":0,"epoch":1}', True),
-        (b'1-0 2-0 {"kind":"up","broker":"broker-a","id":0,"epoch":1}', False),
-        (b'1-0 2-0 {"kind":"down","broker":"broker-b","id":0,"epoch":1}', False),
-        (b"1-0 2-0 ", False),
+        (None, False, True),
+        (b"", True, True),
+        (b'1-0 2-0 {"kind":"down","broker":"broker-a","id":0,"epoch":1}', True, True),
+        (b'1-0 2-0 {"kind":"up","broker":"broker-a","id":0,"epoch":1}', False, True),
+        (b'1-0 2-0 {"kind":"down","broker":"broker-b","id":0,"epoch":1}', False, False),
+        (b"1-0 2-0 ", False, False),
     ],
 )
-def test_only_the_end_of_a_lease_of_the_broker_is_worth_a_look(message: bytes, tells: bool) -> None:  # noqa: FBT001
-    assert tells_of_an_end(message, "broker-a") is tells
+def test_only_what_may_concern_the_broker_is_worth_a_look(
+    message: bytes | None, *, standby: bool, slave: bool
+) -> None:
+    assert may_concern(message, "broker-a", (DOWN,)) is standby
+    assert may_concern(message, "broker-a", (DOWN, UP)) is slave
