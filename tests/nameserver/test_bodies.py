@@ -1,0 +1,460 @@
+"""The bodies of requests are understood, in all their dialects, and refused where they make no sense."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+import zlib
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharedroutes.nameserver import bodies, compressed
+from sharedroutes.nameserver.bodies import RegisterBody, registration
+from sharedroutes.nameserver.compressed import BodyError
+from sharedroutes.registry import DataVersion, QueueData, QueueMapping, TopicConfig, topic_table
+from tests.nameserver import written
+
+NAMES: Final = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
+COUNTS: Final = st.integers(0, 65_536)
+LONGS: Final = st.integers(0, 2**63 - 1)
+VERSIONS: Final = st.builds(DataVersion, LONGS, LONGS, LONGS)
+TEXTS: Final = st.text(st.characters(codec="utf-8"), max_size=10)
+MAPPINGS: Final = st.builds(
+    QueueMapping,
+    st.integers(0, 2**31 - 1),
+    LONGS,
+    st.dictionaries(COUNTS, COUNTS, max_size=4),
+    NAMES,
+    st.booleans(),
+)
+TOPICS: Final = st.builds(
+    TopicConfig,
+    NAMES,
+    COUNTS,
+    COUNTS,
+    st.integers(0, 7),
+    st.integers(0, 2**31 - 1),
+    st.booleans(),
+    st.sampled_from(["SINGLE_TAG", "MULTI_TAG"]),
+    st.dictionaries(TEXTS, TEXTS, max_size=3),
+    st.none() | MAPPINGS,
+)
+TABLES: Final = st.lists(TOPICS, max_size=5, unique_by=lambda topic: topic.topic_name)
+KINDS: Final = st.sampled_from(["plain", "compressed"])
+SERVERS: Final = st.none() | st.lists(TEXTS, max_size=2)
+
+T1: Final = TopicConfig("T1", 4, 4)
+T2: Final = TopicConfig("T2", 8, 8, attributes={"message.type": "FIFO"})
+V: Final = DataVersion(1, 1_700_000_000_000, 3)
+STATIC: Final = QueueMapping(2, 5, {0: 1})
+
+
+def read(content: object, version: int = 479, **options: Any) -> RegisterBody:
+    return registration(written.as_json(content), version=version, **options)
+
+
+def deflated(content: bytes, version: int = 479) -> RegisterBody:
+    return registration(zlib.compress(content), version=version, compressed=True)
+
+
+@given(TABLES, VERSIONS, SERVERS)
+def test_what_a_broker_registers_is_read(
+    topics: list[TopicConfig], version: DataVersion, servers: list[str] | None
+) -> None:
+    found = read(written.body(topics, version, servers))
+    assert found == RegisterBody(topic_table(topics), version, None if servers is None else tuple(servers))
+
+
+@given(TABLES, VERSIONS, SERVERS, KINDS)
+def test_a_compressed_body_is_read_whatever_its_label_says(
+    topics: list[TopicConfig], version: DataVersion, servers: list[str] | None, label: str
+) -> None:
+    body = written.compressed(topics, version, servers)
+    found = registration(body, version=479, compressed=label == "compressed")
+    sent = topic_table(replace(one, topic_sys_flag=0, order=False) for one in topics)
+    assert found == RegisterBody(sent, version, None if servers is None else tuple(servers))
+
+
+@given(TABLES, VERSIONS)
+def test_a_broker_before_3_0_11_sends_its_topics_alone(
+    topics: list[TopicConfig], version: DataVersion
+) -> None:
+    assert read(written.wrapper(topics, version), 36) == RegisterBody(topic_table(topics), version, None)
+
+
+@given(TABLES, TABLES, KINDS)
+def test_topics_that_stay_as_they_were_are_the_same_objects(
+    topics: list[TopicConfig], before: list[TopicConfig], kind: str
+) -> None:
+    if kind == "compressed":
+        topics = [replace(one, topic_sys_flag=0, order=False) for one in topics]
+    previous = topic_table([*{one.topic_name: one for one in (*before, *topics[1:])}.values()])
+    body = written.compressed(topics, V) if kind == "compressed" else written.as_json(written.body(topics, V))
+    found = registration(body, version=479, previous=previous)
+    assert found.topics == topic_table(topics)
+    for one in topics[1:]:
+        assert found.topics[one.topic_name] is previous[one.topic_name]
+
+
+def test_no_body_is_an_empty_one() -> None:
+    assert registration(b"", version=479) == RegisterBody(version=DataVersion(0, 0, 0), filter_servers=())
+    assert registration(b"", version=36) == RegisterBody(filter_servers=None)
+
+
+@pytest.mark.parametrize(
+    ("content", "servers"),
+    [({}, ()), ({"filterServerList": None}, None), ({"topicConfigSerializeWrapper": None}, ())],
+)
+def test_what_is_not_there_is_empty(content: dict[str, object], servers: tuple[str, ...] | None) -> None:
+    assert read(content) == RegisterBody(filter_servers=servers)
+
+
+def test_keys_may_be_numbers_without_quotes() -> None:
+    content = written.as_json(written.body([replace(T1, queue_mapping=STATIC)], V))
+    found = registration(content.replace(b'{"0":', b"{0:"), version=479)
+    assert found.topics["T1"].queue_mapping == STATIC
+
+
+def test_a_version_of_4_9_has_no_state_version() -> None:
+    content = written.body([T1], V)
+    content["topicConfigSerializeWrapper"]["dataVersion"] = {"counter": 3, "timestamp": 5}
+    assert read(content).version == DataVersion(0, 5, 3)
+
+
+def test_a_body_of_4_9_ends_without_mappings() -> None:
+    content = written.inflated([b"T1 4 4 6 SINGLE_TAG"], mappings=None)
+    assert deflated(content, 407) == RegisterBody({"T1": T1})
+    with pytest.raises(BodyError, match="number of queue mappings: the body ends before it does"):
+        deflated(content, 413)
+
+
+def test_a_topic_without_attributes_or_with_unreadable_ones_has_none() -> None:
+    lines = [b"T1 4 4 6 SINGLE_TAG", b"T2 4 4 6 SINGLE_TAG {x", b"T3 4 4 6 SINGLE_TAG null"]
+    found = deflated(written.inflated(lines))
+    assert found.topics == {name: replace(T1, topic_name=name) for name in ("T1", "T2", "T3")}
+    assert found.refused == ()
+
+
+def test_defaults_are_those_of_rocketmq() -> None:
+    wrapper = {"topicConfigTable": {"T": {"topicName": "T", "perm": None}}}
+    assert read({"topicConfigSerializeWrapper": wrapper}).topics == {"T": TopicConfig("T", 16, 16, 6)}
+
+
+ODD: Final[dict[str, tuple[object, str]]] = {
+    "no object": ([], r"topic 'x': expected an object, got \[\]"),
+    "no name": ({}, "topic 'x': topicName: is missing"),
+    "a number as the name": ({"topicName": 5}, "topic 'x': topicName: 5 is no name"),
+    "a blank in the name": ({"topicName": "a b"}, "topic 'a b': topicName: 'a b' must not be empty nor hold"),
+    "a long name": ({"topicName": "n" * 256}, "has 256 bytes, the limit is 255"),
+    "a permission that is none": ({"topicName": "x", "perm": 8}, r"topic 'x': perm: 8 is not within 0\.\.7"),
+    "queues as text": (
+        {"topicName": "x", "readQueueNums": "4"},
+        "topic 'x': readQueueNums: expected a whole",
+    ),
+    "queues as a flag": ({"topicName": "x", "writeQueueNums": True}, "topic 'x': writeQueueNums: expected a"),
+    "negative queues": ({"topicName": "x", "writeQueueNums": -1}, r"writeQueueNums: -1 is not within 0\.\."),
+    "an unknown filter": ({"topicName": "x", "topicFilterType": "NO"}, "topic 'x': topicFilterType: 'NO' is"),
+    "attributes that are none": ({"topicName": "x", "attributes": [1]}, "topic 'x': attributes: expected a"),
+    "an attribute that is a number": ({"topicName": "x", "attributes": {"a": 1}}, "'a': 1 is not a pair"),
+    "the same name again": ({"topicName": "T1"}, "topic 'T1': stands twice"),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_odd_topic_takes_no_other_one_away(what: str) -> None:
+    value, said = ODD[what]
+    content = written.body([T1, T2], V)
+    content["topicConfigSerializeWrapper"]["topicConfigTable"]["x"] = value
+    found = read(content)
+    assert (found.topics, found.version) == ({"T1": T1, "T2": T2}, V)
+    (refused,) = found.refused
+    assert re.search(said, refused)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"x", "topic 'x': '' is no TopicConfig"),
+        (b"", "topic '': '' is no TopicConfig"),
+        (b"x 4 4 6", "topic 'x': '4 4 6' is no TopicConfig"),
+        (b"x 4 4_0 6 SINGLE_TAG", "topic 'x': writeQueueNums: expected a whole number, got '4_0'"),
+        (b"x 4 4 8 SINGLE_TAG", r"topic 'x': perm: 8 is not within 0\.\.7"),
+        (b"x -4 4 6 SINGLE_TAG", "topic 'x': readQueueNums: -4 is not within"),
+        (b"x " + b"9" * 30 + b" 4 6 SINGLE_TAG", "topic 'x': readQueueNums: expected a whole number"),
+        (b"T1 8 8 6 SINGLE_TAG", "topic 'T1': stands twice"),
+    ],
+)
+def test_an_odd_topic_of_a_compressed_body_takes_no_other_one_away(line: bytes, said: str) -> None:
+    found = deflated(written.inflated([written.line(T1), line, written.line(T2)], written.version(V)))
+    assert (found.topics, found.version) == ({"T1": T1, "T2": T2}, V)
+    (refused,) = found.refused
+    assert re.search(said, refused)
+
+
+def test_attributes_of_a_compressed_body_may_hold_blanks() -> None:
+    found = deflated(written.inflated([b'T 4 4 6 SINGLE_TAG {"a": "b c"}']))
+    assert found.topics["T"].attributes == {"a": "b c"}
+
+
+def test_a_hundred_odd_topics_are_named_and_the_others_counted() -> None:
+    lines = [f"{'n' * 500}{number} 1 1 8 SINGLE_TAG".encode() for number in range(1_000)]
+    found = deflated(written.inflated(lines))
+    assert found.topics == {}
+    assert (len(found.refused), found.refused[-1]) == (101, "and 900 more")
+    assert max(map(len, found.refused)) < 700
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed"])
+def test_mappings_without_their_topics_are_handed_on(kind: str) -> None:
+    static = replace(T1, queue_mapping=STATIC)
+    if kind == "compressed":
+        info = written.as_json(written.mapping("T1", STATIC))
+        found = deflated(written.inflated([written.line(T2)], mappings=[info]))
+    else:
+        content = written.body([static, T2], V)
+        del content["topicConfigSerializeWrapper"]["topicConfigTable"]["T1"]
+        found = read(content)
+    assert (found.topics, found.mappings) == ({"T2": T2}, {"T1": STATIC})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"bname": "broker-b"}, "bname: 'broker-b' is another broker than 'broker-a'"),
+        ({"currIdMap": []}, r"currIdMap: expected an object, got \[\]"),
+        ({"currIdMap": {"a": 1}}, "currIdMap: 'a': expected a whole number, got 'a'"),
+        ({"currIdMap": {"-1": 1}}, "currIdMap: -1 is not within"),
+        ({"currIdMap": {"1": None}}, r"currIdMap\[1\]: expected a whole number, got None"),
+        ({"totalQueues": "2"}, "totalQueues: expected a whole number, got '2'"),
+        ({"epoch": -1}, "epoch: -1 is not within"),
+        ({"dirty": 0}, "dirty: expected true or false, got 0"),
+        ({"scope": "a b"}, "scope: 'a b' must not be empty nor hold white space"),
+        (
+            {"currIdMap": {str(number): 0 for number in range(4_097)}},
+            "number of ids in currIdMap: 4097 is not",
+        ),
+    ],
+)
+def test_a_static_topic_whose_mapping_makes_no_sense_is_left_out(
+    change: dict[str, object], said: str
+) -> None:
+    content = written.body([replace(T1, queue_mapping=STATIC), T2], V)
+    content["topicConfigSerializeWrapper"]["topicQueueMappingInfoMap"]["T1"] |= change
+    found = read(content, broker_name="broker-a")
+    assert (found.topics, found.mappings) == ({"T2": T2}, {})
+    (refused,) = found.refused
+    assert refused.startswith("topic 'T1': queue mapping: ")
+    assert re.search(said, refused)
+
+
+def test_a_mapping_that_says_nothing_else_has_no_queues() -> None:
+    content = written.body([T1], V)
+    content["topicConfigSerializeWrapper"]["topicQueueMappingInfoMap"] = {"T1": {}}
+    assert read(content, broker_name="broker-a").topics["T1"].queue_mapping == QueueMapping(0, 0)
+
+
+MALFORMED: Final[dict[str, tuple[bytes, str]]] = {
+    "text": (b"text", "body: is no JSON"),
+    "no end": (b'{"a":', "body: is no JSON"),
+    "not UTF-8": (b'{"a":"\xff"}', "body: is no JSON"),
+    "deep": (b"[" * 100_000, "body: is no JSON"),
+    "deep objects": (b'{"a":' * 100_000, "body: is no JSON"),
+    "a list": (b"[]", r"body: expected an object, got \[\]"),
+    "a list of topics": (
+        b'{"topicConfigSerializeWrapper":[]}',
+        "topicConfigSerializeWrapper: expected an obj",
+    ),
+    "a table that is a list": (
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":[]}}',
+        "topicConfigTable: expected an object",
+    ),
+    "mappings that are a list": (
+        b'{"topicConfigSerializeWrapper":{"topicQueueMappingInfoMap":[]}}',
+        "topicQueueMappingInfoMap: expected an object",
+    ),
+    "a version that is a number": (
+        b'{"topicConfigSerializeWrapper":{"dataVersion":1}}',
+        "dataVersion: expected an object, got 1",
+    ),
+    "a negative version": (
+        b'{"topicConfigSerializeWrapper":{"dataVersion":{"counter":-1}}}',
+        "dataVersion: counter: -1 is not within",
+    ),
+    "filter servers that are text": (
+        b'{"filterServerList":"a"}',
+        "filterServerList: expected a list of strings",
+    ),
+    "filter servers that are numbers": (
+        b'{"filterServerList":[1]}',
+        "filterServerList: expected a list of str",
+    ),
+    "no zlib": (b"\x78nothing", "body: cannot be decompressed: .*incorrect header"),
+    "the beginning of zlib": (b"\x78", "length of dataVersion: the body ends before it does"),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_malformed_body_is_refused_with_its_reason(what: str) -> None:
+    body, said = MALFORMED[what]
+    with pytest.raises(BodyError, match=said) as refused:
+        registration(body, version=479)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_plain_body_labelled_compressed_is_refused() -> None:
+    with pytest.raises(BodyError, match="body: cannot be decompressed"):
+        registration(written.as_json(written.body([T1], V)), version=479, compressed=True)
+
+
+INFLATED: Final[dict[str, tuple[bytes, str]]] = {
+    "nothing": (b"", "length of dataVersion: the body ends before it does"),
+    "half a length": (b"\0\0", "length of dataVersion: the body ends before it does"),
+    "a negative length": (written.numbered(-1), "length of dataVersion: -1 is negative"),
+    "a short text": (written.numbered(3) + b"{}", "dataVersion: the body ends before it does"),
+    "a huge text": (written.numbered(2**31 - 1), "dataVersion: has 2147483647 bytes, the limit is 1048576"),
+    "a version that is no JSON": (written.text(b"{"), "dataVersion: is no JSON"),
+    "a negative version": (written.text(b'{"counter":-1}'), "dataVersion: counter: -1 is not within"),
+    "a negative number": (written.text(b"{}") + written.numbered(-5), "number of topics: -5 is negative"),
+    "too many topics": (
+        written.text(b"{}") + written.numbered(200_001),
+        "number of topics: 200001, the limit is 200000",
+    ),
+    "fewer topics than said": (written.text(b"{}") + written.numbered(1), "length of topics: the body ends"),
+    "no filter servers": (
+        written.text(b"{}") + written.numbered(0),
+        "length of filterServerList: the body ends",
+    ),
+    "filter servers that are no JSON": (
+        written.inflated([], filter_servers=b"x"),
+        "filterServerList: is no JSON",
+    ),
+    "a mapping that is no JSON": (written.inflated([], mappings=[b"x"]), "TopicQueueMappingInfo: is no JSON"),
+    "a mapping of nothing": (
+        written.inflated([], mappings=[b"{}"]),
+        "TopicQueueMappingInfo: topic: expected a",
+    ),
+    "a mapping that is a list": (
+        written.inflated([], mappings=[b"[]"]),
+        "TopicQueueMappingInfo: expected an ob",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INFLATED)
+def test_a_malformed_compressed_body_is_refused_with_its_reason(what: str) -> None:
+    content, said = INFLATED[what]
+    with pytest.raises(BodyError, match=said):
+        deflated(content)
+
+
+@given(st.data())
+def test_a_compressed_body_that_is_cut_off_is_refused(data: st.DataObject) -> None:
+    content = written.inflated([written.line(T1), written.line(T2)], written.version(V))
+    end = data.draw(st.integers(0, len(content) - 1))
+    with pytest.raises(BodyError, match="the body ends before it does"):
+        deflated(content[:end])
+    whole = zlib.compress(content)
+    with pytest.raises(BodyError, match="the body ends before it does"):
+        registration(whole[: data.draw(st.integers(1, len(whole) - 10))], version=479)
+
+
+@given(st.binary(max_size=60), KINDS, st.sampled_from([36, 407, 479]), KINDS)
+def test_whatever_arrives_is_read_or_refused(body: bytes, label: str, version: int, kind: str) -> None:
+    try:
+        content = zlib.compress(body) if kind == "compressed" else body
+        found = registration(content, version=version, compressed=label == "compressed")
+    except BodyError:
+        return
+    assert found.topics == {} or not found.refused
+
+
+@pytest.mark.parametrize("kind", ["one long text", "many topics"])
+def test_a_small_body_takes_neither_much_memory_nor_time(kind: str) -> None:
+    if kind == "one long text":
+        content = written.numbered(2**30) + bytes(2**26)
+    else:
+        content = (
+            written.text(b"{}") + written.numbered(150_000) + written.text(b"a 1 1 6 SINGLE_TAG") * 3_200_000
+        )
+    body = zlib.compress(content)
+    del content
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyError):
+            registration(body, version=479)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_body_is_refused_at_its_64_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "MAX_INFLATED_BYTES", 100_000)
+    topic = written.line(replace(T1, attributes={"a": "b" * 60_000}))
+    assert len(deflated(written.inflated([topic])).topics) == 1
+    with pytest.raises(BodyError, match="body: has more than 100000 bytes when it is decompressed"):
+        deflated(written.inflated([topic, topic]))
+
+
+def test_the_checksum_is_that_of_java() -> None:
+    assert bodies.crc32(b"") == 0
+    assert bodies.crc32(b"123456789") == 0xCBF43926 & 0x7FFFFFFF
+
+
+@given(VERSIONS)
+def test_a_data_version_is_read(version: DataVersion) -> None:
+    assert bodies.data_version(written.as_json(written.version(version))) == version
+
+
+def test_a_data_version_may_be_missing() -> None:
+    assert bodies.data_version(b"") is None
+    assert bodies.data_version(b'{"counter":null}') == DataVersion()
+
+
+@pytest.mark.parametrize("body", [b"x", b"[]", b'{"timestamp":-1}', b'{"counter":"1"}', b'{"counter":1.5}'])
+def test_what_is_no_data_version_is_refused(body: bytes) -> None:
+    with pytest.raises(BodyError, match="dataVersion: "):
+        bodies.data_version(body)
+
+
+def test_the_queues_of_one_topic_are_read() -> None:
+    queues = {"brokerName": "a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 1, "writeQueueNums": 8}
+    body = written.as_json({"brokerDatas": [], "queueDatas": [queues, {"brokerName": "b"}]})
+    assert bodies.topic_route_queues(body) == [QueueData("a", 4, 8, 6, 1), QueueData("b", 0, 0, 0)]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"queueDatas":null}', b'{"queueDatas":[]}'])
+def test_a_topic_may_have_no_queues(body: bytes) -> None:
+    assert bodies.topic_route_queues(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"x", "body: is no JSON"),
+        (b"[]", "body: expected an object"),
+        (b'{"queueDatas":{}}', "queueDatas: expected a list"),
+        (b'{"queueDatas":[1]}', r"queueDatas\[0\]: expected an object, got 1"),
+        (
+            b'{"queueDatas":[{"brokerName":"a"},{}]}',
+            r"queueDatas\[1\]: brokerName: expected a string, got None",
+        ),
+        (b'{"queueDatas":[{"brokerName":"a","perm":8}]}', r"queueDatas\[0\]: perm: 8 is not within"),
+    ],
+)
+def test_what_are_no_queues_is_refused(body: bytes, said: str) -> None:
+    with pytest.raises(BodyError, match=said):
+        bodies.topic_route_queues(body)
+
+
+def test_settings_are_read_as_java_does() -> None:
+    assert bodies.properties(b"a=b\n# c=d\nlistenPort : 9876\na=c \\\n d") == {
+        "a": "c d",
+        "listenPort": "9876",
+    }
+    assert bodies.properties(b"") == {}
+    with pytest.raises(BodyError, match=r"properties: line 2: Invalid \\u escape"):
+        bodies.properties(b"a=b\nc=\\u12")
