@@ -52,6 +52,12 @@ COMMANDS: Final = {
     "import": Place(".maintenance", "import_", "Read an exported registry."),
     "kv": Place(".operators", "kv", "Read and write the key-value store."),
     "lift": Place(".operators", "lift", "Give brokers back their write permission."),
+    "nameserver": Place(
+        "..nameserver.command",
+        "nameserver_command",
+        "Answer RocketMQ's brokers and clients as a name server.",
+        ("nameserver",),
+    ),
     "pipeline": Place(
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),

@@ -15,6 +15,9 @@ import click
 
 from .main import ABOUT, COMMANDS, missing_extras, no_such_command
 
+_FOR_EVER: Final = ("agent", "nameserver")
+"""Commands that run until a signal ends them."""
+
 _BY_SIGNAL: Final = 128
 """Plus the number of the signal: the exit status of a process that a signal ended, in every shell."""
 
@@ -72,7 +75,7 @@ class _Root(Group):
         place = COMMANDS.get(cmd_name)
         if place is None:
             return None
-        with _exit_on_sigterm() if cmd_name == "agent" else nullcontext():
+        with _exit_on_sigterm() if cmd_name in _FOR_EVER else nullcontext():
             command: click.Command = place.load()
         return command
 
@@ -83,7 +86,7 @@ class _Root(Group):
 
 @contextmanager
 def _exit_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process with status 0 while the agent is imported: there is nothing to stop yet."""
+    """Let SIGTERM end the process with status 0 while a daemon is imported: there is nothing to stop yet."""
     before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         yield

@@ -1,0 +1,213 @@
+"""`nameserver`: runs a name server front until a signal ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import Any, Final, Self, TypeVar
+
+import click
+
+from ..daemon.http_server import AddressTaken
+from ..daemon.logs import LogOutput
+from ..daemon.option import Kind, Option
+from ..registry import InvalidInput
+from ..registry.errors import EmbeddedServerError
+from .process import CLOSING_S, Fault, FrontProcess
+from .process_config import OPTIONS
+from .settings import CONFIG_FLAG, CONFIG_VARIABLE, Settings, as_file, load, property_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+_EXPECTED: Final = (Fault, InvalidInput, AddressTaken, EmbeddedServerError)
+"""Errors that end the process with their message alone."""
+
+EXIT_CODES: Final = {
+    0: "ended by SIGTERM or SIGINT",
+    1: "a fault: a part of the process ended unexpectedly; restart it",
+    2: "the settings are wrong: a restart does not help",
+    3: "the address of --listen or --http is taken",
+}
+
+_HELP: Final = f"""Answer RocketMQ's brokers, clients and mqadmin from the shared registry, as a name server.
+
+A flag takes precedence over its variable, and a variable over the file that --config names: a namesrv.conf
+as mqnamesrv takes it.
+
+SIGTERM and SIGINT drain: /readyz says no, no more connections are accepted, what was asked is answered. A
+second one ends the process at once. SIGHUP reads certificates and the file anew.
+
+Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.
+"""
+
+
+def _with_settings(command: F) -> F:
+    """Add an option for every setting; all values are checked together, and not by click."""
+    for option in reversed(OPTIONS):
+        described: dict[str, Any] = {
+            "metavar": option.metavar,
+            "help": _help(option),
+            "multiple": bool(option.joined_by),
+        }
+        if option.kind is Kind.SWITCH:
+            described |= {"is_flag": False, "flag_value": "true", "metavar": f"[{option.metavar}]"}
+        command = click.option(option.flag, **described)(command)
+    return command
+
+
+def _help(option: Option) -> str:
+    default = _text(option.default)
+    shown = f"; default: {default}" if default else ""
+    return f"{option.help}  [env var: {option.variable}; in the file: {property_of(option)}{shown}]"
+
+
+def _text(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
+
+
+@click.command("nameserver", help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-c", CONFIG_FLAG, metavar="FILE", help=f"The namesrv.conf to read.  [env var: {CONFIG_VARIABLE}]"
+)
+@_with_settings
+@click.option(
+    "-p", "--print-config", is_flag=True, help="Print the settings and where each comes from, and exit."
+)
+@click.pass_context
+def nameserver_command(context: click.Context, /, *, print_config: bool, **_: str | None) -> None:
+    """Run the front; the settings come from the context, as their options are made from a table."""
+    flags = _given(context)
+    try:
+        with _Ending() as ending:
+            settings = load(flags, os.environ)
+            if print_config:
+                click.echo(as_file(settings), nl=False)
+            else:
+                _run(settings, flags, ending)
+    except _EXPECTED as error:
+        click.echo(f"Error: {error}", err=True)
+        context.exit(_exit_code(error))
+
+
+def _given(context: click.Context) -> Mapping[str, str]:
+    """Return the values of the command line by flag."""
+    joined = {option.flag: option.joined_by for option in OPTIONS}
+    found = {}
+    for parameter in context.command.params:
+        flag, value = parameter.opts[-1], context.params.get(parameter.name or "")
+        if isinstance(value, tuple) and value:
+            found[flag] = joined[flag].join(value)
+        elif isinstance(value, str):
+            found[flag] = value
+    return found
+
+
+def _run(settings: Settings, flags: Mapping[str, str], ending: _Ending) -> None:
+    process = settings.process
+    with LogOutput(process.log_format, process.log_level) as log, _with_store(settings) as complete:
+        ending.latest_s = process.drain_wait_s + process.drain_s + 2 * CLOSING_S
+        ending.log = log
+        _runner()(_serve(complete, flags, ending, log))
+
+
+def _runner() -> Callable[..., Any]:
+    """Return what runs the event loop: uvloop's, where that is installed."""
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        return asyncio.run
+    run: Callable[..., Any] = uvloop.run
+    return run
+
+
+async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput) -> None:
+    loop = asyncio.get_running_loop()
+    process = FrontProcess(settings, reread=lambda: load(flags, os.environ), use_log=log.use)
+    ending.stop = lambda: loop.call_soon_threadsafe(process.stop)
+    loop.add_signal_handler(signal.SIGHUP, process.reload)
+    try:
+        await process.run()
+    finally:
+        ending.stop = lambda: None
+
+
+@contextmanager
+def _with_store(settings: Settings) -> Iterator[Settings]:
+    """Give the settings a store if none is named: a server that ends with this process."""
+    if settings.process.redis_url:
+        yield settings
+        return
+    from ..registry.embedded import embedded_redis  # noqa: PLC0415 - most name a store
+
+    with embedded_redis() as url:
+        _LOG.warning(
+            "no store is named (--redis, SHAREDROUTES_REDIS_URL): a server of this process at %s has the "
+            "registry, and ALL ITS DATA END WITH THIS PROCESS",
+            url,
+        )
+        yield replace(settings, process=replace(settings.process, redis_url=url))
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, InvalidInput | EmbeddedServerError):
+        return 2
+    return 3 if isinstance(error, AddressTaken) else 1
+
+
+class _Ending:
+    """Obeys SIGTERM and SIGINT while it is entered: the first one drains, a second one ends the process.
+
+    A process that has not ended `latest_s` after the first one is ended, whatever hangs in it. Until there
+    is something to `stop`, a signal ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Callable[[], object] | None = None
+        self.log: LogOutput | None = None
+        self.latest_s = 0.0
+        self._asked: SimpleQueue[int | None] = SimpleQueue()
+        """Numbers of signals; None = the process has ended by itself."""
+
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        # It is started here since a signal may come where threads cannot be started.
+        threading.Thread(target=self._enforce, name="sharedroutes end", daemon=True).start()
+        self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._asked.put(None)
+
+    def _obey(self, number: int, _: FrameType | None) -> None:
+        if self.stop is None:
+            os._exit(0)
+        self._asked.put(number)
+        self.stop()
+
+    def _enforce(self) -> None:
+        if self._asked.get() is None:
+            return
+        try:
+            if self._asked.get(timeout=self.latest_s) is None:
+                return
+            _LOG.warning("a second signal: ending at once")
+        except Empty:
+            _LOG.warning("not ended within %.1f s: ending without waiting any longer", self.latest_s)
+        if self.log is not None:
+            self.log.finish()
+        os._exit(0)

@@ -1,0 +1,280 @@
+"""One process of the front: its store, its sockets and its pages, from the start to the drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final, Protocol
+
+from ..daemon.http_server import AddressTaken, HttpServer
+from ..daemon.notifier import Notifier
+from ..daemon.option import DEFAULT, masked
+from ..daemon.threads import in_thread
+from ..registry import AsyncRouteStore, InvalidInput
+from ..registry.concurrency_async import end
+from .pages import Pages
+from .process_config import OPTIONS, ProcessConfig
+from .server.connection import Service
+from .settings import Settings
+from .stand_in import Front, Listener
+from .status import FrontStatus, ProcessStatus, of_front
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+
+_LOOK_S: Final = 1.0
+_BACKLOG: Final = 1_024
+"""As RocketMQ's name server has it."""
+
+CLOSING_S: Final = 2.0
+"""So long the end of store, front and pages may take, after the drain."""
+
+
+class Fault(Exception):
+    """A part of the process ended unexpectedly: the process has to be restarted."""
+
+
+class _Front(Service, Protocol):
+    """What answers the requests of this process."""
+
+    async def start(self) -> None: ...
+    async def aclose(self, *, drain: bool) -> None: ...
+    def status(self) -> FrontStatus: ...
+
+
+def open_front(store: AsyncRouteStore, settings: Settings) -> _Front:
+    """Return what answers requests."""
+    return Front(store, settings.front)
+
+
+def open_listener(front: Service, settings: Settings, listening: socket.socket) -> Listener:  # noqa: ARG001
+    """Return what takes connections at a socket."""
+    return Listener(front, listening)
+
+
+def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
+    """Return a socket at the address to listen at, which workers may share; raises AddressTaken."""
+    host, port = process.listen_address
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise AddressTaken(f"cannot listen at {process.listen}: {error.strerror or error}") from error
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        found.bind(address)
+    except OSError as error:
+        found.close()
+        raise AddressTaken(f"cannot listen at {process.listen}: {error.strerror or error}") from error
+    found.settimeout(0)
+    return found
+
+
+def shown(listening: socket.socket) -> str:
+    """Return the address of a socket as `host:port`."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def serve_pages(server: HttpServer, settings: Settings) -> None:
+    """Serve the pages where they are wanted; raises AddressTaken if somebody chose that address."""
+    address = settings.process.http_address
+    if address is None:
+        return
+    host, port = address
+    try:
+        await server.start(host, port)
+    except AddressTaken as error:
+        if settings.values["http"].place != DEFAULT:
+            raise
+        _LOG.warning("%s; continuing without pages: set --http to another address, or to off", error)
+    else:
+        _LOG.info("HTTP at %s:%s", host, server.port)
+
+
+class FrontProcess:
+    """Runs one front until `stop` is called; for the event loop in which it runs.
+
+    `reread` returns the settings of the moment, for a reload; it raises InvalidInput. A reload hands the
+    format and the level of the log to `use_log`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        reread: Callable[[], Settings] | None = None,
+        use_log: Callable[[str, str], None] = lambda *_: None,
+        environment: Mapping[str, str] = os.environ,
+        shared_port: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._reread = reread
+        self._use_log = use_log
+        self._shared_port = shared_port
+        self._notifier = Notifier(environment)
+        self._stopping = asyncio.Event()
+        self._listen = ""
+        self._front: _Front | None = None
+        self._listener: Listener | None = None
+        self._began_s = asyncio.get_running_loop().time()
+        self._reloads: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve until `stop`, then drain; raises AddressTaken and Fault."""
+        for warning in self._settings.warnings:
+            _LOG.warning("%s", warning)
+        server = HttpServer(Pages(self._status_soon).answer)
+        listening = bound(self._settings.process, shared=self._shared_port)
+        try:
+            await serve_pages(server, self._settings)
+            process = self._settings.process
+            async with AsyncRouteStore.from_url(process.redis_url, process.registry) as store:
+                await self._serve(store, listening)
+        finally:
+            listening.close()
+            await server.aclose()
+
+    def stop(self) -> None:
+        """Ask `run` to drain and to end."""
+        self._stopping.set()
+
+    def reload(self) -> None:
+        """Read certificates and settings anew; what can be applied is."""
+        task = asyncio.create_task(self._reload(), name="sharedroutes: reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    def status(self) -> ProcessStatus:
+        """Return the state of the process."""
+        process, front = self._settings.process, self._front.status() if self._front else None
+        unready = self._unready(front)
+        return ProcessStatus(
+            version=version(),
+            uptime_s=asyncio.get_running_loop().time() - self._began_s,
+            listen=self._listen,
+            store=masked(process.redis_url),
+            namespace=process.namespace,
+            unready=unready,
+            samples={
+                "ready": [((), float(not unready))],
+                **_usage(),
+                **(of_front(front) if front else {}),
+                **(_of_listener(self._listener) if self._listener else {}),
+            },
+            front=front,
+        )
+
+    async def _status_soon(self) -> ProcessStatus:
+        return self.status()
+
+    def _unready(self, front: FrontStatus | None) -> tuple[str, ...]:
+        if self._stopping.is_set():
+            return ("it is about to end",)
+        if front is None or not self._listen:
+            return ("it is starting",)
+        return front.unready
+
+    async def _serve(self, store: AsyncRouteStore, listening: socket.socket) -> None:
+        self._front = front = open_front(store, self._settings)
+        helper = asyncio.create_task(self._watch(), name="sharedroutes: word to systemd")
+        try:
+            if await self._until_started(front, listening):
+                await self._stopping.wait()
+                await self._drain()
+        finally:
+            await end(helper, *self._reloads)
+            async with asyncio.timeout(CLOSING_S):
+                await front.aclose(drain=True)
+
+    async def _until_started(self, front: _Front, listening: socket.socket) -> bool:
+        """Return whether it accepts connections now; else it was told to end before."""
+        starting = asyncio.ensure_future(front.start())
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        await end(stopped)
+        if not starting.done():
+            await end(starting)
+            return False
+        starting.result()
+        self._listener = open_listener(front, self._settings, listening)
+        listening.listen(_BACKLOG)
+        await self._listener.start()
+        self._listen = shown(listening)
+        _LOG.info("name server at %s, store %s", self._listen, masked(self._settings.process.redis_url))
+        self._notifier.ready()
+        return True
+
+    async def _drain(self) -> None:
+        process = self._settings.process
+        self._notifier.stopping(process.drain_wait_s + process.drain_s + CLOSING_S)
+        _LOG.info("draining: %d s to notice, %d s to finish", process.drain_wait_s, process.drain_s)
+        await asyncio.sleep(process.drain_wait_s)
+        self._listen = ""
+        if self._listener is not None:
+            await self._listener.stop(process.drain_s)
+        _LOG.info("drained")
+
+    async def _watch(self) -> None:
+        """Tell systemd that the event loop goes on, and what the front does."""
+        watchdog_s = self._notifier.watchdog_s
+        while True:
+            self._notifier.progress()
+            unready = self.status().unready
+            self._notifier.status("; ".join(unready) or f"serves at {self._listen}")
+            await asyncio.sleep(_LOOK_S if watchdog_s is None else min(_LOOK_S, watchdog_s / 3))
+
+    async def _reload(self) -> None:
+        self._notifier.reloading()
+        try:
+            if self._reread is not None:
+                self._apply(await in_thread(self._reread))
+        except InvalidInput as error:
+            for problem in str(error).splitlines():
+                _LOG.error("reload: the settings are unchanged: %s", problem)
+        finally:
+            if not self._stopping.is_set():
+                self._notifier.ready()
+
+    def _apply(self, settings: Settings) -> None:
+        for option in OPTIONS:
+            before, after = self._settings.values[option.key], settings.values[option.key]
+            if before.value != after.value and option.key not in ("log_format", "log_level"):
+                _LOG.error("reload: %s has changed: restart the front to apply it", after.place)
+        self._use_log(settings.process.log_format, settings.process.log_level)
+        _LOG.info("reloaded")
+
+
+def _of_listener(listener: Listener) -> dict[str, list[tuple[Sequence[str], float]]]:
+    requests = [((str(code),), float(number)) for code, number in listener.requests.items()]
+    return {"requests_total": [*requests]}
+
+
+def _usage() -> dict[str, list[tuple[Sequence[str], float]]]:
+    """Return memory and time of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    found: dict[str, list[tuple[Sequence[str], float]]] = {
+        "cpu_seconds_total": [((), used.ru_utime + used.ru_stime)]
+    }
+    with suppress(OSError, ValueError, IndexError):  # Linux alone has it
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        found["resident_memory_bytes"] = [((), float(pages * resource.getpagesize()))]
+    return found
+
+
+@cache
+def version() -> str:
+    """Return the version of the package; it takes 10 ms, once."""
+    from .. import __version__  # noqa: PLC0415 - looked up when it is asked for
+
+    return __version__
