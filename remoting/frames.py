@@ -57,14 +57,17 @@ def decode(frame: bytes) -> RemotingCommand:
     """Return the command of what follows the length in a frame; raises FrameError."""
     if len(frame) < _WORD_BYTES:
         raise FrameError(f"frame: length {len(frame)}, and {_WORD_BYTES} is the least")
-    return _decoded_frame(frame, 0, len(frame))
+    return _decoded_frame(frame, 0, len(frame), _MAX_HEADER_BYTES)
 
 
 class FrameReader:
     """Turns the bytes that arrive on one connection, however they are cut, into commands."""
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, max_frame_bytes: int = MAX_FRAME_BYTES, *, max_header_bytes: int = _MAX_HEADER_BYTES
+    ) -> None:
         self._max_length = max_frame_bytes - _WORD_BYTES
+        self._max_header_bytes = max_header_bytes
         self._buffer = bytearray()
         self._error: FrameError | None = None
         self.before: list[RemotingCommand] = []
@@ -88,7 +91,7 @@ class FrameReader:
         place = 0
         try:
             while (end := self._end(source, place)) and end <= len(source):
-                commands.append(_decoded_frame(source, place + _WORD_BYTES, end))
+                commands.append(_decoded_frame(source, place + _WORD_BYTES, end, self._max_header_bytes))
                 place = end
         except FrameError as error:
             self._error, self.before = error, commands
@@ -117,13 +120,15 @@ class FrameReader:
         return place + _WORD_BYTES + int(length)
 
 
-def _decoded_frame(source: bytes | bytearray, place: int, end: int) -> RemotingCommand:
+def _decoded_frame(source: bytes | bytearray, place: int, end: int, max_header_bytes: int) -> RemotingCommand:
     """Return the command of a frame whose header word is at `place`; raises FrameError."""
     (word,) = _WORD.unpack_from(source, place)
     kind, begin = word >> _TYPE_SHIFT, place + _WORD_BYTES
     body = begin + (word & _MAX_HEADER_BYTES)
     if body > end:
         raise FrameError(f"header: {body - begin} bytes in a frame of length {end - place}")
+    if body - begin > max_header_bytes:
+        raise FrameError(f"header: {body - begin} bytes, and {max_header_bytes} is the most")
     if kind >= len(_READERS):
         raise FrameError(f"header: unknown serialize type {kind}")
     return _READERS[kind](bytes(source[begin:body]), bytes(source[body:end]))
@@ -293,7 +298,12 @@ def _texts(given: dict[str, object]) -> dict[str, str]:
 
 def _text(value: object) -> str:
     """Return text as it is, and the JSON of anything else, as fastjson does for a map of strings."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:  # it reads deeper values than it writes
+        raise FrameError(f"header: {error}") from None
 
 
 def _bytes(name: str, text: str) -> bytes:

@@ -94,6 +94,7 @@ def test_any_header_is_a_command_or_a_frame_error(kind: SerializeType, header: b
         (framed(0, b'{"code":1.5}'), "code: expected a whole number, got 1.5"),
         (framed(0, b'{"opaque":2147483648}'), "opaque: 2147483648 does not fit"),
         (framed(0, b'{"extFields":[]}'), "extFields: expected an object"),
+        (framed(0, b'{"remark":%s}' % (b"[" * 500 + b"]" * 500)), "header: Recursion limit"),
         (framed(1, b"\0" * 12), "header: 12 bytes"),
         (framed(1, binary(b"\0\0\0")), "remark: the header ends before its length"),
         (framed(1, binary(b"\0\0\0\x01")), "remark: length 1, and 0 bytes are left"),
@@ -115,6 +116,27 @@ def test_a_frame_that_is_too_long_is_refused_before_it_has_arrived() -> None:
     assert len(reader.feed(longest)) == 1
     with pytest.raises(FrameError, match="frame: length"):
         reader.feed(longer[:4])
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+def test_a_header_that_is_too_long_is_refused(kind: SerializeType) -> None:
+    reader = FrameReader(max_header_bytes=1_000)
+    frame = encode(request(0, {"x": "y" * 800}, body=bytes(2_000), serialize_type=kind))
+    assert len(reader.feed(frame)) == 1
+    with pytest.raises(FrameError, match="and 1000 is the most"):
+        reader.feed(encode(request(0, {"x": "y" * 1_000}, serialize_type=kind)))
+
+
+def test_how_long_the_frame_is_that_has_begun_is_told_as_soon_as_it_is_known() -> None:
+    reader = FrameReader()
+    frame = encode(request(0, body=bytes(100)))
+    told = []
+    for begin, end in ((0, 3), (3, 4), (4, 50), (50, len(frame))):
+        reader.feed(frame[begin:end])
+        told.append((reader.pending_bytes, reader.frame_bytes))
+    assert told == [(3, 0), (4, len(frame)), (50, len(frame)), (0, 0)]
+    reader.feed(frame * 2 + frame[:10])
+    assert (reader.pending_bytes, reader.frame_bytes) == (10, len(frame))
 
 
 def test_the_longest_frame_is_what_rocketmq_takes() -> None:
