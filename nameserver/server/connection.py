@@ -1,4 +1,4 @@
-"""One connection of a front: frames in, answers out, within its limits."""
+"""What the server of a front asks for answers, and what it shows of a connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ class Service(Protocol):
     def answer(
         self, request: RemotingCommand, connection: Connection
     ) -> bytes | Awaitable[RemotingCommand | None] | None:
-        """Return the frame of the answer, or what becomes the answer; None = there is none."""
+        """Return the frame of the answer, or what becomes the answer; None = there is none.
+
+        What becomes it may end after others that were asked later; the server gives it the request's opaque.
+        """
 
     def closed(self, connection: Connection) -> None:
-        """Note that a connection has ended, however it did; not called for those that a drain ends."""
+        """Note that a connection has ended, however it did; not called for those that a drain ends.
+
+        Called once, when no request of the connection is in flight any more: none can undo what is done here.
+        """

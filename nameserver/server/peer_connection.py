@@ -1,0 +1,414 @@
+"""One connection of a front: frames in, answers out, within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final, cast
+
+from ...registry.concurrency_async import is_cancelled
+from ...remoting import (
+    FrameError,
+    FrameReader,
+    LanguageCode,
+    RemotingCommand,
+    ResponseCode,
+    SerializeType,
+    encode,
+    response_to,
+)
+from .connection import Service
+from .limits import OTHER_CODES, Counters, Ending, FrameRoom, Limits, Place, Places
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+
+READ_BYTES: Final = 65_536
+"""The most that one read takes: what cannot be used yet stays with the kernel, and so with the peer."""
+
+_RESPONSE: Final = 1
+_ONEWAY: Final = 2
+_OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+"""RocketMQ's own words."""
+
+_MOST_REMARK: Final = 1_000
+
+# Why a connection is not read from. Numbers, as an enum's flags take longer than all else of a request.
+_FULL: Final = 1  # it has as many requests in flight as it may
+_UNREAD: Final = 2  # the peer does not take its answers
+_ROOM: Final = 4  # its large frame waits for room
+_DRAIN: Final = 8
+_CLOSING: Final = 16
+_SERVES_NOTHING: Final = _FULL | _UNREAD | _CLOSING
+
+_SUDDEN: Final = frozenset((Ending.SLOW_FRAME, Ending.NO_ROOM, Ending.UNREAD))
+"""Endings that do not wait until the peer has taken what was written."""
+
+_LEVELS: Final = {Ending.IDLE: logging.DEBUG, Ending.ASKED: logging.INFO}
+
+
+@dataclass(slots=True)
+class ConnectionContext:
+    """What all connections of a server share."""
+
+    service: Service
+    limits: Limits
+    now_s: Callable[[], float]
+    answers_as_asked: bool = False
+    """Whether a binary request has a binary answer (RocketMQ 4); else all answers are JSON (RocketMQ 5)."""
+
+    counters: Counters = field(default_factory=Counters)
+    is_draining: bool = False
+    connections: set[PeerConnection] = field(default_factory=set)
+    requests: set[asyncio.Task[None]] = field(default_factory=set)
+    """Those in flight, also of connections that have ended."""
+
+    numbers: count[int] = field(default_factory=lambda: count(1))
+    read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
+    """Where all connections read into: it is emptied before the next one does."""
+
+    places: Places = field(init=False)
+    room: FrameRoom = field(init=False)
+    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last connection has ended."""
+
+    def __post_init__(self) -> None:
+        """Make room."""
+        self.places = Places(self.limits, self.counters)
+        self.room = FrameRoom(self.limits)
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    """The front's end of a connection, from when its kind is known (plain or TLS)."""
+
+    def __init__(self, context: ConnectionContext, peer: str, place: Place) -> None:
+        self.number = next(context.numbers)
+        self.peer = peer
+        self._place = place
+        self._context = context
+        self._counters = context.counters
+        limits = self._limits = context.limits
+        self._reader = FrameReader(limits.frame_bytes, max_header_bytes=limits.header_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._held = 0
+        self._backlog: list[RemotingCommand] = []
+        """Requests that arrived together with the one after which no more could be served."""
+
+        self._in_flight = 0
+        self._room_bytes = 0
+        """The room that its large frames have, until all its requests are answered."""
+
+        self._frame_room_bytes = 0
+        """The part of it that belongs to the frame that is arriving."""
+
+        self._unread_bytes = 0
+        self._has_failed = False
+        self._active_s = context.now_s()
+        self._frame_since_s: float | None = None
+        self._room_since_s: float | None = None
+        self._unread_since_s: float | None = None
+        self._closing_since_s: float | None = None
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame that answers nothing; nothing happens when the connection has ended."""
+        self._write(frame)
+
+    def close(self, why: str) -> None:
+        """End the connection after what was written before; the reason is logged."""
+        self._end(Ending.ASKED, why)
+
+    def drain(self) -> None:
+        """End the connection once the requests that have arrived are answered."""
+        self._hold(_DRAIN)
+        self._settle()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def check(self, now_s: float) -> None:
+        """End the connection if one of its times is over."""
+        limits = self._limits
+        if self._closing_since_s is not None:
+            if now_s - self._closing_since_s > limits.unread_s:
+                self.abort()
+        elif self._unread_since_s is not None:
+            self._check_unread(now_s, self._unread_since_s)
+        elif self._room_since_s is not None:
+            if now_s - self._room_since_s > limits.large_frame_wait_s:
+                self._end(Ending.NO_ROOM, f"no room for a large frame within {limits.large_frame_wait_s:g} s")
+        elif self._frame_since_s is not None and not self._held:
+            is_contended = self._frame_room_bytes and self._context.room.is_contended
+            limit_s = limits.contended_frame_s if is_contended else limits.frame_s
+            if now_s - self._frame_since_s > limit_s:
+                self._end(Ending.SLOW_FRAME, f"a frame was not complete within {limit_s:g} s")
+        elif now_s - self._active_s > limits.idle_s:
+            self._end(Ending.IDLE, f"idle for {limits.idle_s:g} s")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._limits.unread_bytes)
+        self._context.connections.add(self)
+        self._context.emptied.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
+        """Return where the next bytes go."""
+        return self._context.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Serve the requests that are complete now."""
+        context = self._context
+        self._active_s = context.now_s()
+        self._counters.bytes_in += nbytes
+        try:
+            requests = self._reader.feed(bytes(context.read_buffer[:nbytes]))
+        except FrameError as error:
+            self._serve(self._reader.before)
+            self._counters.decode_errors += 1
+            self._end(Ending.BAD_FRAME, str(error))
+            return
+        if requests:
+            self._serve(requests)
+        if self._reader.pending_bytes or self._frame_since_s is not None:
+            self._await_rest(is_new=bool(requests))
+
+    def pause_writing(self) -> None:
+        """Serve no more requests of a peer that does not take the answers."""
+        self._unread_since_s = self._context.now_s()
+        self._hold(_UNREAD)
+        if self._transport is not None:
+            self._note_unread(self._transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._unread_since_s = None
+        self._active_s = self._context.now_s()
+        self._note_unread(-self._unread_bytes)
+        self._release(_UNREAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - it makes no difference
+        """Free what the connection held."""
+        self._transport = None
+        self._place.free()
+        self._context.connections.discard(self)
+        if not self._context.connections:
+            self._context.emptied.set()
+        self._backlog = []
+        self._note_unread(-self._unread_bytes)
+        self._context.room.forget(self._have_room)
+        self._frame_room_bytes = 0
+        self._settle()
+
+    def _serve(self, requests: Sequence[RemotingCommand]) -> None:
+        """Answer requests with as few writes as possible; what cannot be served now waits."""
+        answers: list[bytes] = []
+        size = 0
+        for place, request in enumerate(requests):
+            if self._held & _SERVES_NOTHING:
+                self._backlog += requests[place:]
+                break
+            answer = self._answer(request)
+            if answer is not None:
+                answers.append(answer)
+                size += len(answer)
+                if size > self._limits.unread_bytes:
+                    self._write(b"".join(answers))
+                    answers, size = [], 0
+        if answers:
+            self._write(answers[0] if len(answers) == 1 else b"".join(answers))
+
+    def _answer(self, request: RemotingCommand) -> bytes | None:
+        """Have a request answered; return the frame if it is there already."""
+        if request.flag & _RESPONSE:  # nobody here has asked
+            return None
+        counted = self._counters.requests
+        counted[request.code if request.code in counted else OTHER_CODES] += 1
+        try:
+            answer = self._context.service.answer(request, self)
+        except Exception as error:  # noqa: BLE001 - a fault of one request must not end the others
+            return self._failed(request, error)
+        if isinstance(answer, bytes):
+            return None if request.flag & _ONEWAY else answer
+        return None if answer is None else self._start(request, answer)
+
+    def _start(self, request: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> bytes | None:
+        """Wait for an answer in a task; return a refusal when there are too many of them."""
+        counters = self._counters
+        if counters.in_flight >= self._limits.in_flight:
+            _discard(answer)
+            counters.busy += 1
+            return self._refusal(request, ResponseCode.SYSTEM_BUSY, _OVERLOAD)
+        counters.in_flight += 1
+        self._in_flight += 1
+        if self._in_flight >= self._limits.in_flight_per_connection:
+            self._hold(_FULL)
+        task = asyncio.get_running_loop().create_task(self._finish(request, answer))
+        self._context.requests.add(task)
+        task.add_done_callback(self._context.requests.discard)
+        return None
+
+    async def _finish(self, request: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
+        frame: bytes | None = None
+        try:
+            frame = self._encoded(request, await answer)
+        except (Exception, asyncio.CancelledError) as error:  # the latter: of what it awaits
+            if is_cancelled():
+                raise
+            frame = self._failed(request, error)
+        finally:
+            self._counters.in_flight -= 1
+            self._in_flight -= 1
+            if frame is not None:
+                self._write(frame)
+            if self._in_flight <= self._limits.in_flight_per_connection // 2:
+                self._release(_FULL)
+            self._settle()
+
+    def _encoded(self, request: RemotingCommand, answer: RemotingCommand | None) -> bytes | None:
+        if answer is None or request.flag & _ONEWAY:
+            return None
+        kind = request.serialize_type if self._context.answers_as_asked else SerializeType.JSON
+        flag = answer.flag | _RESPONSE
+        return encode(replace(answer, opaque=request.opaque, flag=flag, serialize_type=kind))
+
+    def _failed(self, request: RemotingCommand, error: BaseException) -> bytes | None:
+        """Return the answer that names an unexpected error; of each connection the first one is logged."""
+        self._counters.failures += 1
+        if not self._has_failed:
+            self._has_failed = True
+            text = "failed to answer request %d of %s; further failures of this connection are only counted"
+            _LOG.error(text, request.code, self.peer, exc_info=error)
+        remark = f"{type(error).__name__}: {error}"[:_MOST_REMARK].encode("utf-8", "replace").decode()
+        return self._refusal(request, ResponseCode.SYSTEM_ERROR, remark)
+
+    def _refusal(self, request: RemotingCommand, code: ResponseCode, remark: str) -> bytes | None:
+        refusal = response_to(request, code, remark=remark, language=LanguageCode.JAVA)
+        return self._encoded(request, refusal)
+
+    def _write(self, frames: bytes) -> None:
+        transport = self._transport
+        if transport is None or self._held & _CLOSING:
+            return
+        is_unread = self._unread_since_s is not None
+        self._counters.bytes_out += len(frames)
+        transport.write(frames)
+        if is_unread:
+            self._note_unread(len(frames))
+
+    def _await_rest(self, *, is_new: bool) -> None:
+        """Begin or end the time of an incomplete frame; take room for a large one."""
+        if is_new or self._frame_since_s is None:
+            self._frame_since_s = self._context.now_s()
+            self._frame_room_bytes = 0
+        if not self._reader.pending_bytes:
+            self._frame_since_s = None
+        size = self._reader.frame_bytes
+        if (
+            size > self._limits.large_frame_bytes
+            and not self._frame_room_bytes
+            and self._room_since_s is None
+        ):
+            has_room = self._context.room.take(size, self._have_room)
+            if has_room:
+                self._frame_room_bytes = size
+                self._room_bytes += size
+            elif has_room is None:
+                self._end(Ending.NO_ROOM, "too many large frames wait for room")
+            else:
+                self._room_since_s = self._context.now_s()
+                self._hold(_ROOM)
+        self._settle()
+
+    def _have_room(self) -> None:
+        """Read the rest of the large frame."""
+        self._room_since_s = None
+        self._frame_room_bytes = self._reader.frame_bytes
+        self._room_bytes += self._frame_room_bytes
+        self._release(_ROOM)
+
+    def _hold(self, why: int) -> None:
+        """Stop reading."""
+        if not self._held and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._held |= why
+
+    def _release(self, why: int) -> None:
+        """Serve what waits, and read again, unless there is another reason not to."""
+        if not self._held & why:
+            return
+        self._held &= ~why
+        if self._backlog and not self._held & _SERVES_NOTHING:
+            requests, self._backlog = self._backlog, []
+            self._serve(requests)
+            self._settle()
+        if not self._held and self._transport is not None and not self._transport.is_closing():
+            if self._frame_since_s is not None:  # that it was not read was our doing
+                self._frame_since_s = self._context.now_s()
+            self._transport.resume_reading()
+
+    def _settle(self) -> None:
+        """Do what has to wait for the last request: free its room, tell of the end, close the connection."""
+        if self._in_flight or self._backlog:
+            return
+        spare = self._room_bytes - self._frame_room_bytes
+        if spare:
+            self._room_bytes -= spare
+            self._context.room.give_back(spare)
+        if self._transport is None:
+            self._tell_end()
+        elif self._held & _DRAIN and not self._held & _CLOSING:
+            self._begin_end()
+            self._transport.close()
+
+    def _tell_end(self) -> None:
+        if self._context.is_draining:
+            return
+        try:
+            self._context.service.closed(self)
+        except Exception:  # noqa: BLE001 - the end of one connection must not end the server
+            _LOG.exception("failed to note the end of the connection of %s", self.peer)
+
+    def _check_unread(self, now_s: float, since_s: float) -> None:
+        assert self._transport is not None  # noqa: S101 - the server only asks connections that it has
+        left = self._transport.get_write_buffer_size()
+        if left < self._unread_bytes:  # it takes some, if slowly
+            self._note_unread(left - self._unread_bytes)
+            self._unread_since_s = self._active_s = now_s
+        elif now_s - since_s > self._limits.unread_s:
+            self._end(Ending.UNREAD, f"the peer took none of its answers for {self._limits.unread_s:g} s")
+
+    def _note_unread(self, more: int) -> None:
+        counters = self._counters
+        self._unread_bytes += more
+        counters.unread_bytes += more
+        if more > 0 and counters.unread_bytes > self._limits.unread_bytes_in_all:
+            self._end(Ending.UNREAD, f"{counters.unread_bytes} bytes of answers are not taken by their peers")
+
+    def _end(self, ending: Ending, why: str) -> None:
+        transport = self._transport
+        if transport is None or self._held & _CLOSING:
+            return
+        self._begin_end()
+        self._counters.endings[ending] += 1
+        level = _LEVELS.get(ending, logging.WARNING)
+        _LOG.log(level, "closed the connection of %s: %s", self.peer, why)
+        if ending in _SUDDEN:
+            transport.abort()
+        else:
+            transport.close()
+
+    def _begin_end(self) -> None:
+        self._held |= _CLOSING
+        self._closing_since_s = self._context.now_s()
+
+
+def _discard(answer: Awaitable[RemotingCommand | None]) -> None:
+    """End what was not begun, so that nobody reports that it was never awaited."""
+    if asyncio.iscoroutine(answer):
+        answer.close()
+    elif isinstance(answer, asyncio.Future):
+        answer.cancel()
