@@ -37,7 +37,7 @@ class LanguageCode(IntEnum):
 
 
 class RequestCode(IntEnum):
-    """Requests to a name server, most of them for the front to come, and between a broker and its agent."""
+    """Requests to a name server, and to a broker by its agent and by producers."""
 
     GET_ALL_TOPIC_CONFIG = 21
     GET_BROKER_CONFIG = 26
@@ -57,6 +57,9 @@ class RequestCode(IntEnum):
     GET_KVLIST_BY_NAMESPACE = 219
     GET_TOPICS_BY_CLUSTER = 224
     GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
+    SEND_MESSAGE_V2 = 310
+    """Sent by a producer: SEND_MESSAGE, 10, with a header of short names."""
+
     GET_UNIT_TOPIC_LIST = 311
     GET_HAS_UNIT_SUB_TOPIC_LIST = 312
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = 313

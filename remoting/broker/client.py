@@ -199,6 +199,11 @@ class BrokerClient:
             raise BrokerRefused(text, answer.code, answer.remark)
         return answer
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._link.ended.is_set()
+
     async def closed(self) -> str:
         """Wait until the connection has ended; return why."""
         await self._link.ended.wait()
