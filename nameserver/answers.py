@@ -12,6 +12,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
+import orjson
+
 from ..registry import MASTER_ID, BrokerData, ClusterInfo, DataVersion, QueueData, TopicRoute
 from ..remoting import RemotingCommand
 
@@ -32,13 +34,17 @@ _ESCAPES: Final = {
 
 
 class Dialect(Enum):
-    """How fastjson writes JSON; the value finds the characters that it escapes in strings."""
+    """How fastjson writes JSON."""
 
-    STANDARD = re.compile(r"[^ !#-.0-\[\]-~]")
+    STANDARD = r"[^ !#-.0-\[\]-~]"
     """As everybody reads it, in ASCII (fastjson: BrowserCompatible, MapSortField)."""
 
-    LEGACY = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
+    LEGACY = r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]'
     """fastjson's default: UTF-8, and keys that are numbers have no quotes."""
+
+    def __init__(self, escaped: str) -> None:
+        self.escaped: re.Pattern[str] = re.compile(escaped)
+        """Finds each character that is escaped in strings."""
 
     @classmethod
     def of(cls, request: RemotingCommand) -> Dialect:
@@ -64,20 +70,21 @@ def route(
     legacy dialect, and the mappings of other brokers stay.
     Unless a topic is static its name does not stand there: topics of one shape have the same bytes.
     """
-    queues, brokers = found.queue_datas, found.broker_datas
+    queues = sorted(found.queue_datas, key=_NAME)
+    brokers = sorted(found.broker_datas, key=_NAME)
     if zone is not None:
         dialect = Dialect.LEGACY
-        brokers = tuple(one for one in brokers if MASTER_ID not in one.broker_addrs or _is_in(one, zone))
+        brokers = [one for one in brokers if MASTER_ID not in one.broker_addrs or _is_in(one, zone)]
         names = {one.broker_name for one in brokers}
-        queues = tuple(one for one in queues if one.broker_name in names)
+        queues = [one for one in queues if one.broker_name in names]
     return _encoded(
         {
-            "brokerDatas": [_broker(one) for one in sorted(brokers, key=_NAME)],
+            "brokerDatas": [_broker(one) for one in brokers],
             "filterServerTable": {
                 address: servers for one in brokers for address, servers in one.filter_servers.items()
             },
             "orderTopicConf": order_topic_conf,
-            "queueDatas": [_queues(one) for one in sorted(queues, key=_NAME)],
+            "queueDatas": [_queues(one) for one in queues],
             "topicQueueMappingByBroker": _mappings(found) or None,
         },
         dialect,
@@ -98,7 +105,12 @@ def member_group(cluster: str, broker_name: str, addresses: Mapping[int, str]) -
 
 def topic_list(topics: Iterable[str], broker_address: str | None = None) -> bytes:
     """Return a TopicList (206, 224, 304, 311 to 313); only 304 has an address, that of any broker."""
-    return _encoded({"brokerAddr": broker_address, "topicList": sorted(topics)})
+    names = sorted(topics)
+    listed = orjson.dumps(names)  # in a millisecond, where ours takes 70, if it escapes nothing
+    if not listed.isascii() or b"\\" in listed or b"\x7f" in listed:
+        listed = _json(names, Dialect.LEGACY).encode()
+    address = "" if broker_address is None else f'"brokerAddr":{_json(broker_address, Dialect.LEGACY)},'
+    return b'{%s"topicList":%s}' % (address.encode(), listed)
 
 
 def kv_table(table: Mapping[str, str]) -> bytes:
@@ -171,7 +183,7 @@ def _encoded(value: Mapping[str, object], dialect: Dialect = Dialect.LEGACY) -> 
 def _json(value: Any, dialect: Dialect) -> str:
     """Return the JSON of a value."""
     if isinstance(value, str):
-        return f'"{dialect.value.sub(_escaped, value)}"'
+        return f'"{dialect.escaped.sub(_escaped, value)}"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
