@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -20,10 +20,12 @@ from ..daemon.http_server import AddressTaken
 from ..daemon.logs import LogOutput
 from ..daemon.option import Kind, Option
 from ..registry import InvalidInput
+from ..registry.concurrency_async import end
 from ..registry.errors import EmbeddedServerError
 from .process import CLOSING_S, Fault, FrontProcess
 from .process_config import OPTIONS
 from .settings import CONFIG_FLAG, CONFIG_VARIABLE, Settings, as_file, load, property_of
+from .workers import CHANNEL_VARIABLE, Workers, obey_parent
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,7 +97,7 @@ def nameserver_command(context: click.Context, /, *, print_config: bool, **_: st
             if print_config:
                 click.echo(as_file(settings), nl=False)
             else:
-                _run(settings, flags, ending)
+                context.exit(_run(settings, flags, ending))
     except _EXPECTED as error:
         click.echo(f"Error: {error}", err=True)
         context.exit(_exit_code(error))
@@ -114,33 +116,52 @@ def _given(context: click.Context) -> Mapping[str, str]:
     return found
 
 
-def _run(settings: Settings, flags: Mapping[str, str], ending: _Ending) -> None:
+def _run(settings: Settings, flags: Mapping[str, str], ending: _Ending) -> int:
+    """Run the front, or its workers; return the exit code."""
     process = settings.process
     with LogOutput(process.log_format, process.log_level) as log, _with_store(settings) as complete:
-        ending.latest_s = process.drain_wait_s + process.drain_s + 2 * CLOSING_S
+        ending.latest_s = process.drain_wait_s + process.drain_s + 3 * CLOSING_S
         ending.log = log
-        _runner()(_serve(complete, flags, ending, log))
+        if process.workers > 1:
+            return asyncio.run(_serve_workers(complete, flags, ending, log))
+        return _runner()(_serve(complete, flags, ending, log))
 
 
-def _runner() -> Callable[..., Any]:
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
     """Return what runs the event loop: uvloop's, where that is installed."""
     try:
         import uvloop  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
         return asyncio.run
-    run: Callable[..., Any] = uvloop.run
+    run: Callable[[Coroutine[Any, Any, int]], int] = uvloop.run
     return run
 
 
-async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput) -> None:
-    loop = asyncio.get_running_loop()
-    process = FrontProcess(settings, reread=lambda: load(flags, os.environ), use_log=log.use)
-    ending.stop = lambda: loop.call_soon_threadsafe(process.stop)
-    loop.add_signal_handler(signal.SIGHUP, process.reload)
-    try:
-        await process.run()
-    finally:
-        ending.stop = lambda: None
+async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput) -> int:
+    channel = os.environ.get(CHANNEL_VARIABLE)
+    process = FrontProcess(
+        settings,
+        reread=lambda: load(flags, os.environ),
+        use_log=log.use,
+        is_worker=channel is not None,
+    )
+    parent = None if channel is None else asyncio.create_task(obey_parent(int(channel), process))
+    with ending.by(process):
+        try:
+            await process.run()
+        finally:
+            if parent is not None:
+                await end(parent)
+    return 0
+
+
+async def _serve_workers(
+    settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput
+) -> int:
+    workers = Workers(settings, flags=flags, reread=lambda: load(flags, os.environ), use_log=log.use)
+    ending.kill = workers.kill
+    with ending.by(workers):
+        return await workers.run()
 
 
 @contextmanager
@@ -175,6 +196,9 @@ class _Ending:
 
     def __init__(self) -> None:
         self.stop: Callable[[], object] | None = None
+        self.kill: Callable[[], object] = lambda: None
+        """Ends other processes at once, before this one ends at once."""
+
         self.log: LogOutput | None = None
         self.latest_s = 0.0
         self._asked: SimpleQueue[int | None] = SimpleQueue()
@@ -193,6 +217,17 @@ class _Ending:
             signal.signal(number, handler)
         self._asked.put(None)
 
+    @contextmanager
+    def by(self, process: FrontProcess | Workers) -> Iterator[None]:
+        """Let signals end and reload a process that runs in this event loop."""
+        loop = asyncio.get_running_loop()
+        self.stop = lambda: loop.call_soon_threadsafe(process.stop)
+        loop.add_signal_handler(signal.SIGHUP, process.reload)
+        try:
+            yield
+        finally:
+            self.stop = lambda: None
+
     def _obey(self, number: int, _: FrameType | None) -> None:
         if self.stop is None:
             os._exit(0)
@@ -208,6 +243,7 @@ class _Ending:
             _LOG.warning("a second signal: ending at once")
         except Empty:
             _LOG.warning("not ended within %.1f s: ending without waiting any longer", self.latest_s)
+        self.kill()
         if self.log is not None:
             self.log.finish()
         os._exit(0)

@@ -28,7 +28,7 @@ from .status import FrontStatus, ProcessStatus, of_front
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
-_LOOK_S: Final = 1.0
+LOOK_S: Final = 1.0
 _BACKLOG: Final = 1_024
 """As RocketMQ's name server has it."""
 
@@ -116,12 +116,12 @@ class FrontProcess:
         reread: Callable[[], Settings] | None = None,
         use_log: Callable[[str, str], None] = lambda *_: None,
         environment: Mapping[str, str] = os.environ,
-        shared_port: bool = False,
+        is_worker: bool = False,
     ) -> None:
         self._settings = settings
         self._reread = reread
         self._use_log = use_log
-        self._shared_port = shared_port
+        self._is_worker = is_worker
         self._notifier = Notifier(environment)
         self._stopping = asyncio.Event()
         self._listen = ""
@@ -132,10 +132,10 @@ class FrontProcess:
 
     async def run(self) -> None:
         """Serve until `stop`, then drain; raises AddressTaken and Fault."""
-        for warning in self._settings.warnings:
+        for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
         server = HttpServer(Pages(self._status_soon).answer)
-        listening = bound(self._settings.process, shared=self._shared_port)
+        listening = bound(self._settings.process, shared=self._is_worker)
         try:
             await serve_pages(server, self._settings)
             process = self._settings.process
@@ -211,7 +211,9 @@ class FrontProcess:
         listening.listen(_BACKLOG)
         await self._listener.start()
         self._listen = shown(listening)
-        _LOG.info("name server at %s, store %s", self._listen, masked(self._settings.process.redis_url))
+        level = logging.DEBUG if self._is_worker else logging.INFO
+        store = masked(self._settings.process.redis_url)
+        _LOG.log(level, "name server at %s, store %s", self._listen, store)
         self._notifier.ready()
         return True
 
@@ -232,7 +234,7 @@ class FrontProcess:
             self._notifier.progress()
             unready = self.status().unready
             self._notifier.status("; ".join(unready) or f"serves at {self._listen}")
-            await asyncio.sleep(_LOOK_S if watchdog_s is None else min(_LOOK_S, watchdog_s / 3))
+            await asyncio.sleep(LOOK_S if watchdog_s is None else min(LOOK_S, watchdog_s / 3))
 
     async def _reload(self) -> None:
         self._notifier.reloading()
