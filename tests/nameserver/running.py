@@ -17,7 +17,8 @@ from typing import Any, Final, Self
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, encode, request
 from tests.support import wait_until
 
-WARNINGS_AS_ERRORS: Final = ("-X", "dev", "-W", "error")
+_STRICT: Final = {"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}
+"""Every warning is an error, in workers, too."""
 
 
 class FrontRun:
@@ -27,9 +28,9 @@ class FrontRun:
         self._log_path = folder / "front.log"
         how = ("-c", program) if program else ("-m", "sharedroutes.nameserver")
         at_free_ports = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-        command = (sys.executable, *WARNINGS_AS_ERRORS, *how, *at_free_ports, *arguments)
+        command = (sys.executable, *how, *at_free_ports, *arguments)
         with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
+            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **_STRICT, **environment})
 
     def __enter__(self) -> Self:
         return self
