@@ -96,4 +96,11 @@ class FrontConfig:
             one.check(getattr(self, one.attribute))
 
 
+@dataclass(slots=True)
+class Current:
+    """The settings of a front at the moment: some can be changed while it runs."""
+
+    config: FrontConfig
+
+
 FRONT_OPTIONS: Final = tuple(options_of(FrontConfig))

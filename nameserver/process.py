@@ -19,11 +19,12 @@ from ..daemon.option import DEFAULT, masked
 from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
+from .front import Front
 from .pages import Pages
 from .process_config import OPTIONS, ProcessConfig
 from .server.connection import Service
 from .settings import Settings
-from .stand_in import Front, Listener
+from .stand_in import Listener
 from .status import FrontStatus, ProcessStatus, of_front
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
@@ -50,7 +51,7 @@ class _Front(Service, Protocol):
 
 def open_front(store: AsyncRouteStore, settings: Settings) -> _Front:
     """Return what answers requests."""
-    return Front(store, settings.front)
+    return Front(store, settings)
 
 
 def open_listener(front: Service, settings: Settings, listening: socket.socket) -> Listener:  # noqa: ARG001

@@ -7,40 +7,9 @@ import socket
 from contextlib import suppress
 from itertools import count
 
-from ..registry import AsyncRouteStore
 from ..registry.concurrency_async import end
-from ..remoting import FrameError, FrameReader, RemotingCommand, ResponseCode, encode, response_to
-from .config import FrontConfig
-from .server.connection import Connection, Service
-from .status import FrontStatus
-
-
-class Front:
-    """Knows no request code."""
-
-    def __init__(self, store: AsyncRouteStore, config: FrontConfig) -> None:
-        self._store = store
-        self.config = config
-
-    async def start(self) -> None:
-        """Do nothing."""
-
-    async def aclose(self, *, drain: bool) -> None:
-        """Do nothing."""
-
-    def status(self) -> FrontStatus:
-        """Return that all is well."""
-        return FrontStatus(feed_age_s=0.0)
-
-    def answer(self, request: RemotingCommand, connection: Connection) -> bytes | None:  # noqa: ARG002
-        """Refuse."""
-        if request.is_response:
-            return None
-        remark = f" request type {request.code} not supported"
-        return encode(response_to(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
-
-    def closed(self, connection: Connection) -> None:
-        """Do nothing."""
+from ..remoting import FrameError, FrameReader, encode
+from .server.connection import Service
 
 
 class _Peer:
@@ -89,6 +58,10 @@ class Listener:
                     answer = self._service.answer(request, peer)
                     if isinstance(answer, bytes):
                         writer.write(answer)
+                    elif answer is not None:
+                        found = await answer
+                        if found is not None:
+                            writer.write(encode(found))
         writer.close()
         self._service.closed(peer)
         self._tasks.discard(task)

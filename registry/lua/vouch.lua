@@ -1,8 +1,8 @@
--- KEYS broker, lease, sessions, deadlines, lease of id 0; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), deadline member, member ('' = any), data version ('' = unknown); reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines
+-- KEYS broker, lease, sessions, deadlines, lease of id 0; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), deadline member, member ('' = any); reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
 if bad then return bad end
 local id, DEFAULT_TTL_MS = ARGV[1], '120000'
-local epoch, token, member, version, joint, vouched, agent_ms = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. id, 'token', 'member:' .. id, 'version:' .. id, 'joint:' .. id, 'vouched:' .. id, 'agent:' .. id))
+local epoch, token, member, joint, vouched, agent_ms = unpack(redis.call('HMGET', KEYS[1], 'epoch:' .. id, 'token', 'member:' .. id, 'joint:' .. id, 'vouched:' .. id, 'agent:' .. id))
 local lease = redis.call('GET', KEYS[2])
 local owner, address = string.match(lease or '', '^(%d+) (.+)$')
 if owner and address ~= ARGV[2] then
@@ -37,9 +37,6 @@ if ARGV[4] ~= '' then
     redis.call('HSET', KEYS[3], ARGV[4], clock_us() .. ' ' .. ARGV[2])
   end
   redis.call('PEXPIREAT', KEYS[3], ends_ms)
-end
-if ARGV[7] ~= '' and ARGV[7] ~= version and has ~= 'agent' then
-  redis.call('HSET', KEYS[1], 'version:' .. id, ARGV[7])
 end
 local is_same = ARGV[6] == '' or ARGV[6] == member
 local master = redis.pcall('GET', KEYS[5])

@@ -7,7 +7,7 @@ the store; who closes the last one of a front that lives ends the lease.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -16,10 +16,10 @@ from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, ChangeKind, DataVersion, Registration
+from ..model import MASTER_ID, Broker, ChangeKind
 from .base import Call, Plan, Reads, checked, script_reply
 from .leases import master_of
-from .table import NO_VERSION, Write
+from .table import Write
 
 
 class Holder(StrEnum):
@@ -66,13 +66,11 @@ Vouch: TypeAlias = Vouched | Claimed | OtherAddress | None
 """None: there is no lease to renew."""
 
 
-def vouch(
-    config: RegistryConfig, broker: Broker, session: str, *, version: DataVersion = NO_VERSION, anew: bool
-) -> Plan[Vouch]:
-    """Renew the lease of a replica that is connected to a front, and note the session.
+def vouch(config: RegistryConfig, broker: Broker, session: str, *, anew: bool) -> Plan[Vouch]:
+    """Renew the lease of a replica that is connected to a front, and note the session; empty = there is none.
 
-    RocketMQ: REGISTER_BROKER (`anew`), QUERY_DATA_VERSION, BROKER_HEARTBEAT. The lease is never shortened
-    by it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
+    RocketMQ: REGISTER_BROKER (`anew`), QUERY_DATA_VERSION, BROKER_HEARTBEAT. The lease is never shortened by
+    it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
     before, and the traits are not compared.
     """
     write, broker_id = Write.of(config, broker), broker.broker_id
@@ -88,7 +86,6 @@ def vouch(
             session,
             write.lease_member,
             codec.encode_member(broker) if compares else "",
-            codec.encode_data_version(version) if version != NO_VERSION else "",
         ),
     )
     status, *rest = yield from script_reply(call)
@@ -103,11 +100,6 @@ def vouch(
 
 def _sessions(write: Write) -> str:
     return write.keys.sessions(write.broker.broker_name, write.broker.broker_id)
-
-
-def joined(broker: Broker, found: Vouched) -> Registration:
-    """Return the registration that the fronts share, to write with."""
-    return Registration(broker, found.epoch, found.table_token, {}, complete=False)
 
 
 class Ending(StrEnum):
@@ -178,9 +170,10 @@ def front_beat(config: RegistryConfig, front: str, ttl_ms: int) -> Plan[FrontBea
     return FrontBeat(asks == "1", tuple(sorted(names)))
 
 
-def watched(keys: Keys, broker_names: Iterable[str]) -> Plan[list[Broker]]:
-    """Return the live replicas of some brokers for which fronts vouch, by name and id: those to be asked."""
-    names = sorted(broker_names)
+def watched(keys: Keys) -> Plan[list[Broker]]:
+    """Return the live replicas for which fronts vouch, by name and id: those to be asked."""
+    (listed,) = yield Reads((("HKEYS", keys.brokers),))
+    names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, listed))
     groups = yield Reads([("HGETALL", keys.broker(name)) for name in names])
     found: list[Broker] = []
     for name, reply in zip(names, groups, strict=True):
@@ -193,8 +186,10 @@ def watched(keys: Keys, broker_names: Iterable[str]) -> Plan[list[Broker]]:
 
 def _vouched_for(key: str, name: str, fields: Mapping[bytes, bytes]) -> list[Broker]:
     cluster = fields.get(b"cluster", b"").decode(errors="replace")
-    ids = codec.replica_ids(fields, "vouched")
-    return [codec.decode_broker(key, name, of, cluster, fields.get(b"member:%d" % of, b"")) for of in ids]
+    ids = set(codec.replica_ids(fields, "vouched")) & set(codec.replica_ids(fields, "member"))
+    return [
+        codec.decode_broker(key, name, of, cluster, fields.get(b"member:%d" % of, b"")) for of in sorted(ids)
+    ]
 
 
 def id_at(keys: Keys, broker_name: str, address: str) -> Plan[int | None]:

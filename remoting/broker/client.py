@@ -204,6 +204,10 @@ class BrokerClient:
         """Whether the connection has ended."""
         return self._link.ended.is_set()
 
+    def send(self, command: RemotingCommand) -> None:
+        """Send a request that is not answered; raises BrokerUnreachable when the connection has ended."""
+        self._link.send(command)
+
     async def closed(self) -> str:
         """Wait until the connection has ended; return why."""
         await self._link.ended.wait()
@@ -239,6 +243,12 @@ class _Link(asyncio.Protocol):
         self._waiting[command.opaque] = (answer, name)
         self._transport.write(frame)
         return answer
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a request that is not answered."""
+        if self._transport is None:
+            raise BrokerUnreachable(f"{self.address}: the connection has ended: {self.why}")
+        self._transport.write(encode(command))
 
     def forget(self, opaque: int, answer: asyncio.Future[RemotingCommand]) -> None:
         """Drop the answer to a request if it ever comes."""

@@ -137,7 +137,7 @@ def vouch(stage: Stage) -> None:
     store, replica = stage.store, broker()
     assert store.run(fronts.front_beat(store.config, "f1", 60_000)).fronts == ("f1",)
     assert isinstance(store.run(fronts.vouch(store.config, replica, "f1.1", anew=True)), fronts.Vouched)
-    assert store.run(fronts.watched(store.keys, ["broker-a"]))
+    assert store.run(fronts.watched(store.keys))
     assert store.run(fronts.id_at(store.keys, "broker-a", ADDRESS)) == 0
     assert not store.run(fronts.release(store.config, replica, ["f1.1"], fronts.Ending.CLOSED, "closed"))
 

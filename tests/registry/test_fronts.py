@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import Broker, BrokerWithdrawn, ChangeKind, LeaseStatus, plans
+from sharedroutes.registry import Broker, BrokerWithdrawn, ChangeKind, LeaseStatus, Registration, plans
 from sharedroutes.registry.plans import fronts
 from sharedroutes.registry.plans.fronts import Claimed, Ending, Holder, OtherAddress, Vouched
 from tests.fix_redis import Store
@@ -17,6 +17,10 @@ from tests.registry.builders import OTHER_ADDRESS, broker, topics
 from tests.support import await_until
 
 BROKER = replace(broker(), heartbeat_timeout_ms=60_000, filter_servers=())
+
+
+def joined(one: Broker, found: Vouched) -> Registration:
+    return Registration(one, found.epoch, found.table_token, {}, complete=False)
 
 
 class Fronts:
@@ -45,7 +49,7 @@ class Fronts:
                 self.store.config,
                 one,
                 {topic.topic_name: topic for topic in table},
-                held=fronts.joined(one, found) if joins and isinstance(found, Vouched) else None,
+                held=joined(one, found) if joins and isinstance(found, Vouched) else None,
                 admit=False,
                 joint=True,
                 removes=False,
@@ -257,7 +261,7 @@ async def test_one_front_asks_and_another_does_when_it_ends(there: Fronts) -> No
 async def test_the_brokers_that_fronts_vouch_for_are_found(there: Fronts) -> None:
     await there.register("f1.1")
     await there.store.register(broker("broker-b"), topics(1))
-    (found,) = await there.store.run(fronts.watched(there.store.keys, ["broker-a", "broker-b"]))
+    (found,) = await there.store.run(fronts.watched(there.store.keys))
     assert (found.broker_name, found.address) == ("broker-a", BROKER.address)
     assert await there.store.run(fronts.id_at(there.store.keys, "broker-a", BROKER.address)) == 0
     assert await there.store.run(fronts.id_at(there.store.keys, "broker-a", OTHER_ADDRESS)) is None

@@ -1,0 +1,240 @@
+"""What a name server front answers, code by code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from ..client import AsyncRouteClient, ClientConfig
+from ..registry import AsyncRouteStore, CorruptData, RegistryError, Reset, plans
+from ..registry.change_stream.stream import order
+from ..registry.concurrency_async import end
+from ..registry.model import Change, ChangeKind
+from ..remoting import RemotingCommand, RequestCode, ResponseCode, encode, response_to
+from .access import AllowList
+from .config import Current
+from .listings import Listings
+from .notices import MinBrokerIds
+from .operators import Operators
+from .prober import Prober
+from .registrar import Registrar
+from .routes import RouteAnswers
+from .server.connection import Connection
+from .sessions import Sessions
+from .settings import Settings
+from .status import FrontStatus
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+_REREAD_S: Final = (0.5, 2.0)
+
+_SETTLED_S: Final = 0.5
+"""Longer nobody waits for the feed: an answer that is late is worse than one that is old for a moment."""
+
+_MOMENT_S: Final = 0.001
+
+_LISTS: Final = frozenset(
+    (
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.GET_BROKER_MEMBER_GROUP,
+    )
+)
+_CHANGES: Final = frozenset(
+    (
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.REGISTER_BROKER,
+        RequestCode.UNREGISTER_BROKER,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+    )
+)
+"""What a front that is read-only refuses."""
+
+_OF_BROKERS: Final = frozenset((RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER))
+_OF_OPERATORS: Final = _CHANGES - _OF_BROKERS - {RequestCode.REGISTER_TOPIC_IN_NAMESRV}
+
+
+class Front:
+    """One name server front: the parts that answer, and what keeps them fresh."""
+
+    def __init__(self, store: AsyncRouteStore, settings: Settings, rng: random.Random | None = None) -> None:
+        rng = rng or random.Random()
+        self.name = _name(rng)
+        self._store = store
+        self._rng = rng
+        self._current = Current(settings.front)
+        self._allows = AllowList(settings.process.allow).allows
+        self._order_configs: dict[str, str] = {}
+        self._client = AsyncRouteClient(store, ClientConfig(registry=store.config, sweep=True))
+        self._routes = RouteAnswers(self._client, store, self._current, self._order_configs)
+        self._listings = Listings(store, self._current)
+        self._operators = Operators(store, settings.process, self._current)
+        self._prober = Prober(store, self._current, rng)
+        self._sessions = Sessions(store, self.name, self._prober.turn, rng)
+        self._registrar = Registrar(
+            store, self._sessions, self._current, self._order_configs, self._settled, rng
+        )
+        self._heard = "0-0"
+        self._news = asyncio.Condition()
+        self._min_ids = MinBrokerIds(store)
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to follow the registry, and to say that this front lives."""
+        await self._client.start()
+        await self._sessions.start()
+        self._following = asyncio.create_task(self._follow(), name="sharedroutes: front")
+
+    async def aclose(self, *, drain: bool) -> None:
+        """Stop; brokers that are connected stay, whichever way it ends."""
+        del drain
+        if self._following is not None:
+            await end(self._following)
+        await self._prober.aclose()
+        await self._sessions.aclose()
+        await self._min_ids.aclose()
+        await self._client.aclose()
+
+    def status(self) -> FrontStatus:
+        """Return what is known about the work of this front."""
+        health = self._client.health()
+        unready = [] if health.age_s is not None else ["it has not reached the store yet"]
+        return FrontStatus(
+            unready=tuple(unready),
+            feed_age_s=health.age_s,
+            topics=health.topics,
+            sessions=len(self._sessions),
+            is_prober=self._prober.is_asking,
+        )
+
+    def answer(
+        self, request: RemotingCommand, connection: Connection
+    ) -> bytes | Awaitable[RemotingCommand | None] | None:
+        """Return the answer to a request, or what becomes it."""
+        if request.is_response:
+            return None
+        code = request.code
+        if refusal := self._refusal(request, connection):
+            return encode(response_to(request, ResponseCode.NO_PERMISSION, remark=refusal))
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            found = self._routes.answer(request)
+            return found if isinstance(found, bytes) else self._guarded(request, found)
+        work = self._work(request, connection)
+        if work is None:
+            remark = f" request type {code} not supported"
+            return encode(response_to(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
+        return self._guarded(request, work)
+
+    def closed(self, connection: Connection) -> None:
+        """End the sessions of a connection that was closed."""
+        self._sessions.closed(connection)
+
+    def _refusal(self, request: RemotingCommand, connection: Connection) -> str:
+        """Return why a request is refused; empty = it is not."""
+        if self._current.config.read_only and request.code in _CHANGES:
+            return "this name server is read-only"
+        host = connection.peer.rpartition(":")[0].strip("[]")
+        return "" if self._allows(host, request.code) else f"{host} may not send request {request.code}"
+
+    def _work(self, request: RemotingCommand, connection: Connection) -> Awaitable[RemotingCommand] | None:
+        code = request.code
+        if code in _LISTS:
+            return self._listings.answer(request)
+        of_brokers: dict[int, Callable[[], Awaitable[RemotingCommand]]] = {
+            RequestCode.REGISTER_BROKER: lambda: self._registrar.register(request, connection),
+            RequestCode.UNREGISTER_BROKER: lambda: self._registrar.unregister(request, connection),
+            RequestCode.BROKER_HEARTBEAT: lambda: self._registrar.heartbeat(request, connection),
+            RequestCode.QUERY_DATA_VERSION: lambda: self._registrar.query_data_version(request, connection),
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: lambda: self._registrar.register_topic(request),
+        }
+        if code in of_brokers:
+            return of_brokers[code]()
+        operation = self._operators.answers(code)
+        return None if operation is None else operation(request)
+
+    async def _guarded(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
+        """Return what the work answers; an error of the registry is an answer, too."""
+        try:
+            answer = await work
+            if request.code in _OF_OPERATORS:
+                await self._settled()
+        except RegistryError as error:
+            has_header = request.code in (RequestCode.REGISTER_BROKER, RequestCode.GET_KV_CONFIG)
+            fields: dict[str, str] | None = {} if has_header else None
+            return response_to(request, ResponseCode.SYSTEM_ERROR, fields, remark=str(error))
+        return answer
+
+    async def _settled(self) -> None:
+        """Wait until what this front answers itself has all that is written by now: the feed takes 1 ms."""
+        position = await self._store.run(plans.last_change_id(self._store.keys))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLED_S):
+                async with self._news:
+                    await self._news.wait_for(lambda: _is_reached(position, self._heard))
+                while not self._client.has_taken_in(position):  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(_MOMENT_S)
+
+    async def _follow(self) -> None:
+        """Hear of every change, for as long as the front runs."""
+        while True:
+            try:
+                async with self._store.follow(table=False) as changes:
+                    async for item in changes:
+                        await self._take(item)
+            except RegistryError as error:
+                _LOG.error("changes cannot be followed: %s", error)
+                await asyncio.sleep(self._rng.uniform(*_REREAD_S))
+
+    async def _take(self, item: object) -> None:
+        if isinstance(item, Reset):
+            self._listings.changed(None)
+            await self._read_order_configs()
+            await self._min_ids.start()
+            await self._hear(item.position)
+        elif isinstance(item, Change):
+            self._listings.changed(item)
+            if item.kind is ChangeKind.KV and item.namespace == plans.ORDER_TOPIC_CONFIG:
+                await self._read_order_configs()
+            tells = self._prober.is_asking and self._current.config.notify_min_broker_id_changed
+            self._min_ids.changed(item, tells=tells)
+            await self._hear(item.change_id)
+
+    async def _hear(self, position: str) -> None:
+        async with self._news:
+            self._heard = position
+            self._news.notify_all()
+
+    async def _read_order_configs(self) -> None:
+        try:
+            found = await self._store.kv.entries(plans.ORDER_TOPIC_CONFIG) or {}
+        except CorruptData as error:
+            _LOG.error("the order of topics cannot be read: %s", error)
+            return
+        self._order_configs.clear()
+        self._order_configs.update(found)
+
+
+def _is_reached(position: str, by: str) -> bool:
+    wanted, heard = order(position), order(by)
+    return wanted is None or heard is None or heard >= wanted
+
+
+def _name(rng: random.Random) -> str:
+    """Return a name that no other front has, and no front before; a dot ends it where it is a part of one."""
+    host = socket.gethostname()[:64].replace(".", "-")
+    return f"{host}-{os.getpid()}-{rng.randrange(1 << 32):08x}"

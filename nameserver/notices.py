@@ -1,0 +1,81 @@
+"""Tells brokers that another replica of their group has the lowest id now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ..registry import AsyncRouteStore, BrokerData, RegistryError
+from ..registry.checks import split_address
+from ..registry.model import Change, ChangeKind
+from ..remoting import FrameError, RequestCode, request
+from ..remoting.broker.client import BrokerCallError, BrokerClient
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+_DEADLINE_S: Final = 0.3
+"""As RocketMQ has it."""
+
+
+class MinBrokerIds:
+    """Follows the lowest id of groups whose slaves may stand in, and tells them when it changes.
+
+    RocketMQ: RouteInfoManager.notifyMinBrokerIdChanged.
+    """
+
+    def __init__(self, store: AsyncRouteStore) -> None:
+        self._store = store
+        self._known: dict[str, BrokerData] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Learn who is there: what was so before is no change."""
+        self._known = {broker.broker_name: broker for broker in await self._store.brokers()}
+
+    async def aclose(self) -> None:
+        """Let go of notices that are under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def changed(self, change: Change, *, tells: bool) -> None:
+        """Look at a group of which a replica came or went; `tells` = this front is the one that tells."""
+        if change.kind in (ChangeKind.UP, ChangeKind.DOWN):
+            task = asyncio.create_task(self._look(change.broker_name, tells=tells))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, name: str, *, tells: bool) -> None:
+        try:
+            now = await self._store.member_group(name)
+        except RegistryError as error:
+            _LOG.warning("%s: its group cannot be read: %s", name, error)
+            return
+        before = self._known.pop(name, None)
+        if now is None or not now.broker_addrs:
+            return
+        self._known[name] = now
+        had = before is not None and bool(before.broker_addrs)
+        if not tells or not had or before is None or not now.enable_acting_master:
+            return
+        if before.min_broker_id != now.min_broker_id:
+            await self._tell(before, now)
+
+    async def _tell(self, before: BrokerData, now: BrokerData) -> None:
+        first = now.min_broker_id
+        fields = {"minBrokerId": str(first), "minBrokerAddr": now.broker_addrs[first]}
+        is_loss = before.min_broker_id not in now.broker_addrs
+        if is_loss:
+            fields["offlineBrokerAddr"] = before.broker_addrs[before.min_broker_id]
+        everybody = is_loss or len(now.broker_addrs) == 1
+        to = [at for of, at in now.broker_addrs.items() if everybody or of != first]
+        await asyncio.gather(*(_send(address, fields) for address in to))
+
+
+async def _send(address: str, fields: dict[str, str]) -> None:
+    notice = request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields, oneway=True)
+    try:
+        async with await BrokerClient.connect(*split_address(address), deadline_s=_DEADLINE_S) as client:
+            client.send(notice)
+    except (BrokerCallError, FrameError) as error:
+        _LOG.info("%s: not told of the lowest id of its group: %s", address, error)

@@ -1,0 +1,150 @@
+"""The elected front asks brokers whether they live: those that hang are out, and back when they wake up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import aclosing
+from typing import Final
+
+from ..registry import AsyncRouteStore, Broker, RegistryError, plans
+from ..registry.checks import split_address
+from ..registry.concurrency_async import end
+from ..registry.plans import fronts
+from ..registry.plans.fronts import Ending
+from ..remoting.broker.liveness import verdicts
+from ..remoting.broker.probing import BrokerGone, Probing, Rules
+from .config import Current
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+_ROUND_S: Final = 0.5
+"""How often those that are to be asked are read, and what was found is acted upon."""
+
+_ATTEMPTS: Final = 3
+_REMEMBERED_S: Final = 3_600.0
+"""A broker that was taken out is asked for so long whether it is back; then it has to register."""
+
+
+class _Asked:
+    """One replica that is asked."""
+
+    def __init__(self, broker: Broker, rules: Rules, rng: random.Random) -> None:
+        self.broker = broker
+        self.probing = Probing(rules)
+        self.why = ""
+        """Why it counts as gone; empty = it does not."""
+
+        self.out_since_s: float | None = None
+        """When it was taken out; None = it was not."""
+
+        self._rules = rules
+        self._rng = rng
+        self.task = asyncio.create_task(self._ask(), name=f"sharedroutes: asks {broker.address}")
+
+    async def _ask(self) -> None:
+        host, port = split_address(self.broker.address)
+        found = verdicts(host, port, self.probing, deadline_s=self._rules.deadline_s, rng=self._rng)
+        async with aclosing(found):
+            async for verdict in found:
+                self.why = verdict.why if isinstance(verdict, BrokerGone) else ""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it does not answer, although it did: others are perhaps not to be reached from here."""
+        return bool(self.why) and self.probing.speaks
+
+
+class Prober:
+    """Asks the brokers that fronts vouch for, while this front is the elected one."""
+
+    def __init__(self, store: AsyncRouteStore, current: Current, rng: random.Random) -> None:
+        self._store = store
+        self._current = current
+        self._rng = rng
+        self._asked: dict[tuple[str, int], _Asked] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether this front is the elected one."""
+        return self._task is not None
+
+    def turn(self, *, yes: bool) -> None:
+        """Begin to ask, go on, or stop."""
+        if yes and self._current.config.hang_check_s and self._task is None:
+            self._task = asyncio.create_task(self._run(), name="sharedroutes: prober")
+        elif not yes and self._task is not None:
+            self._task.cancel()
+            self._task = None
+            self._drop([*self._asked])
+
+    async def aclose(self) -> None:
+        """Stop."""
+        tasks = [one.task for one in self._asked.values()] + ([self._task] if self._task else [])
+        self.turn(yes=False)
+        await end(*tasks)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                self._take_up(await self._store.run(fronts.watched(self._store.keys)))
+                for one in [*self._asked.values()]:
+                    await self._act(one)
+            except RegistryError as error:
+                _LOG.debug("brokers are not asked now: %s", error)
+            await asyncio.sleep(_ROUND_S)
+
+    def _take_up(self, brokers: list[Broker]) -> None:
+        """Ask those that are there now, and no more those that are not, but for those that were taken out."""
+        there = {(broker.broker_name, broker.broker_id): broker for broker in brokers}
+        now_s = asyncio.get_running_loop().time()
+        for key, one in [*self._asked.items()]:
+            is_kept = key in there and there[key].address == one.broker.address
+            is_awaited = one.out_since_s is not None and now_s - one.out_since_s < _REMEMBERED_S
+            if not is_kept and not (is_awaited and key not in there):
+                self._drop([key])
+        for key, broker in there.items():
+            if key in self._asked:
+                self._asked[key].broker, self._asked[key].out_since_s = broker, None
+            else:
+                self._asked[key] = _Asked(broker, self._rules(), self._rng)
+
+    async def _act(self, one: _Asked) -> None:
+        broker = one.broker
+        if one.is_gone and one.out_since_s is None:
+            plan = fronts.release(self._store.config, broker, (), Ending.DEAD, f"does not answer: {one.why}")
+            if await self._store.run(plan):
+                one.out_since_s = asyncio.get_running_loop().time()
+                _LOG.warning("%s:%d: taken out: %s", broker.broker_name, broker.broker_id, one.why)
+        elif not one.why and one.out_since_s is not None and one.probing.alive:
+            await self._bring_back(one)
+
+    async def _bring_back(self, one: _Asked) -> None:
+        broker = one.broker
+        one.out_since_s = None
+        try:
+            config = self._store.config
+            await self._store.run(
+                plans.register(config, broker, {}, take_over=False, admit=False, joint=True, removes=False)
+            )
+            await self._store.run(fronts.vouch(config, broker, "", anew=True))
+        except (
+            RegistryError
+        ) as error:  # somebody else has it, or it has to stay out: it will say what it wants
+            _LOG.info("%s:%d: answers again: %s", broker.broker_name, broker.broker_id, error)
+        else:
+            _LOG.info("%s:%d: answers again, and is back", broker.broker_name, broker.broker_id)
+
+    def _drop(self, keys: list[tuple[str, int]]) -> None:
+        for key in keys:
+            self._asked.pop(key).task.cancel()
+
+    def _rules(self) -> Rules:
+        config = self._current.config
+        return Rules(
+            attempts=_ATTEMPTS,
+            check_s=config.hang_check_s,
+            deadline_s=config.hang_deadline_s,
+            failures=config.hang_failures,
+        )

@@ -1,0 +1,276 @@
+"""What brokers say: that they are there, with which topics, that they live, and that they end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from ..daemon.threads import in_thread_if
+from ..registry import (
+    AsyncRouteStore,
+    Broker,
+    BrokerOwned,
+    DataVersion,
+    NotFound,
+    Registration,
+    SeenLease,
+    StaleEpoch,
+    StoreUnavailable,
+    TopicConfig,
+    plans,
+)
+from ..registry.model import MASTER_ID
+from ..registry.plans import fronts
+from ..registry.plans.fronts import Claimed, Holder, Vouched
+from ..remoting import RemotingCommand, ResponseCode, response_to
+from ..remoting.broker.owner import OwnerAnswer, probe_owner
+from . import answers, bodies, header
+from .config import Current
+from .server.connection import Connection
+from .sessions import Sessions
+
+Settled: TypeAlias = Callable[[], Awaitable[None]]
+"""Waits until this front's own answers say what has been written."""
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+_TRIES: Final = 200
+_LARGE_BYTES: Final = 65_536
+"""Bodies from this size on are read in a thread, so that nobody waits for them."""
+
+_CLAIM_MS: Final = 3_000
+"""A registration that has taken so long was given up by whoever began it."""
+
+_MEANWHILE_S: Final = (0.01, 0.05)
+_BODIES_KEPT: Final = 4
+
+
+@dataclass(slots=True)
+class _Known:
+    """What this front knows of the table of a replica."""
+
+    address: str
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    """All that this front has written, or found written."""
+
+    token: str = ""
+    """Of the table in the store that has them."""
+
+    said: dict[bytes, str] = field(default_factory=dict)
+    """Bodies, by their digest, to the token of the table that has all of them."""
+
+
+class Registrar:
+    """Brings what brokers say into the store; one for a front."""
+
+    def __init__(
+        self,
+        store: AsyncRouteStore,
+        sessions: Sessions,
+        current: Current,
+        order_configs: Mapping[str, str],
+        settled: Settled,
+        rng: random.Random,
+    ) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._current = current
+        self._order_configs = order_configs
+        self._settled = settled
+        self._rng = rng
+        self._known: dict[tuple[str, int], _Known] = {}
+
+    async def register(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Register a broker with its topics (RocketMQ: REGISTER_BROKER)."""
+        expected = header.number(request, "bodyCrc32", 0)
+        crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request.body)
+        if expected not in (0, crc):
+            return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
+        found = await self._registered(_Said(request, digest), header.broker_of(request), connection)
+        fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
+        given = {name: value for name, value in fields.items() if value}
+        return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())
+
+    async def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """End a broker that says so (RocketMQ: UNREGISTER_BROKER); its address counts, and not its id."""
+        named = header.broker_of(request)
+        broker_id = await self._id_at(named.broker_name, named.address)
+        ended = broker_id is not None and await self._sessions.farewell(
+            connection, replace(named, broker_id=broker_id)
+        )
+        if ended:
+            await self._settled()
+        return response_to(request, ResponseCode.SUCCESS)
+
+    async def heartbeat(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Renew the lease of a broker, if it has one (RocketMQ: BROKER_HEARTBEAT)."""
+        name, address = header.text(request, "brokerName"), header.text(request, "brokerAddr")
+        broker_id = await self._id_at(name, address)
+        if broker_id is not None:
+            await self._vouch(header.broker_of(request, broker_id), connection, anew=False)
+        return response_to(request, ResponseCode.SUCCESS)
+
+    async def query_data_version(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
+        broker, version = header.broker_of(request), bodies.data_version(request.body)
+        await self._vouch(broker, connection, anew=False)
+        plan = plans.query_data_version(
+            self._store.keys, broker.broker_name, broker.broker_id, version or DataVersion()
+        )
+        changed, stored = await self._store.run(plan)
+        body = b"" if stored is None else answers.data_version(stored)
+        said = "true" if changed or version is None else "false"
+        return response_to(request, ResponseCode.SUCCESS, {"changed": said}, body=body)
+
+    async def register_topic(self, request: RemotingCommand) -> RemotingCommand:
+        """Add or change one topic of each broker that is named (RocketMQ: REGISTER_TOPIC_IN_NAMESRV)."""
+        topic, rows = header.text(request, "topic"), bodies.topic_route_queues(request.body)
+        for row in rows:
+            owner = await self._store.owner(row.broker_name)
+            if owner is None:
+                raise NotFound(f"{row.broker_name}: no live master of this name")
+            config = TopicConfig(
+                topic, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag
+            )
+            await self._store.run(plans.register_topic(self._store.config, owner, config))
+        await self._settled()
+        return response_to(request, ResponseCode.SUCCESS)
+
+    async def _registered(self, said: _Said, broker: Broker, connection: Connection) -> Vouched:
+        """Bring a registration into the store, until this front vouches for what is there."""
+        done = False
+        for _ in range(_TRIES):
+            found = await self._vouch(broker, connection, anew=True)
+            if isinstance(found, Vouched) and (done or self._is_known(broker, found, said)):
+                if done:
+                    await self._settled()
+                return found
+            if isinstance(found, Claimed) and found.age_ms < _CLAIM_MS:
+                await asyncio.sleep(self._rng.uniform(*_MEANWHILE_S))
+                continue
+            try:
+                await self._write(said, broker, found if isinstance(found, Vouched) else None)
+            except StaleEpoch:
+                continue
+            done = True
+        raise StoreUnavailable(f"{broker.broker_name}: is registered by others again and again")
+
+    def _is_known(self, broker: Broker, found: Vouched, said: _Said) -> bool:
+        """Whether the store has all that the broker says, or its agent has the say."""
+        if found.holder is Holder.AGENT:
+            return True
+        known = self._known.get((broker.broker_name, broker.broker_id))
+        # A slave that stands in looks each time: what it may write changes with its master.
+        has_say = broker.broker_id == MASTER_ID or bool(found.master_address)
+        return (
+            known is not None
+            and has_say
+            and found.is_same
+            and found.holder is Holder.FRONTS
+            and known.said.get(said.digest) == found.table_token
+        )
+
+    async def _write(self, said: _Said, broker: Broker, found: Vouched | None) -> None:
+        """Write what a broker says and the store lacks; raise StaleEpoch when another front was faster."""
+        known = self._known.get((broker.broker_name, broker.broker_id))
+        if known is None or known.address != broker.address:
+            known = self._known[broker.broker_name, broker.broker_id] = _Known(broker.address)
+        body = await said.body(broker.broker_name, known.topics)
+        for refused in body.refused:
+            _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
+        joins = found is not None and found.holder is Holder.FRONTS
+        held = _joined(broker, found, known) if joins and found is not None else None
+        registered = await self._register(
+            replace(broker, filter_servers=body.filter_servers), body, held, None
+        )
+        known.topics = {**known.topics, **body.topics} if known.token else body.topics
+        known.token = registered.table_token
+        known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
+
+    async def _register(
+        self,
+        broker: Broker,
+        body: bodies.RegisterBody,
+        held: Registration | None,
+        instead_of: SeenLease | None,
+    ) -> Registration:
+        plan = plans.register(
+            self._store.config,
+            broker,
+            body.topics,
+            held=held,
+            admit=False,
+            instead_of=instead_of,
+            version=body.version,
+            joint=True,
+            removes=self._current.config.delete_topic_with_registration,
+        )
+        try:
+            return await self._store.run(plan)
+        except BrokerOwned as error:
+            if instead_of is not None or error.lease is None:
+                raise
+            answer, why = await probe_owner(error.lease.address, broker.address)
+            if answer is not OwnerAnswer.NONE:
+                raise
+            _LOG.warning("%s: takes over from %s: %s", broker.broker_name, error.lease.address, why)
+            return await self._register(broker, body, held, error.lease)
+
+    async def _vouch(self, broker: Broker, connection: Connection, *, anew: bool) -> fronts.Vouch:
+        """Renew the lease of a broker, and with `anew` note its connection.
+
+        The session of a connection that is closed meanwhile ends at once.
+        """
+        session = self._sessions.open(connection, broker) if anew else ""
+        try:
+            return await self._store.run(fronts.vouch(self._store.config, broker, session, anew=anew))
+        finally:
+            if session and not self._sessions.has(connection, broker):
+                self._sessions.let_go(connection, broker)
+
+    async def _id_at(self, broker_name: str, address: str) -> int | None:
+        return await self._store.run(fronts.id_at(self._store.keys, broker_name, address))
+
+    def _order_body(self) -> bytes:
+        if not self._current.config.return_order_topic_config or not self._order_configs:
+            return b""
+        return answers.kv_table(self._order_configs)
+
+
+class _Said:
+    """A registration as it was sent; its body is read when it is needed, which it seldom is."""
+
+    def __init__(self, request: RemotingCommand, digest: bytes) -> None:
+        self._request = request
+        self.digest = digest
+        self._body: bodies.RegisterBody | None = None
+
+    async def body(self, broker_name: str, previous: Mapping[str, TopicConfig]) -> bodies.RegisterBody:
+        """Return what the body says; raises BodyError."""
+        if self._body is None:
+            request = self._request
+            self._body = await in_thread_if(
+                len(request.body) > _LARGE_BYTES,
+                bodies.registration,
+                request.body,
+                version=request.version,
+                compressed=bool(header.flag(request, "compressed")),
+                broker_name=broker_name,
+                previous=previous,
+            )
+        return self._body
+
+
+def _fingerprint(body: bytes) -> tuple[int, bytes]:
+    return bodies.crc32(body), hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _joined(broker: Broker, found: Vouched, known: _Known) -> Registration:
+    """Return the registration that the fronts share: complete where the table is as this front knows it."""
+    if known.token and known.token == found.table_token:
+        return Registration(broker, found.epoch, found.table_token, known.topics)
+    return Registration(broker, found.epoch, found.table_token, {}, complete=False)

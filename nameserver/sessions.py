@@ -1,0 +1,129 @@
+"""The connections of brokers to this front, and what follows when one of them ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Final, Protocol
+
+from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable
+from ..registry.plans import fronts
+from ..registry.plans.fronts import Ending
+from .server.connection import Connection
+
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+BEAT_S: Final = 1.0
+_LIVES_MS: Final = 3_000
+"""A front that has said nothing for so long holds no brokers."""
+
+_AGAIN_S: Final = (0.05, 0.5)
+"""Between two tries to end what the store could not be told of, drawn at random."""
+
+_GIVEN_UP_S: Final = 120.0
+"""Then the leases have ended by themselves."""
+
+
+class Asks(Protocol):
+    """Is told at each beat whether this front is the one that asks brokers whether they live."""
+
+    def __call__(self, *, yes: bool) -> None:
+        """Begin, go on, or stop."""
+
+
+class Sessions:
+    """Which replicas are connected here; each connection of one is a session in the store."""
+
+    def __init__(self, store: AsyncRouteStore, front: str, asks: Asks, rng: random.Random) -> None:
+        self._store = store
+        self._front = front
+        self._asks = asks
+        self._rng = rng
+        self._of: dict[int, dict[tuple[str, int], Broker]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beats: asyncio.Task[None] | None = None
+        self.fronts: tuple[str, ...] = ()
+        """The names of all fronts that live, as of the last beat."""
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    async def start(self) -> None:
+        """Begin to say that this front lives."""
+        self._beats = asyncio.create_task(self._beat_for_ever(), name="sharedroutes front")
+
+    async def aclose(self) -> None:
+        """Say that this front ends: it takes no broker with it, and its sessions hold nobody any more."""
+        tasks = [*self._tasks, *([self._beats] if self._beats is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self._beat(0)
+        except RegistryError as error:
+            _LOG.info("the other fronts are not told that this one ends: %s", error)
+
+    def open(self, connection: Connection, broker: Broker) -> str:
+        """Return the session of a replica on a connection, which is noted in the store by whoever vouches."""
+        self._of.setdefault(connection.number, {})[broker.broker_name, broker.broker_id] = broker
+        return self._name(connection.number)
+
+    def has(self, connection: Connection, broker: Broker) -> bool:
+        """Whether the replica has a session on the connection."""
+        return (broker.broker_name, broker.broker_id) in self._of.get(connection.number, {})
+
+    def closed(self, connection: Connection) -> None:
+        """End the sessions on a connection that was closed, and the leases that nobody else holds."""
+        for broker in self._of.pop(connection.number, {}).values():
+            self.let_go(connection, broker)
+
+    def let_go(self, connection: Connection, broker: Broker) -> None:
+        """End one session in the background, until the store has done it."""
+        task = asyncio.create_task(self._end_until_done(broker, self._name(connection.number)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def farewell(self, connection: Connection, broker: Broker) -> bool:
+        """End what a replica that says goodbye had; return whether its lease was ended."""
+        had_session = self._of.get(connection.number, {}).pop((broker.broker_name, broker.broker_id), None)
+        sessions = [self._name(connection.number)] if had_session is not None else []
+        return await self._release(broker, sessions, Ending.GOODBYE, "unregistered")
+
+    def _name(self, number: int) -> str:
+        return f"{self._front}.{number}"
+
+    async def _end_until_done(self, broker: Broker, session: str) -> None:
+        until = asyncio.get_running_loop().time() + _GIVEN_UP_S
+        while asyncio.get_running_loop().time() < until:
+            try:
+                if await self._release(broker, [session], Ending.CLOSED, "its connections were closed"):
+                    _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
+            except StoreUnavailable:
+                await asyncio.sleep(self._rng.uniform(*_AGAIN_S))
+            except RegistryError as error:
+                _LOG.error("%s:%d: cannot be taken out: %s", broker.broker_name, broker.broker_id, error)
+                return
+            else:
+                return
+
+    async def _release(self, broker: Broker, sessions: list[str], why: Ending, reason: str) -> bool:
+        return await self._store.run(fronts.release(self._store.config, broker, sessions, why, reason))
+
+    async def _beat_for_ever(self) -> None:
+        failed = ""
+        while True:
+            try:
+                await self._beat(_LIVES_MS)
+            except RegistryError as error:
+                self._asks(yes=False)
+                if str(error) != failed:
+                    _LOG.warning("cannot tell the other fronts that this one lives: %s", error)
+                failed = str(error)
+            else:
+                failed = ""
+            await asyncio.sleep(BEAT_S)
+
+    async def _beat(self, lives_ms: int) -> None:
+        beat = await self._store.run(fronts.front_beat(self._store.config, self._front, lives_ms))
+        self.fronts = beat.fronts
+        self._asks(yes=beat.asks_brokers)
