@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig
@@ -33,9 +33,9 @@ _MAPPINGS: Final = "topicQueueMappingInfoMap"
 _MAPPING_FIELDS: Final = {"totalQueues": "total_queues", "epoch": "epoch", "scope": "scope", "dirty": "dirty"}
 _LONGEST_NUMBER: Final = 20
 _THEIRS: Final = tuple(TOPIC_FIELDS)  # in the order of TopicConfig
-_TYPES: Final = (str, int, int, int, int, bool, str, dict)
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
-_DEFAULTS: Final = (None, 16, 16, 6, 0, False, "SINGLE_TAG", _NO_ATTRIBUTES)
+_DEFAULTS: Final = (16, 16, 6, 0, False, "SINGLE_TAG", _NO_ATTRIBUTES)
+_all_fields: Final = itemgetter(*_THEIRS)
 _values_of: Final = attrgetter(*TOPIC_FIELDS.values())
 _QUEUE_FIELDS: Final = ("brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag")
 
@@ -127,28 +127,32 @@ class _Topics:
         """Take one TopicConfig, with the names that RocketMQ gives its fields."""
         if not isinstance(value, dict):
             self.refuse(key, f"expected an object, got {value!r:.{_SHOWN}}")
-        elif isinstance(name := value.get("topicName"), str):
-            self.add_values(name, tuple(map(value.get, _THEIRS)))
-        else:
-            self.refuse(
-                key, "topicName: is missing" if name is None else f"topicName: {name!r:.40} is no name"
-            )
-
-    def add_values(self, name: str, values: tuple[Any, ...]) -> None:
-        """Take one topic, by the values of its fields in their order; None = the default."""
-        if name in self._topics:
-            self.refuse(name, "stands twice")
-            return
-        old = self._previous.get(name)
-        if old is not None and old.queue_mapping is None and _same(_values_of(old), values):
-            self._topics[name] = old
             return
         try:
-            config = TopicConfig(*self._compact(values))
-        except InvalidInput as error:
-            self.refuse(name, str(error))
+            values = _all_fields(value)
+        except KeyError:  # 4.9 has no attributes
+            values = tuple(map(value.get, _THEIRS))
+        if isinstance(values[0], str):
+            self.add_values(values)
         else:
-            self._topics[name] = old if old is not None and config == old else config
+            self.refuse(key, f"topicName: expected a string, got {values[0]!r:.40}")
+
+    def add_values(self, values: tuple[Any, ...]) -> None:
+        """Take one topic, by the values of its fields in their order; None = the default."""
+        name = values[0]
+        old = self._previous.get(name)
+        if name in self._topics:
+            self.refuse(name, "stands twice")
+        # What is equal is what RocketMQ would understand, too: it takes true for 1.
+        elif old is not None and old.queue_mapping is None and _values_of(old) == values:
+            self._topics[old.topic_name] = old
+        else:
+            try:
+                config = self._config(*values)
+            except InvalidInput as error:
+                self.refuse(name, str(error))
+            else:
+                self._topics[name] = old if old is not None and config == old else config
 
     def add_mapping(self, topic: str, value: object) -> None:
         """Take one TopicQueueMappingInfo; a topic whose mapping makes no sense is refused."""
@@ -176,20 +180,19 @@ class _Topics:
         refused = [*self._refused, *([f"and {self._more} more"] if self._more else ())]
         return RegisterBody(self._topics, version, filter_servers, self._mappings, tuple(refused))
 
-    def _compact(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the values with one object for all that are equal: tables of 100,000 topics are held."""
+    def _config(self, name: str, *values: Any) -> TopicConfig:
+        """Return a topic that shares with the others what is equal: tables of 100,000 topics are held."""
         if None in values:
-            values = tuple(
-                [_DEFAULTS[place] if value is None else value for place, value in enumerate(values)]
-            )
-        *others, kind, attributes = values
+            pairs = zip(values, _DEFAULTS, strict=True)
+            values = tuple([default if value is None else value for value, default in pairs])
+        reads, writes, perm, flag, order, kind, attributes = values
         if isinstance(kind, str):
             kind = self._shared.setdefault(kind, kind)
         if attributes == {}:
             attributes = _NO_ATTRIBUTES
         elif isinstance(attributes, dict) and all(isinstance(text, str) for text in attributes.values()):
             attributes = self._shared.setdefault(tuple(sorted(attributes.items())), attributes)
-        return *others, kind, attributes
+        return TopicConfig(name, reads, writes, perm, flag, order, kind, attributes)
 
     def _mapping(self, value: object) -> QueueMapping:
         fields = _object("TopicQueueMappingInfo", value)
@@ -229,7 +232,7 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
             except BodyError as error:
                 topics.refuse(name, str(error))
                 continue
-        topics.add_values(name, (name, *values))
+        topics.add_values((name, *values))
     filter_servers = _filter_servers(_json("filterServerList", parts.text("filterServerList")))
     for text in parts.texts("queue mappings") if with_mappings else ():
         info = _object("TopicQueueMappingInfo", _json("TopicQueueMappingInfo", text))
@@ -251,11 +254,6 @@ def _of_shape(text: str) -> tuple[Any, ...]:
         with suppress(ValueError):  # RocketMQ does without them, too
             attributes = fastjson.loads(found[4])
     return reads, writes, perm, 0, False, found[3], attributes if isinstance(attributes, dict) else {}
-
-
-def _same(held: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
-    """Whether a topic has these values: cheaper than to build it and to compare."""
-    return held == given and tuple(map(type, given)) == _TYPES  # True is 1 to Python
 
 
 def _data_version(value: object) -> DataVersion:

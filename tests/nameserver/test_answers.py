@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sharedroutes.nameserver import answers
 from sharedroutes.nameserver.answers import Dialect
-from sharedroutes.nameserver.bodies import properties, registration
+from sharedroutes.nameserver.bodies import RegisterBody, properties, registration
 from sharedroutes.registry import (
     BrokerData,
     ClusterInfo,
@@ -33,6 +33,7 @@ from sharedroutes.remoting import RemotingCommand, fastjson, request
 from tests.interop.answers import comparable
 from tests.interop.wire import RawAnswer
 from tests.nameserver import written
+from tests.nameserver.golden.record import body_of
 
 GOLDEN: Final = Path(__file__).with_name("golden")
 RECORDED: Final = json.loads((GOLDEN / "nameserver-5.3.3.json").read_text(encoding="utf-8"))
@@ -49,13 +50,19 @@ class State:
         self.alive: dict[str, BrokerData] = {}
         self.rows: dict[str, tuple[QueueData, ...]] = {}
         self.topics: dict[str, TopicConfig] = {}
-        self.version = DataVersion()
+        self.versions: dict[str, DataVersion] = {}
         for sent in RECORDED["registrations"]:
-            self._register(sent["fields"], written.as_json(sent["body"]))
+            fields = sent["fields"]
+            found = registration(
+                body_of(sent),
+                version=sent.get("version", 479),
+                compressed=fields["compressed"] == "true",
+                broker_name=fields["brokerName"],
+            )
+            self._register(fields, found)
 
-    def _register(self, fields: dict[str, str], body: bytes) -> None:
+    def _register(self, fields: dict[str, str], found: RegisterBody) -> None:
         name, address = fields["brokerName"], fields["brokerAddr"]
-        found = registration(body, version=479, broker_name=name)
         assert (found.refused, found.mappings) == ((), {})
         new = BrokerData(
             fields["clusterName"],
@@ -70,7 +77,7 @@ class State:
         addresses = {**old.broker_addrs, int(fields["brokerId"]): address}
         self.alive[name] = replace(old, broker_addrs=addresses, filter_servers=servers)
         self.topics |= found.topics
-        self.version = found.version
+        self.versions[name] = found.version
         for config in found.topics.values():
             counts = (config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag)
             row = QueueData(name, *counts, config.queue_mapping)
@@ -124,7 +131,7 @@ ANSWERED: Final[dict[str, Callable[[RemotingCommand], bytes]]] = {
         name for name, one in STATE.topics.items() if one.topic_sys_flag & 1
     ),
     "system topics": lambda _: answers.topic_list([*STATE.clusters, *STATE.alive], "10.0.0.3:10911"),
-    "data version": lambda _: answers.data_version(STATE.version),
+    "data version": lambda _: answers.data_version(STATE.versions["broker-a"]),
     "settings": lambda _: answers.configuration(SETTINGS),
     "key values": lambda _: answers.kv_table(RECORDED["values"]),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tracemalloc
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -146,8 +147,8 @@ def test_defaults_are_those_of_rocketmq() -> None:
 
 ODD: Final[dict[str, tuple[object, str]]] = {
     "no object": ([], r"topic 'x': expected an object, got \[\]"),
-    "no name": ({}, "topic 'x': topicName: is missing"),
-    "a number as the name": ({"topicName": 5}, "topic 'x': topicName: 5 is no name"),
+    "no name": ({}, "topic 'x': topicName: expected a string, got None"),
+    "a number as the name": ({"topicName": 5}, "topic 'x': topicName: expected a string, got 5"),
     "a blank in the name": ({"topicName": "a b"}, "topic 'a b': topicName: 'a b' must not be empty nor hold"),
     "a long name": ({"topicName": "n" * 256}, "has 256 bytes, the limit is 255"),
     "a permission that is none": ({"topicName": "x", "perm": 8}, r"topic 'x': perm: 8 is not within 0\.\.7"),
@@ -370,6 +371,47 @@ def test_whatever_arrives_is_read_or_refused(body: bytes, label: str, version: i
     except BodyError:
         return
     assert found.topics == {} or not found.refused
+
+
+ANYTHING: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "T1", "a b"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["0", "a", "T1"]), inner),
+    max_leaves=4,
+)
+PLACES: Final = (
+    (),
+    ("filterServerList",),
+    ("topicConfigSerializeWrapper",),
+    ("topicConfigSerializeWrapper", "dataVersion"),
+    ("topicConfigSerializeWrapper", "dataVersion", "counter"),
+    ("topicConfigSerializeWrapper", "topicConfigTable"),
+    ("topicConfigSerializeWrapper", "topicConfigTable", "T1"),
+    *(("topicConfigSerializeWrapper", "topicConfigTable", "T1", name) for name in written.topic(T1)),
+    ("topicConfigSerializeWrapper", "topicQueueMappingInfoMap"),
+    ("topicConfigSerializeWrapper", "topicQueueMappingInfoMap", "T1"),
+    *(
+        ("topicConfigSerializeWrapper", "topicQueueMappingInfoMap", "T1", name)
+        for name in ("bname", "currIdMap")
+    ),
+    ("topicConfigSerializeWrapper", "topicQueueMappingInfoMap", "T1", "scope"),
+)
+
+
+@given(st.sampled_from(PLACES), ANYTHING, st.booleans().map({True: {"T1": T1, "T2": T2}, False: {}}.get))
+def test_anything_may_stand_anywhere(
+    place: tuple[str, ...], value: object, previous: dict[str, TopicConfig]
+) -> None:
+    content: Any = {"": written.body([replace(T1, queue_mapping=STATIC), T2], V)}
+    inner, last = content, ""
+    for step in place:
+        inner, last = inner[last], step
+    inner[last] = value
+    with suppress(BodyError):
+        read(content[""], broker_name="broker-a", previous=previous)
 
 
 @pytest.mark.parametrize("kind", ["one long text", "many topics"])

@@ -4,13 +4,14 @@
 
 It takes Java and the jars of rocketmq-namesrv 5.3.3 of Maven Central; `make interop` copies them to
 ~/.cache/sharedroutes/rocketmq/5.3.3. In nameserver-5.3.3.json stand the registrations that were sent by
-hand, their bodies as text, and then each question with the body of its answer, as it came over the socket.
+hand, with their bodies, and then each question with the body of its answer, as it came over the socket.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +59,20 @@ def registration(
     return {"fields": {**fields, "compressed": "false", **header}, "body": body}
 
 
+def deflated(
+    name: str, address: str, topics: list[str], mappings: list[Any] | None, *, version: int
+) -> dict[str, Any]:
+    """Return a registration whose body is compressed; it stands there as hexadecimal digits."""
+    content = written.inflated(
+        [topic.encode() for topic in topics],
+        {"counter": 1, "timestamp": 5},
+        mappings=None if mappings is None else [written.as_json(one) for one in mappings],
+    )
+    fields = {"brokerId": "0", "clusterName": "C1", "haServerAddr": f"ha.{address}", "compressed": "true"}
+    fields |= {"brokerName": name, "brokerAddr": address}
+    return {"fields": fields, "body": zlib.compress(content, 9).hex(), "version": version}
+
+
 _STATIC: Final = {
     "bname": "broker-a",
     "currIdMap": {"10": 1, "2": 0},
@@ -102,6 +117,22 @@ REGISTRATIONS: Final = [
         | {"enableActingMaster": "false"},
         [topic("Plain"), topic("Slaves")],
     ),
+    deflated(
+        "broker-5",
+        "10.0.0.8:10911",
+        ['Static 2 3 7 SINGLE_TAG {"a":"b c"}', "Deflated 1 2 6 MULTI_TAG {}"],
+        [_STATIC | {"bname": "broker-5", "currIdMap": {"3": 0}}],
+        version=479,
+    ),
+    deflated(
+        "broker-4", "10.0.0.9:10911", ["Deflated 5 6 4 SINGLE_TAG", "Old 1 1 2 SINGLE_TAG"], None, version=407
+    ),
+    {
+        "fields": {"brokerId": "0", "clusterName": "C1", "haServerAddr": "ha.10.0.0.10:10911"}
+        | {"brokerName": "broker-3", "brokerAddr": "10.0.0.10:10911", "compressed": "false"},
+        "body": {"topicConfigTable": {name: topic(name, topicSysFlag=4) for name in ("Older", "Old")}},
+        "version": 36,
+    },
 ]
 WIPED: Final = "bröker/b"
 _VALUES: Final = {"Ordered": "broker-a:4;broker-h:4", 'k"/\\é': 'ä"/\\\n\u2028\x01日😀'}
@@ -111,7 +142,18 @@ def _route(name: str, **fields: str) -> tuple[Code, dict[str, str]]:
     return Code.GET_ROUTEINFO_BY_TOPIC, {"topic": name, **fields}
 
 
-_TOPICS: Final = ("Plain", "Ordered", "Static", ODD, "Headless", _SYNC_TOPIC, "Slaves")
+_TOPICS: Final = (
+    "Plain",
+    "Ordered",
+    "Static",
+    ODD,
+    "Headless",
+    _SYNC_TOPIC,
+    "Slaves",
+    "Deflated",
+    "Old",
+    "Older",
+)
 _ZONED: Final = {"__ZONE_MODE": "true", "__ZONE_NAME": "Z2"}
 QUESTIONS: Final = [
     *(("route, standard", *_route(name), 479) for name in _TOPICS),
@@ -144,10 +186,16 @@ def _body(link: Link, code: int, fields: dict[str, str], body: bytes = b"", vers
     return answer.body.decode()
 
 
+def body_of(registered: dict[str, Any]) -> bytes:
+    """Return the bytes of a body as it was sent."""
+    body = registered["body"]
+    return bytes.fromhex(body) if isinstance(body, str) else written.as_json(body)
+
+
 def _recorded(server: RealNameServer) -> dict[str, Any]:
     brokers = [Link(server.address) for _ in REGISTRATIONS]  # a closed one takes its broker with it
     for link, sent in zip(brokers, REGISTRATIONS, strict=True):
-        _body(link, Code.REGISTER_BROKER, sent["fields"], written.as_json(sent["body"]))
+        _body(link, Code.REGISTER_BROKER, sent["fields"], body_of(sent), sent.get("version", 479))
     asker = Link(server.address)
     _body(asker, Code.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": WIPED})
     for key, value in _VALUES.items():
