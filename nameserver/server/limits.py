@@ -20,7 +20,7 @@ class Limits:
 
     connections: int = 20_000
     connections_per_host: int = 10_000
-    """A proxy that names its clients does not count as one."""
+    """Behind a proxy each client counts for itself, and the proxy until it has named the client."""
 
     in_flight: int = 4_096
     """Requests that wait for the store, of all connections; one more is answered with SYSTEM_BUSY."""
@@ -192,12 +192,12 @@ class Places:
         self._counters = counters
         self._of_host: Counter[str] = Counter()
 
-    def take(self, host: str) -> Place:
-        """Return a place for one more; raises Refused."""
+    def take(self, host: str, *, is_proxy: bool = False) -> Place:
+        """Return a place for one more, of which a trusted proxy may have any number; raises Refused."""
         most, most_of_host = self._limits.connections, self._limits.connections_per_host
         if self._counters.connections >= most:
             raise Refused(Ending.TOO_MANY, f"there are {most} connections already")
-        if self._of_host[host] >= most_of_host:
+        if self._of_host[host] >= most_of_host and not is_proxy:
             raise Refused(Ending.TOO_MANY_OF_HOST, f"there are {most_of_host} connections of it already")
         self._counters.connections += 1
         self._of_host[host] += 1

@@ -121,10 +121,12 @@ class RemotingServer:
         place: Place | None = None
         is_open = False
         try:
-            place = self._context.places.take(host)
+            is_trusted = self._trusted is not None and _is_within(host, self._trusted)
+            place = self._context.places.take(host, is_proxy=is_trusted)
             first = await self._first_byte(taken)
             if first in FIRST_BYTES:
-                host, port = await self._behind_proxy(taken, host, port)
+                is_believed = is_trusted or self._trusted is None
+                host, port = await self._behind_proxy(taken, is_believed=is_believed) or (host, port)
                 place.free()
                 place = self._context.places.take(host)
                 first = await self._first_byte(taken)
@@ -149,9 +151,9 @@ class RemotingServer:
         except TimeoutError:
             raise Refused(Ending.SILENT, "it sends nothing") from None
 
-    async def _behind_proxy(self, taken: socket.socket, host: str, port: int) -> tuple[str, int]:
-        """Take a PROXY header; return the address of the client, or of the proxy if it names none."""
-        if self._trusted is not None and not _is_within(host, self._trusted):
+    async def _behind_proxy(self, taken: socket.socket, *, is_believed: bool) -> tuple[str, int] | None:
+        """Take a PROXY header; return the address of the client if it is named."""
+        if not is_believed:
             raise Refused(Ending.PROXY, "a PROXY header, and it is none of the trusted proxies")
         header = ProxyHeader()
         try:
@@ -166,7 +168,7 @@ class RemotingServer:
         except ProxyHeaderError as error:
             self.counters.decode_errors += 1
             raise Refused(Ending.PROXY, str(error)) from None
-        return header.source or (host, port)
+        return header.source
 
     async def _connect(self, taken: socket.socket, place: Place, peer: str, first: bytes) -> bool:
         """Make a connection of a socket; return whether that has been done."""

@@ -293,6 +293,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._held & _CLOSING:
             return
+        self._active_s = self._context.now_s()
         is_unread = self._unread_since_s is not None
         self._counters.bytes_out += len(frames)
         transport.write(frames)
