@@ -50,7 +50,7 @@ class RegisterBody:
     """None leaves those of the broker as they are."""
 
     mappings: dict[str, QueueMapping] = field(default_factory=dict)
-    """Queue mappings of topics that are not in this body: a split registration sends them all at its end."""
+    """Queue mappings of topics that stand neither in this body nor in `previous`."""
 
     refused: tuple[str, ...] = ()
     """The topics that the registry cannot hold, and why; after the first hundred only their number."""
@@ -71,9 +71,11 @@ def registration(
 ) -> RegisterBody:
     """Return what a broker of a release registers; raises BodyError.
 
-    A compressed body is read even if its label says that it is not: so brokers of 5.x send it.
-    Queue mappings that name another broker than `broker_name` are refused, with their topics. Topics that
-    equal those of `previous` are the same objects: they take a third of the time and no memory.
+    A compressed body is read even if its label says that it is not: brokers of 5.x send it so.
+    `previous` are the topics that the broker registered before. Those that are equal are the same objects,
+    which takes a third of the time and no memory. A static topic keeps its queue mapping when none is sent,
+    as in RocketMQ; a mapping without its topic, as at the end of a split registration, is given to it.
+    Mappings that name another broker than `broker_name` are refused, with their topics.
     """
     topics = _Topics(previous or {}, broker_name)
     if version < _V3_0_11:
@@ -144,7 +146,7 @@ class _Topics:
         if name in self._topics:
             self.refuse(name, "stands twice")
         # What is equal is what RocketMQ would understand, too: it takes true for 1.
-        elif old is not None and old.queue_mapping is None and _values_of(old) == values:
+        elif old is not None and _values_of(old) == values:
             self._topics[old.topic_name] = old
         else:
             try:
@@ -152,7 +154,7 @@ class _Topics:
             except InvalidInput as error:
                 self.refuse(name, str(error))
             else:
-                self._topics[name] = old if old is not None and config == old else config
+                self._topics[name] = config if old is None else _or_old(config, old.queue_mapping, old)
 
     def add_mapping(self, topic: str, value: object) -> None:
         """Take one TopicQueueMappingInfo; a topic whose mapping makes no sense is refused."""
@@ -173,10 +175,11 @@ class _Topics:
         """Return all that was taken; static topics have their mappings."""
         for name in self._unmapped & self._topics.keys():
             del self._topics[name]
-        for name in self._mappings.keys() & self._topics.keys():
-            new = replace(self._topics[name], queue_mapping=self._mappings.pop(name))
+        for name in [*self._mappings]:
             old = self._previous.get(name)
-            self._topics[name] = old if old is not None and old == new else new
+            config = self._topics.get(name, old)
+            if config is not None:
+                self._topics[name] = _or_old(config, self._mappings.pop(name), old)
         refused = [*self._refused, *([f"and {self._more} more"] if self._more else ())]
         return RegisterBody(self._topics, version, filter_servers, self._mappings, tuple(refused))
 
@@ -254,6 +257,12 @@ def _of_shape(text: str) -> tuple[Any, ...]:
         with suppress(ValueError):  # RocketMQ does without them, too
             attributes = fastjson.loads(found[4])
     return reads, writes, perm, 0, False, found[3], attributes if isinstance(attributes, dict) else {}
+
+
+def _or_old(config: TopicConfig, mapping: QueueMapping | None, old: TopicConfig | None) -> TopicConfig:
+    """Return a topic with a mapping, and the same object as before if it is equal."""
+    new = config if config.queue_mapping == mapping else replace(config, queue_mapping=mapping)
+    return old if old is not None and old == new else new
 
 
 def _data_version(value: object) -> DataVersion:

@@ -187,15 +187,13 @@ def _alive(
     return {name: live_broker(groups[name], members) for name, members in addresses.items()}
 
 
-def route_of(
-    topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData], *, promote: bool = True
-) -> TopicRoute:
+def route_of(topic: str, rows: tuple[QueueData, ...], alive: Mapping[str, BrokerData]) -> TopicRoute:
     """Join the rows of a topic with the live brokers (RocketMQ: pickupTopicRouteData).
 
-    A broker whose write permission was wiped is not writable. A slave that stands in for a lost master is not
-    writable either; it has the id of the master, 0, or keeps its own without `promote`.
+    A broker whose write permission was wiped is not writable. A slave that stands in for a lost master has
+    the id of the master, 0, and is not writable either.
     """
-    return _Live.of(rows, alive).route(topic, promote=promote)
+    return _Live.of(rows, alive).route(topic)
 
 
 def live_broker(group: Group, addresses: Mapping[int, str]) -> BrokerData:
@@ -244,8 +242,8 @@ class _Live(NamedTuple):
             tuple(map(_without_write, rows, brokers)), brokers, tuple(map(_with_acting_master, brokers))
         )
 
-    def route(self, topic: str, *, promote: bool = True) -> TopicRoute:
-        same = not promote or self.promoted is self.brokers or topic.startswith(_SYNC_MEMBER_PREFIX)
+    def route(self, topic: str) -> TopicRoute:
+        same = self.promoted is self.brokers or topic.startswith(_SYNC_MEMBER_PREFIX)
         return TopicRoute(topic, self.rows, self.brokers if same else self.promoted)
 
 

@@ -147,13 +147,6 @@ def test_an_answer_is_that_of_a_real_name_server(place: int) -> None:
     assert comparable(RawAnswer(b"", ours), sorts_maps=sorts_maps) == expected
 
 
-def test_a_slave_keeps_its_id_where_none_may_stand_in() -> None:
-    found = route_of("Headless", STATE.rows["Headless"], STATE.alive, promote=False)
-    body = json.loads(answers.route(found, Dialect.STANDARD))
-    assert body["brokerDatas"][0]["brokerAddrs"] == {"2": "10.0.0.5:10911", "11": "10.0.0.6:10911"}
-    assert body["queueDatas"][0]["perm"] == 4
-
-
 # --- strings ------------------------------------------------------------------------------------------------
 
 

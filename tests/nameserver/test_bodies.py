@@ -93,7 +93,8 @@ def test_topics_that_stay_as_they_were_are_the_same_objects(
 ) -> None:
     if kind == "compressed":
         topics = [replace(one, topic_sys_flag=0, order=False) for one in topics]
-    previous = topic_table([*{one.topic_name: one for one in (*before, *topics[1:])}.values()])
+    previous = {one.topic_name: replace(one, queue_mapping=None) for one in before}
+    previous |= topic_table(topics[1:])
     body = written.compressed(topics, V) if kind == "compressed" else written.as_json(written.body(topics, V))
     found = registration(body, version=479, previous=previous)
     assert found.topics == topic_table(topics)
@@ -210,16 +211,30 @@ def test_a_hundred_odd_topics_are_named_and_the_others_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "compressed"])
-def test_mappings_without_their_topics_are_handed_on(kind: str) -> None:
+def test_mappings_may_come_without_their_topics(kind: str) -> None:
     static = replace(T1, queue_mapping=STATIC)
     if kind == "compressed":
         info = written.as_json(written.mapping("T1", STATIC))
-        found = deflated(written.inflated([written.line(T2)], mappings=[info]))
+        body = zlib.compress(written.inflated([written.line(T2)], mappings=[info]))
     else:
         content = written.body([static, T2], V)
         del content["topicConfigSerializeWrapper"]["topicConfigTable"]["T1"]
-        found = read(content)
+        body = written.as_json(content)
+    found = registration(body, version=479)
     assert (found.topics, found.mappings) == ({"T2": T2}, {"T1": STATIC})
+    found = registration(body, version=479, previous={"T1": T1})
+    assert (found.topics, found.mappings) == ({"T1": static, "T2": T2}, {})
+    found = registration(body, version=479, previous={"T1": static})
+    assert found.topics["T1"] is static
+
+
+def test_a_static_topic_keeps_its_mapping_when_none_is_sent() -> None:
+    static = replace(T1, queue_mapping=STATIC)
+    content = written.body([T1], V)
+    assert read(content, previous={"T1": static}).topics["T1"] is static
+    larger = replace(T1, read_queue_nums=8)
+    found = read(written.body([larger], V), previous={"T1": static})
+    assert found.topics == {"T1": replace(larger, queue_mapping=STATIC)}
 
 
 @pytest.mark.parametrize(
