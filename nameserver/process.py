@@ -21,18 +21,16 @@ from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
 from .front import Front
 from .pages import Pages
-from .process_config import OPTIONS, ProcessConfig
+from .process_config import OPTIONS
 from .server.connection import Service
+from .server.listener import RemotingServer
+from .serving import bound, of_counters, server_of, shown, tls_of
 from .settings import Settings
-from .stand_in import Listener
 from .status import FrontStatus, ProcessStatus, of_front
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
 LOOK_S: Final = 1.0
-_BACKLOG: Final = 1_024
-"""As RocketMQ's name server has it."""
-
 CLOSING_S: Final = 2.0
 """So long the end of store, front and pages may take, after the drain."""
 
@@ -52,39 +50,6 @@ class _Front(Service, Protocol):
 def open_front(store: AsyncRouteStore, settings: Settings) -> _Front:
     """Return what answers requests."""
     return Front(store, settings)
-
-
-def open_listener(front: Service, settings: Settings, listening: socket.socket) -> Listener:  # noqa: ARG001
-    """Return what takes connections at a socket."""
-    return Listener(front, listening)
-
-
-def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
-    """Return a socket at the address to listen at, which workers may share; raises AddressTaken."""
-    host, port = process.listen_address
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        found = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise AddressTaken(f"cannot listen at {process.listen}: {error.strerror or error}") from error
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        found.bind(address)
-    except OSError as error:
-        found.close()
-        raise AddressTaken(f"cannot listen at {process.listen}: {error.strerror or error}") from error
-    found.settimeout(0)
-    return found
-
-
-def shown(listening: socket.socket) -> str:
-    """Return the address of a socket as `host:port`."""
-    host, port = listening.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def serve_pages(server: HttpServer, settings: Settings) -> None:
@@ -124,10 +89,11 @@ class FrontProcess:
         self._use_log = use_log
         self._is_worker = is_worker
         self._notifier = Notifier(environment)
+        self._tls = tls_of(settings.process)
         self._stopping = asyncio.Event()
         self._listen = ""
         self._front: _Front | None = None
-        self._listener: Listener | None = None
+        self._server: RemotingServer | None = None
         self._began_s = asyncio.get_running_loop().time()
         self._reloads: set[asyncio.Task[None]] = set()
 
@@ -171,7 +137,7 @@ class FrontProcess:
                 "ready": [((), float(not unready))],
                 **_usage(),
                 **(of_front(front) if front else {}),
-                **(_of_listener(self._listener) if self._listener else {}),
+                **(of_counters(self._server.counters) if self._server else {}),
             },
             front=front,
         )
@@ -188,17 +154,18 @@ class FrontProcess:
 
     async def _serve(self, store: AsyncRouteStore, listening: socket.socket) -> None:
         self._front = front = open_front(store, self._settings)
+        self._server = server = server_of(front, self._settings.process, listening, self._tls)
         helper = asyncio.create_task(self._watch(), name="sharedroutes: word to systemd")
         try:
-            if await self._until_started(front, listening):
+            if await self._until_started(front, server, shown(listening)):
                 await self._stopping.wait()
-                await self._drain()
+                await self._drain(server)
         finally:
             await end(helper, *self._reloads)
             async with asyncio.timeout(CLOSING_S):
                 await front.aclose(drain=True)
 
-    async def _until_started(self, front: _Front, listening: socket.socket) -> bool:
+    async def _until_started(self, front: _Front, server: RemotingServer, address: str) -> bool:
         """Return whether it accepts connections now; else it was told to end before."""
         starting = asyncio.ensure_future(front.start())
         stopped = asyncio.ensure_future(self._stopping.wait())
@@ -208,24 +175,21 @@ class FrontProcess:
             await end(starting)
             return False
         starting.result()
-        self._listener = open_listener(front, self._settings, listening)
-        listening.listen(_BACKLOG)
-        await self._listener.start()
-        self._listen = shown(listening)
+        await server.start()
+        self._listen = address
         level = logging.DEBUG if self._is_worker else logging.INFO
         store = masked(self._settings.process.redis_url)
         _LOG.log(level, "name server at %s, store %s", self._listen, store)
         self._notifier.ready()
         return True
 
-    async def _drain(self) -> None:
+    async def _drain(self, server: RemotingServer) -> None:
         process = self._settings.process
         self._notifier.stopping(process.drain_wait_s + process.drain_s + CLOSING_S)
         _LOG.info("draining: %d s to notice, %d s to finish", process.drain_wait_s, process.drain_s)
         await asyncio.sleep(process.drain_wait_s)
         self._listen = ""
-        if self._listener is not None:
-            await self._listener.stop(process.drain_s)
+        await server.stop(process.drain_s)
         _LOG.info("drained")
 
     async def _watch(self) -> None:
@@ -242,6 +206,7 @@ class FrontProcess:
         try:
             if self._reread is not None:
                 self._apply(await in_thread(self._reread))
+            await in_thread(self._tls.refresh)
         except InvalidInput as error:
             for problem in str(error).splitlines():
                 _LOG.error("reload: the settings are unchanged: %s", problem)
@@ -256,11 +221,6 @@ class FrontProcess:
                 _LOG.error("reload: %s has changed: restart the front to apply it", after.place)
         self._use_log(settings.process.log_format, settings.process.log_level)
         _LOG.info("reloaded")
-
-
-def _of_listener(listener: Listener) -> dict[str, list[tuple[Sequence[str], float]]]:
-    requests = [((str(code),), float(number)) for code, number in listener.requests.items()]
-    return {"requests_total": [*requests]}
 
 
 def _usage() -> dict[str, list[tuple[Sequence[str], float]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -12,26 +11,11 @@ from ..registry import InvalidInput, RegistryConfig
 from ..registry.connection.url import parse_url
 from .access import AllowList, networks
 from .config import FRONT_OPTIONS, setting
+from .server.tls import ClientAuth, TlsMode
 
 DEFAULT_LISTEN: Final = "0.0.0.0:9876"
 DEFAULT_HTTP: Final = "127.0.0.1:9878"
 _LAST_PORT: Final = 65_535
-
-
-class TlsMode(StrEnum):
-    """Whether connections are encrypted; the words are RocketMQ's."""
-
-    DISABLED = "disabled"
-    PERMISSIVE = "permissive"
-    ENFORCING = "enforcing"
-
-
-class ClientAuth(StrEnum):
-    """Whether whoever connects over TLS shows a certificate; the words are RocketMQ's."""
-
-    NONE = "none"
-    OPTIONAL = "optional"
-    REQUIRE = "require"
 
 
 def address_of(text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:  # noqa: S104 - as mqnamesrv does
@@ -124,7 +108,7 @@ class ProcessConfig:
     proxy_from: str = setting(
         "",
         "Networks of load balancers whose PROXY header is believed. It names the peer in logs, and for "
-        "`allow`",
+        "`allow`. By default everybody's, as in RocketMQ, and nobody's where there is an `allow`",
         placeholder="NETWORK,...",
         joined_by=",",
         also=networks,
@@ -139,8 +123,15 @@ class ProcessConfig:
         also=AllowList,
     )
     max_connections: int = setting(
-        10_000,
+        20_000,
         "Connections of one process. More are closed at once",
+        unit="connections",
+        low=1,
+        high=1_000_000,
+    )
+    max_connections_per_host: int = setting(
+        10_000,
+        "The same for one host, or for one client of a proxy that names it",
         unit="connections",
         low=1,
         high=1_000_000,

@@ -20,7 +20,8 @@ from ..daemon.option import masked
 from ..registry import InvalidInput
 from ..registry.concurrency_async import end
 from .pages import Pages
-from .process import CLOSING_S, LOOK_S, FrontProcess, bound, serve_pages, shown, version
+from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
+from .serving import bound, shown
 from .settings import Settings
 from .status import ProcessStatus, Samples, counters_alone, together
 

@@ -14,7 +14,8 @@ from sharedroutes.daemon.option import Kind, Option
 from sharedroutes.nameserver.access import AllowList, networks
 from sharedroutes.nameserver.command import nameserver_command
 from sharedroutes.nameserver.config import FrontConfig, WhenStale
-from sharedroutes.nameserver.process_config import OPTIONS, ProcessConfig, TlsMode, address_of
+from sharedroutes.nameserver.process_config import OPTIONS, ProcessConfig, address_of
+from sharedroutes.nameserver.server.tls import TlsMode
 from sharedroutes.nameserver.settings import (
     Settings,
     as_file,
