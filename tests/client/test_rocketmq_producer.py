@@ -20,7 +20,8 @@ from examples.rocketmq_producer import Message, Producer, UniqueKeys, encode_pro
 from sharedroutes.client import NOT_STORED_CODES, RETRYABLE_CODES, AsyncRouteClient, AttemptsFailed, NoRoute
 from sharedroutes.client.errors import BrokerRefused
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
-from sharedroutes.remoting import LanguageCode, RemotingCommand, RequestCode, response_to
+from sharedroutes.remoting import Credentials, LanguageCode, RemotingCommand, RequestCode, response_to
+from sharedroutes.remoting.broker.client import Access
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.support import await_until
 
@@ -40,7 +41,7 @@ class StoringBroker(SpeakingBroker):
 
     def answer(self, command: RemotingCommand) -> RemotingCommand:
         """Answer as a broker of 5.3.3."""
-        if command.code != SEND or SEND in self.refusals:
+        if command.code != SEND or SEND in self.refusals or self._refusal(command):
             return super().answer(command)
         self.stored.append(command)
         fields = {"msgId": "7F000001", "queueId": command.ext_field("e") or ""}
@@ -182,6 +183,20 @@ async def test_a_broker_that_dies_with_messages_under_way_costs_none(
     sent = {receipt.message_id: message.body for receipt, message in zip(receipts, messages, strict=True)}
     assert stored == sent
     assert len(good.stored) == 31  # none of them twice
+
+
+async def test_a_broker_with_users_is_sent_what_one_of_them_has_signed(
+    agent: RouteStore, redis_url: str
+) -> None:
+    access = Access()
+    access.credentials = Credentials("service", "its secret")
+    async with brokers(agent, 1) as (broker,), AsyncRouteClient.from_url(redis_url) as routes:
+        broker.users = {"service": "its secret"}
+        async with Producer(routes, access=access) as producer:
+            assert (await producer.send(HELLO)).code == 0
+        async with Producer(routes) as producer:
+            with pytest.raises(AttemptsFailed, match="username cannot be null"):
+                await producer.send(HELLO)
 
 
 async def test_when_no_broker_takes_a_message_the_causes_are_told(agent: RouteStore, redis_url: str) -> None:

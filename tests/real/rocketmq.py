@@ -33,6 +33,12 @@ _STARTUP: Final = {
     "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
 }
 _NO_TLS: Final = ("-Dtls.server.mode=disabled",)
+_FOR_4: Final = tuple(
+    f"--add-{how}=java.base/{package}=ALL-UNNAMED"
+    for how, package in (("opens", "java.nio"), ("exports", "jdk.internal.ref"))
+)
+"""Lets a broker 4.x unmap files on Java 17, as it does when it starts after it was killed."""
+
 _LOGBACK: Final = "<configuration/>"
 """Releases 4.x do not start without."""
 
@@ -171,7 +177,9 @@ class RealBroker(RealProcess):
             "autoCreateTopicEnable": "true",
         } | dict(settings)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        command = java(release, *_own(folder), *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
+        command = java(
+            release, *_own(folder), *_FOR_4, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf)
+        )
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
