@@ -155,10 +155,10 @@ class HttpServer:
             if self._answering > self._max_connections:
                 return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
             return await self._handler(request)
-        except Exception:  # noqa: BLE001 - a page that fails must not take the agent with it
+        except Exception:  # noqa: BLE001 - a page that fails must not take the process with it
             _LOG.exception("failed to answer %s %s", request.method, request.path)
             return Response.text(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error of the agent: see its log"
+                HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error: see the log of the process"
             )
         finally:
             self._answering -= 1

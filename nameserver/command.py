@@ -22,7 +22,7 @@ from ..daemon.option import Kind, Option
 from ..registry import InvalidInput
 from ..registry.concurrency_async import end
 from ..registry.errors import EmbeddedServerError
-from .process import CLOSING_S, Fault, FrontProcess
+from .process import CLOSING_S, FrontProcess
 from .process_config import OPTIONS
 from .settings import CONFIG_FLAG, CONFIG_VARIABLE, Settings, as_file, load, property_of
 from .workers import CHANNEL_VARIABLE, Workers, obey_parent
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
-_EXPECTED: Final = (Fault, InvalidInput, AddressTaken, EmbeddedServerError)
+_EXPECTED: Final = (InvalidInput, AddressTaken, EmbeddedServerError)
 """Errors that end the process with their message alone."""
 
 EXIT_CODES: Final = {

@@ -19,6 +19,7 @@ from ..daemon.option import DEFAULT, masked
 from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
+from .config import WhenStale
 from .front import Front
 from .pages import Pages
 from .process_config import OPTIONS
@@ -33,10 +34,6 @@ _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 LOOK_S: Final = 1.0
 CLOSING_S: Final = 2.0
 """So long the end of store, front and pages may take, after the drain."""
-
-
-class Fault(Exception):
-    """A part of the process ended unexpectedly: the process has to be restarted."""
 
 
 class _Front(Service, Protocol):
@@ -98,7 +95,7 @@ class FrontProcess:
         self._reloads: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Serve until `stop`, then drain; raises AddressTaken and Fault."""
+        """Serve until `stop`, then drain; raises AddressTaken."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
         server = HttpServer(Pages(self._status_soon).answer)
@@ -150,6 +147,9 @@ class FrontProcess:
             return ("it is about to end",)
         if front is None or not self._listen:
             return ("it is starting",)
+        age_s, config = front.feed_age_s, self._settings.front
+        if config.when_stale is WhenStale.REFUSE and age_s is not None and age_s > config.stale_s:
+            return (*front.unready, f"it has not heard from the store for {age_s:.1f} s")
         return front.unready
 
     async def _serve(self, store: AsyncRouteStore, listening: socket.socket) -> None:
@@ -162,8 +162,11 @@ class FrontProcess:
                 await self._drain(server)
         finally:
             await end(helper, *self._reloads)
-            async with asyncio.timeout(CLOSING_S):
-                await front.aclose(drain=True)
+            try:
+                async with asyncio.timeout(CLOSING_S):
+                    await front.aclose(drain=True)
+            except TimeoutError:
+                _LOG.warning("ending without a word to the store, which does not answer")
 
     async def _until_started(self, front: _Front, server: RemotingServer, address: str) -> bool:
         """Return whether it accepts connections now; else it was told to end before."""
@@ -215,11 +218,12 @@ class FrontProcess:
                 self._notifier.ready()
 
     def _apply(self, settings: Settings) -> None:
+        self._use_log(settings.process.log_format, settings.process.log_level)
         for option in OPTIONS:
             before, after = self._settings.values[option.key], settings.values[option.key]
             if before.value != after.value and option.key not in ("log_format", "log_level"):
-                _LOG.error("reload: %s has changed: restart the front to apply it", after.place)
-        self._use_log(settings.process.log_format, settings.process.log_level)
+                where = option.key if after.is_default else after.place
+                _LOG.error("reload: %s has changed: restart the front to apply it", where)
         _LOG.info("reloaded")
 
 

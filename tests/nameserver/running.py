@@ -74,9 +74,11 @@ class FrontRun:
         wait_until(lambda: self.get("/readyz")[0] == 200, timeout_s=30.0, description="it is ready")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal; return the exit code."""
+        """Send a signal; return the exit code. It must not have said anything of an error of its own."""
         self.process.send_signal(how)
-        return self.process.wait(30.0)
+        code = self.process.wait(30.0)
+        assert "Traceback" not in self.log(), self.log()
+        return code
 
     def _found(self, pattern: str) -> tuple[str, int]:
         match = wait_until(
