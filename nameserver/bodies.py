@@ -16,7 +16,7 @@ from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig
 from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS, QueueData
 from ..remoting import fastjson
 from ..remoting import properties as java_properties
-from .compressed import BodyError, CompressedParts
+from .compressed import BodyError, CompressedParts, check_number
 
 _MAX_REFUSED: Final = 100
 _SHOWN: Final = 300
@@ -211,9 +211,13 @@ class _Topics:
 def _wrapper(place: str, value: object, topics: _Topics) -> DataVersion:
     """Read a TopicConfigSerializeWrapper; return its DataVersion."""
     fields = _object(place, value)
-    for key, config in _object("topicConfigTable", fields.get("topicConfigTable")).items():
+    configs = _object("topicConfigTable", fields.get("topicConfigTable"))
+    mappings = _object(_MAPPINGS, fields.get(_MAPPINGS))
+    check_number("topics", len(configs))
+    check_number("queue mappings", len(mappings))
+    for key, config in configs.items():
         topics.add(key, config)
-    for topic, mapping in _object(_MAPPINGS, fields.get(_MAPPINGS)).items():
+    for topic, mapping in mappings.items():
         topics.add_mapping(topic, mapping)
     return _data_version(fields.get("dataVersion"))
 

@@ -12,8 +12,8 @@ from ..registry import InvalidInput
 MAX_INFLATED_BYTES: Final = 67_108_864
 """A body with more is refused; a plain one cannot have more than a quarter of it."""
 
-MAX_TEXTS: Final = 200_000
-"""Topics in one body; a plain one has room for half of them."""
+MAX_TOPICS: Final = 200_000
+"""Topics in one body, of any kind; brokers write them so that a plain one has room for half of them."""
 
 MAX_TEXT_BYTES: Final = 1_048_576
 """One topic, or the mapping of one; the registry holds less of both."""
@@ -24,6 +24,12 @@ _INT_BYTES: Final = 4
 
 class BodyError(InvalidInput):
     """A body that cannot be understood; nothing of it was used."""
+
+
+def check_number(what: str, number: int) -> None:
+    """Raise BodyError for more topics, or mappings of topics, than a body may have."""
+    if number > MAX_TOPICS:
+        raise BodyError(f"number of {what}: {number}, the limit is {MAX_TOPICS}")
 
 
 class _Inflated(io.RawIOBase):
@@ -74,8 +80,7 @@ class CompressedParts:
     def texts(self, what: str) -> Iterator[bytes]:
         """Yield as many texts as the next number says."""
         number = self.number(f"number of {what}")
-        if number > MAX_TEXTS:
-            raise BodyError(f"number of {what}: {number}, the limit is {MAX_TEXTS}")
+        check_number(what, number)
         return (self.text(what) for _ in range(number))
 
     def _read(self, size: int, what: str) -> bytes:

@@ -456,6 +456,14 @@ def test_a_body_is_refused_at_its_64_mib(monkeypatch: pytest.MonkeyPatch) -> Non
         deflated(written.inflated([topic, topic]))
 
 
+@pytest.mark.parametrize(
+    ("table", "what"), [("topicConfigTable", "topics"), ("topicQueueMappingInfoMap", "queue mappings")]
+)
+def test_a_body_has_at_most_200_000_topics(table: str, what: str) -> None:
+    with pytest.raises(BodyError, match=f"number of {what}: 200001, the limit is 200000"):
+        read({"topicConfigSerializeWrapper": {table: {str(number): {} for number in range(200_001)}}})
+
+
 def test_the_checksum_is_that_of_java() -> None:
     assert bodies.crc32(b"") == 0
     assert bodies.crc32(b"123456789") == 0xCBF43926 & 0x7FFFFFFF

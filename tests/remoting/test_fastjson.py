@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -62,3 +63,14 @@ def test_a_string_without_an_end_takes_no_longer_than_its_length() -> None:
     # The test ends by its time limit where the search begins again at each of the quotes.
     with pytest.raises(ValueError, match=r"\w"):
         fastjson.loads(b"{0:" + b'\\"' * 1_000_000)
+
+
+@pytest.mark.parametrize("text", [b'{"":"",' * 300_000, b'{"a":{0:"",' + b'"":"",' * 300_000])
+def test_what_is_no_json_takes_little_memory(text: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"\w"):
+            fastjson.loads(text)
+        assert tracemalloc.get_traced_memory()[1] < 16 * len(text)  # orjson reserves 12
+    finally:
+        tracemalloc.stop()
