@@ -29,9 +29,9 @@ _REMEMBERED_S: Final = 3_600.0
 class _Asked:
     """One replica that is asked."""
 
-    def __init__(self, broker: Broker, rules: Rules, rng: random.Random) -> None:
+    def __init__(self, broker: Broker, rules: Rules, rng: random.Random, *, speaks: bool = False) -> None:
         self.broker = broker
-        self.probing = Probing(rules)
+        self.probing = Probing(rules, speaks=speaks)
         self.why = ""
         """Why it counts as gone; empty = it does not."""
 
@@ -105,10 +105,14 @@ class Prober:
             if not is_kept and not (is_awaited and key not in there):
                 self._drop([key])
         for key, broker in there.items():
-            if key in self._asked:
-                self._asked[key].broker, self._asked[key].out_since_s = broker, None
-            else:
+            asked = self._asked.get(key)
+            if asked is None:
                 self._asked[key] = _Asked(broker, self._rules(), self._rng)
+            elif asked.out_since_s is not None:  # it has registered anew: its silence of before says nothing
+                self._drop([key])
+                self._asked[key] = _Asked(broker, self._rules(), self._rng, speaks=True)
+            else:
+                asked.broker = broker
 
     async def _act(self, one: _Asked) -> None:
         broker = one.broker
