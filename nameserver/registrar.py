@@ -90,7 +90,8 @@ class Registrar:
         crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request.body)
         if expected not in (0, crc):
             return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
-        found = await self._registered(_Said(request, digest), header.broker_of(request), connection)
+        with self._sessions.in_use(connection):
+            found = await self._registered(_Said(request, digest), header.broker_of(request), connection)
         fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
         given = {name: value for name, value in fields.items() if value}
         return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable
@@ -40,6 +43,10 @@ class Sessions:
         self._asks = asks
         self._rng = rng
         self._of: dict[int, dict[tuple[str, int], Broker]] = {}
+        self._in_use: Counter[int] = Counter()
+        self._ended: set[int] = set()
+        """Connections that were closed while they are in use."""
+
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
         self.fronts: tuple[str, ...] = ()
@@ -63,9 +70,23 @@ class Sessions:
         except RegistryError as error:
             _LOG.info("the other fronts are not told that this one ends: %s", error)
 
+    @contextmanager
+    def in_use(self, connection: Connection) -> Iterator[None]:
+        """Remember in a `with` block whether the connection ends meanwhile."""
+        number = connection.number
+        self._in_use[number] += 1
+        try:
+            yield
+        finally:
+            self._in_use[number] -= 1
+            if not self._in_use[number]:
+                del self._in_use[number]
+                self._ended.discard(number)
+
     def open(self, connection: Connection, broker: Broker) -> str:
-        """Return the session of a replica on a connection, which is noted in the store by whoever vouches."""
-        self._of.setdefault(connection.number, {})[broker.broker_name, broker.broker_id] = broker
+        """Return the session of a replica on a connection in use; whoever vouches notes it in the store."""
+        if connection.number not in self._ended:
+            self._of.setdefault(connection.number, {})[broker.broker_name, broker.broker_id] = broker
         return self._name(connection.number)
 
     def has(self, connection: Connection, broker: Broker) -> bool:
@@ -74,6 +95,8 @@ class Sessions:
 
     def closed(self, connection: Connection) -> None:
         """End the sessions on a connection that was closed, and the leases that nobody else holds."""
+        if connection.number in self._in_use:
+            self._ended.add(connection.number)
         for broker in self._of.pop(connection.number, {}).values():
             self.let_go(connection, broker)
 

@@ -1,0 +1,334 @@
+"""What a front answers brokers, clients and operators, on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+import redis
+
+from sharedroutes.registry import Broker, RouteStore
+from sharedroutes.registry.keys import Keys
+from sharedroutes.remoting import RequestCode, ResponseCode
+from tests.broker_agent.speaking_broker import SpeakingBroker, topic
+from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.registry.builders import topics
+from tests.support import await_until
+
+KEYS = Keys("sharedroutes")
+
+
+def records(admin: redis.Redis) -> list[dict[str, object]]:
+    entries: Any = admin.xrange(KEYS.changes)
+    return [orjson.loads(fields[b"c"]) for _, fields in entries]
+
+
+def queues(broker_name: str) -> dict[str, object]:
+    numbers = {"perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}
+    return {"brokerName": broker_name, **numbers}
+
+
+async def test_who_registers_is_in_the_next_answer(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        assert await Peer(front).route("orders") is None
+        assert (await broker.register(front)).code == 0
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert route["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
+        assert route["queueDatas"][0]["writeQueueNums"] == 4
+
+
+async def test_a_broker_that_starts_at_three_fronts_at_once_is_one_owner_and_says_it_once(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with running(redis_url) as one, running(redis_url) as two, running(redis_url) as three:
+        broker = BrokerPeer()
+        broker.topics = {f"t{number}": topic(f"t{number}") for number in range(700)}
+        answers = await asyncio.gather(*(broker.register(front) for front in (one, two, three)))
+        assert [answer.code for answer in answers] == [0, 0, 0]
+        told = [record["kind"] for record in records(admin)]
+        assert told == ["topics"] * 3 + ["up"]
+        for _ in range(3):
+            await asyncio.gather(*(broker.register(front) for front in (one, two, three)))
+        assert len(records(admin)) == len(told)
+
+
+async def test_beside_an_agent_a_registration_writes_nothing_and_fences_nobody(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    with RouteStore.from_url(redis_url) as agent:
+        held = agent.register(Broker("broker-a", "127.0.0.1:10911"), topics(3))
+        before = records(admin)
+        async with running(redis_url) as one, running(redis_url) as two:
+            broker = BrokerPeer()
+            for front in (one, two, one):
+                assert (await broker.register(front)).code == 0
+            assert records(admin) == before
+            assert agent.heartbeat(held) == "ok"
+            broker.die()
+            await await_until(
+                lambda: not admin.exists(KEYS.sessions("broker-a", 0)), description="sessions are over"
+            )
+            assert agent.heartbeat(held) == "ok"
+
+
+async def test_a_part_of_the_table_adds_and_changes_and_removes_nothing(redis_url: str) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        broker = BrokerPeer()
+        broker.topics = {name: topic(name) for name in ("a", "b", "c")}
+        await broker.register(one)
+        broker.version["counter"] = 2
+        broker.topics["b"] = topic("b", writeQueueNums=8)
+        broker.topics["d"] = topic("d")
+        await broker.register(two, ["b"])
+        await broker.register(two, ["d"])
+        await broker.register(one)
+        for name, queues in (("a", 4), ("b", 8), ("c", 4), ("d", 4)):
+            route = await Peer(one).route(name)
+            assert route is not None
+            assert route["queueDatas"][0]["writeQueueNums"] == queues, name
+
+
+async def test_a_table_in_parts_loses_no_change_in_any_order(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        broker.topics = {name: topic(name) for name in "abcdef"}
+        await broker.register(front, "abc")
+        await broker.register(front, "def")
+        broker.version["counter"] = 2
+        for name in "abcdef":
+            broker.topics[name] = topic(name, readQueueNums=6)
+        await broker.register(front, "def")
+        await broker.register(front, "abc")
+        for name in "abcdef":
+            route = await Peer(front).route(name)
+            assert route is not None
+            assert route["queueDatas"][0]["readQueueNums"] == 6, name
+
+
+async def test_all_at_once_can_be_told_to_remove_what_is_missing(redis_url: str) -> None:
+    async with running(redis_url, delete_topic_with_registration="true") as front:
+        broker = BrokerPeer()
+        broker.topics = {name: topic(name) for name in "ab"}
+        await broker.register(front)
+        del broker.topics["a"]
+        await broker.register(front)
+        assert await Peer(front).route("a") is None
+        assert await Peer(front).route("b") is not None
+
+
+async def test_one_topic_of_a_broker_is_registered(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        await BrokerPeer().register(front)
+        row = {
+            "brokerName": "broker-a",
+            "perm": 6,
+            "readQueueNums": 2,
+            "topicSysFlag": 0,
+            "writeQueueNums": 2,
+        }
+        body = orjson.dumps({"queueDatas": [row]})
+        answer = await Peer(front).ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "new"}, body)
+        assert answer.code == 0
+        route = await Peer(front).route("new")
+        assert route is not None
+        assert route["queueDatas"] == [row]
+
+
+async def test_a_topic_of_an_unknown_broker_is_an_error_and_not_half_done(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        body = orjson.dumps({"queueDatas": [queues("no-such")]})
+        answer = await Peer(front).ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "new"}, body)
+        assert (answer.code, answer.remark) == (1, "no-such: no live master of this name")
+
+
+async def test_a_slave_is_told_its_master_and_brings_no_topics(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        await BrokerPeer().register(front)
+        slave = BrokerPeer(address="127.0.0.1:10921", broker_id=1)
+        slave.topics["of-a-slave"] = topic("of-a-slave")
+        answer = await slave.register(front)
+        assert answer.ext_fields == {"haServerAddr": "127.0.0.1:10912", "masterAddr": "127.0.0.1:10911"}
+        assert await Peer(front).route("of-a-slave") is None
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert set(route["brokerDatas"][0]["brokerAddrs"]) == {"0", "1"}
+
+
+@pytest.mark.parametrize(("supports", "ids"), [("false", {"1"}), ("true", {"0"})])
+async def test_a_slave_stands_in_where_that_is_on(redis_url: str, supports: str, ids: set[str]) -> None:
+    async with running(redis_url, support_acting_master=supports) as front:
+        master = BrokerPeer()
+        master.fields["enableActingMaster"] = "true"
+        await master.register(front)
+        slave = BrokerPeer(address="127.0.0.1:10921", broker_id=1)
+        slave.fields["enableActingMaster"] = "true"
+        await slave.register(front)
+        master.die()
+
+        async def shown() -> set[str]:
+            route = await Peer(front).route("orders")
+            return set(route["brokerDatas"][0]["brokerAddrs"]) if route else set()
+
+        await await_until(lambda: _is(shown, ids), description="the slave alone is there")
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert route["queueDatas"][0]["perm"] == 4
+
+
+async def _is(what: object, wanted: object) -> bool:
+    assert callable(what)
+    return bool(await what() == wanted)
+
+
+async def test_two_live_brokers_of_one_name_and_id_are_an_error_that_names_the_owner(redis_url: str) -> None:
+    async with running(redis_url) as front, SpeakingBroker() as owner, SpeakingBroker() as newcomer:
+        await BrokerPeer(address=f"127.0.0.1:{owner.port}").register(front)
+        answer = await BrokerPeer(address=f"127.0.0.1:{newcomer.port}").register(front)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"127.0.0.1:{owner.port}" in (answer.remark or "")
+
+
+async def test_a_newcomer_takes_over_from_an_owner_that_is_gone(redis_url: str) -> None:
+    async with running(redis_url) as front, SpeakingBroker() as newcomer:
+        await BrokerPeer(address="127.0.0.1:1").register(front)  # nobody listens there
+        assert (await BrokerPeer(address=f"127.0.0.1:{newcomer.port}").register(front)).code == 0
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"127.0.0.1:{newcomer.port}"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "remark"),
+    [
+        ({"bodyCrc32": "5"}, "crc32 not match"),
+        ({"brokerId": "first"}, "brokerId: 'first' is no whole number"),
+        ({"brokerId": "-1"}, "brokerId"),
+        ({"brokerAddr": "nowhere"}, "brokerAddr"),
+    ],
+)
+async def test_a_registration_that_makes_no_sense_is_refused_by_name(
+    redis_url: str, admin: redis.Redis, fields: dict[str, str], remark: str
+) -> None:
+    async with running(redis_url) as front:
+        answer = await BrokerPeer().register(front, None, **fields)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert remark in (answer.remark or "")
+        assert records(admin) == []
+
+
+async def test_a_field_that_is_missing_is_named(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        answer = await Peer(front).ask(RequestCode.REGISTER_BROKER, {"brokerName": "b"})
+        assert (answer.code, answer.remark) == (1, "brokerAddr: the header lacks it")
+
+
+async def test_a_wiped_permission_is_wiped_at_all_fronts_and_survives_registrations(redis_url: str) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        broker = BrokerPeer()
+        await broker.register(one)
+        named = {"brokerName": "broker-a"}
+        wiped = await Peer(one).ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, named)
+        assert wiped.ext_fields == {"wipeTopicCount": "1"}
+        broker.version["counter"] = 9
+        await broker.register(two)
+
+        async def perms() -> list[int]:
+            routes = [await Peer(front).route("orders") for front in (one, two)]
+            return [route["queueDatas"][0]["perm"] if route else 0 for route in routes]
+
+        await await_until(lambda: _is(perms, [4, 4]), description="nobody may write")
+        added = await Peer(two).ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, named)
+        assert added.ext_fields == {"addTopicCount": "1"}
+        await await_until(lambda: _is(perms, [6, 6]), description="everybody may write again")
+        unknown = await Peer(two).ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "no-such"})
+        assert (unknown.code, unknown.ext_fields) == (0, {"wipeTopicCount": "0"})
+
+
+async def test_key_values_are_the_same_at_all_fronts_and_come_with_registrations(redis_url: str) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        item = {"namespace": "ORDER_TOPIC_CONFIG", "key": "orders"}
+        await Peer(one).ask(RequestCode.PUT_KV_CONFIG, {**item, "value": "broker-a:4"})
+        assert (await Peer(two).ask(RequestCode.GET_KV_CONFIG, item)).ext_fields == {"value": "broker-a:4"}
+        answer = await BrokerPeer().register(one)
+        assert answer.body == b'{"table":{"orders":"broker-a:4"}}'
+        await Peer(two).ask(RequestCode.DELETE_KV_CONFIG, item)
+        missing = await Peer(one).ask(RequestCode.GET_KV_CONFIG, item)
+        assert (missing.code, missing.remark) == (
+            22,
+            "No config item, Namespace: ORDER_TOPIC_CONFIG Key: orders",
+        )
+
+
+async def test_versions_are_compared_and_a_question_about_them_is_a_heartbeat(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        broker.fields["heartbeatTimeoutMillis"] = "5000"
+        peer = broker.connect(front)
+        asked = RequestCode.QUERY_DATA_VERSION, broker.fields
+        unknown = await peer.ask(*asked, orjson.dumps(broker.version))
+        assert (unknown.ext_fields, unknown.body) == ({"changed": "true"}, b"")
+        await broker.register(front)
+        admin.pexpire(KEYS.lease("broker-a", 0), 1_000)
+        same = await peer.ask(*asked, orjson.dumps(broker.version))
+        assert (same.ext_fields, orjson.loads(same.body)) == ({"changed": "false"}, broker.version)
+        assert admin.pttl(KEYS.lease("broker-a", 0)) > 4_000
+        admin.pexpire(KEYS.lease("broker-a", 0), 1_000)
+        await peer.ask(RequestCode.BROKER_HEARTBEAT, broker.fields)
+        assert admin.pttl(KEYS.lease("broker-a", 0)) > 4_000
+
+
+async def test_a_front_that_is_read_only_refuses_brokers_and_operators(redis_url: str) -> None:
+    async with running(redis_url, read_only="true") as front:
+        answer = await BrokerPeer().register(front)
+        assert (answer.code, answer.remark) == (16, "this name server is read-only")
+        assert (await Peer(front).ask(RequestCode.GET_BROKER_CLUSTER_INFO)).code == 0
+
+
+async def test_who_may_ask_what_is_a_matter_of_network_and_code(redis_url: str) -> None:
+    async with running(redis_url, allow="10.0.0.0/8=*;0.0.0.0/0=105,106") as front:
+        outside, inside = Peer(front, "192.0.2.1:7"), Peer(front, "10.1.2.3:7")
+        assert (await outside.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).code == 0
+        refused = await outside.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert (refused.code, refused.remark) == (16, "192.0.2.1 may not send request 206")
+        assert (await inside.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).code == 0
+
+
+async def test_settings_are_changed_by_mqadmin_only_where_that_is_on_and_harmless(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        answer = await Peer(front).ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")
+        assert answer.code == ResponseCode.NO_PERMISSION
+    async with running(redis_url, update_config="true") as front:
+        peer = Peer(front)
+        for body in (b"kvConfigPath=/etc/passwd", b"listenPort=1", b"nonsense=1"):
+            assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)).code == 16
+        assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")).code == 0
+        listed = await peer.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c"})
+        assert (listed.code, listed.remark) == (1, "disable")
+        shown = await peer.ask(RequestCode.GET_NAMESRV_CONFIG)
+        assert b"enableTopicList=false\n" in shown.body
+
+
+async def test_lists_follow_the_table(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        peer, broker = Peer(front), BrokerPeer()
+        assert (await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body == b'{"topicList":[]}'
+        await broker.register(front)
+        listed = await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert listed.body == b'{"topicList":["orders"]}'
+        system = await peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        assert system.body == b'{"brokerAddr":"127.0.0.1:10911","topicList":["broker-a","c"]}'
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
+        assert await peer.route("orders") is None
+        assert (await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body == b'{"topicList":[]}'
+
+
+async def test_a_code_that_nobody_knows_is_refused_with_the_originals_words(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        answer = await Peer(front).ask(12345)
+        assert (answer.code, answer.remark) == (3, " request type 12345 not supported")

@@ -1,0 +1,159 @@
+"""Who a front keeps alive and who it takes out, on a real Redis and with brokers that hang and die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import redis
+
+from sharedroutes.nameserver.front import Front
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+from sharedroutes.registry.keys import Keys
+from tests.broker_agent.speaking_broker import SpeakingBroker
+from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.support import await_until
+
+KEYS = Keys("sharedroutes")
+QUICK = {"hang_check": "0.1", "hang_deadline": "0.2"}
+
+
+async def is_served(*fronts: Front) -> bool:
+    return all([await Peer(front).route("orders") for front in fronts])
+
+
+async def is_gone(*fronts: Front) -> bool:
+    return not any([await Peer(front).route("orders") for front in fronts])
+
+
+@asynccontextmanager
+async def brokers_and_fronts(url: str, **flags: str) -> AsyncIterator[tuple[SpeakingBroker, Front, Front]]:
+    async with SpeakingBroker() as process, running(url, **flags) as one, running(url, **flags) as two:
+        yield process, one, two
+
+
+async def test_a_broker_that_dies_is_out_at_all_fronts_when_its_connections_close(redis_url: str) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        broker = BrokerPeer()
+        await asyncio.gather(broker.register(one), broker.register(two))
+        await await_until(lambda: is_served(one, two), description="both serve it")
+        broker.die()
+        await await_until(lambda: is_gone(one, two), description="both have heard")
+
+
+async def test_a_broker_that_is_still_connected_to_one_front_stays(redis_url: str) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        broker = BrokerPeer()
+        await asyncio.gather(broker.register(one), broker.register(two))
+        broker.peers.pop(one.name).close()
+        assert (await broker.register(two)).code == 0
+        assert await is_served(one, two)
+
+
+async def test_a_connection_that_closes_while_its_registration_is_written_leaves_nothing(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        registering = asyncio.ensure_future(broker.register(front))
+        await asyncio.sleep(0)
+        broker.die()
+        await registering
+        await await_until(
+            lambda: not admin.exists(KEYS.sessions("broker-a", 0), KEYS.lease("broker-a", 0)),
+            description="lease and session are gone",
+        )
+
+
+async def test_a_broker_that_connects_anew_before_the_old_connection_is_seen_to_close_stays(
+    redis_url: str,
+) -> None:
+    """apache/rocketmq#11043."""
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        await broker.register(front)
+        old = broker.peers.pop(front.name)
+        await broker.register(front)
+        old.close()
+        await broker.register(front)  # what the end of the old one began is done before this is answered
+        assert await is_served(front)
+
+
+async def test_a_front_that_ends_takes_no_broker_with_it(redis_url: str) -> None:
+    async with running(redis_url) as other:
+        async with running(redis_url) as one:
+            await BrokerPeer().register(one)
+        assert await is_served(other)
+
+
+async def test_a_broker_that_says_goodbye_is_out_at_once(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        await broker.register(front)
+        peer = broker.peers[front.name]
+        assert (await peer.ask(104, {**broker.fields, "brokerId": "7"})).code == 0  # its address counts
+        assert await is_gone(front)
+
+
+async def test_a_broker_that_hangs_is_out_though_its_connections_are_open_and_back_when_it_wakes(
+    redis_url: str,
+) -> None:
+    async with brokers_and_fronts(redis_url, **QUICK) as (process, one, two):
+        broker = BrokerPeer(address=f"127.0.0.1:{process.port}")
+        await asyncio.gather(broker.register(one), broker.register(two))
+        await await_until(lambda: is_served(one, two), description="both serve it")
+        await await_until(
+            lambda: one.status().is_prober or two.status().is_prober, description="one of them asks"
+        )
+        await await_until(lambda: process.asked[34] > 1, description="it was asked")
+        process.hangs = True
+        await await_until(lambda: is_gone(one, two), description="it is out")
+        process.wake()
+        await await_until(
+            lambda: is_served(one, two), description="it is back, though it registered not again"
+        )
+
+
+async def test_a_broker_that_its_agent_watches_is_left_to_the_agent(redis_url: str) -> None:
+    async with brokers_and_fronts(redis_url, **QUICK) as (process, one, two):
+        broker = BrokerPeer(address=f"127.0.0.1:{process.port}")
+        with RouteStore.from_url(redis_url) as agent:
+            held = agent.register(Broker("broker-a", f"127.0.0.1:{process.port}"), [TopicConfig("orders")])
+            await broker.register(one)
+            await await_until(lambda: process.asked[34] > 1, description="it was asked")
+            process.hangs = True
+            for _ in range(5):
+                await asyncio.sleep(0.2)
+                assert agent.heartbeat(held) == "ok"
+            assert await is_served(one, two)
+
+
+async def test_what_the_store_could_not_be_told_of_is_made_up_for(own_server: EmbeddedServer) -> None:
+    async with running(own_server.url, call_deadline="0.3") as front:
+        broker = BrokerPeer()
+        await broker.register(front)
+        own_server.pause()
+        broker.die()
+        await asyncio.sleep(0.4)
+        own_server.resume()
+        await await_until(lambda: is_gone(front), description="the broker is out")
+
+
+@pytest.mark.parametrize("policy", ["serve", "ask", "refuse"])
+async def test_without_the_store_routes_are_answered_by_policy(
+    own_server: EmbeddedServer, policy: str
+) -> None:
+    async with running(own_server.url, when_stale=policy, stale="0.5", call_deadline="0.3") as front:
+        await BrokerPeer().register(front)
+        assert await is_served(front)
+        own_server.kill()
+
+        async def is_as_wanted() -> bool:
+            answer = await Peer(front).ask(105, {"topic": "orders"})
+            if policy == "refuse":
+                return answer.code == 1 and "name server not ready" in (answer.remark or "")
+            return answer.code == 0 and (front.status().feed_age_s or 0) > 1
+
+        await await_until(is_as_wanted, description="it answers as it was told to")
