@@ -25,7 +25,7 @@ from .pages import Pages
 from .process_config import OPTIONS
 from .server.connection import Service
 from .server.listener import RemotingServer
-from .serving import bound, of_counters, server_of, shown, tls_of
+from .serving import allow_connections, bound, of_counters, server_of, shown, tls_of
 from .settings import Settings
 from .status import FrontStatus, ProcessStatus, of_front
 
@@ -98,6 +98,7 @@ class FrontProcess:
         """Serve until `stop`, then drain; raises AddressTaken."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
+        allow_connections(self._settings.process)
         server = HttpServer(Pages(self._status_soon).answer)
         listening = bound(self._settings.process, shared=self._is_worker)
         try:

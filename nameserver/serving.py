@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import resource
 import socket
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +16,29 @@ from .server.limits import OTHER_CODES, Counters, Limits
 from .server.listener import RemotingServer
 from .server.tls import Tls, TlsFiles
 
+_LOG: Final = logging.getLogger("sharedroutes.nameserver")
+
 _OTHER: Final = "other"
+_OTHER_DESCRIPTORS: Final = 256
+"""For the store, the pages, files, and whoever is refused."""
+
+
+def allow_connections(process: ProcessConfig) -> None:
+    """Raise the limit of open files as far as the connections need it, and as far as that is possible."""
+    wanted = process.max_connections + _OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+    if possible < wanted:
+        _LOG.warning(
+            "max_connections: %d need %d open files, and this process may have %d: raise its limit "
+            "(LimitNOFILE of systemd, ulimit -n)",
+            process.max_connections,
+            wanted,
+            possible,
+        )
 
 
 def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:

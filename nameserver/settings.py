@@ -26,7 +26,7 @@ _OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")
 _IN_THE_STORE: Final = "is in the shared store"
 _NO_POOLS: Final = "there are no pools of threads: see workers"
 _BY_ITSELF: Final = "the system and the event loop see to it"
-_WITHOUT_EFFECT: Final = {
+NO_EFFECT: Final = {
     "rocketmqHome": "nothing is read there",
     "kvConfigPath": f"the key-value store {_IN_THE_STORE}",
     "configStorePath": "changes by mqadmin last until a restart",
@@ -226,7 +226,7 @@ def _warning(key: str, line: _Line) -> str:
     """Return what is odd about a key of namesrv.conf; empty = nothing."""
     if key in _BY_PROPERTY:
         return ""
-    if why := _WITHOUT_EFFECT.get(key):
+    if why := NO_EFFECT.get(key):
         return f"{line.place}: has no effect: {why}"
     return f"{line.place}: is not a setting and is ignored{nearest(key, [*_BY_PROPERTY])}"
 

@@ -171,7 +171,10 @@ def test_every_source_of_topics_is_in_the_table() -> None:
     assert tuple(names(source)[0] for source, _ in rows("Sources of topics")) == option.choices
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "deploy").iterdir()), ids=lambda path: str(path.name))
+FILES: Final = sorted(path for path in (ROOT / "deploy").iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
     blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert path.read_text(encoding="utf-8") in blocks

@@ -1,0 +1,129 @@
+"""docs/nameserver.md says what the code has, and shows the files under deploy/nameserver/ as they are."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sharedroutes.cli.main import COMMANDS
+from sharedroutes.daemon.option import Kind, Option
+from sharedroutes.nameserver.command import EXIT_CODES
+from sharedroutes.nameserver.metrics import PREFIX
+from sharedroutes.nameserver.pages import VIEWS
+from sharedroutes.nameserver.process_config import OPTIONS
+from sharedroutes.nameserver.settings import NO_EFFECT, property_of
+from sharedroutes.nameserver.status import FAMILIES
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = (ROOT / "docs" / "nameserver.md").read_text(encoding="utf-8")
+FILES: Final = sorted((ROOT / "deploy" / "nameserver").iterdir())
+OF_PROCESS: Final = {
+    ("info", "gauge", ("version",)),
+    ("uptime_seconds", "gauge", ()),
+    ("workers", "gauge", ()),
+    ("worker_restarts_total", "counter", ()),
+}
+"""The metrics of a process as a whole."""
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading, without its head."""
+    section = re.split(r"^##+ ", PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    _, _, *lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def values_of(option: Option) -> str:
+    """Return what the page says of the values that a setting may have."""
+    if option.kind is Kind.SECONDS:
+        return f"s, from {option.low:g}"
+    if option.kind is Kind.COUNT:
+        return f"{option.low:g} to {option.high:,} {option.unit}"
+    if option.kind is Kind.SWITCH:
+        return "`true`, `false`"
+    return ", ".join(f"`{one}`" for one in option.choices) or option.metavar.replace("|", ", ")
+
+
+def default_of(option: Option) -> str:
+    if option.default in (None, ""):
+        return ""
+    default = option.default
+    text = (
+        str(default).lower()
+        if isinstance(default, bool)
+        else f"{default:g}"
+        if isinstance(default, float)
+        else default
+    )
+    return f"`{text}`"
+
+
+def row_of(option: Option) -> list[str]:
+    """Return the row of the page for a setting."""
+    flag, key = f"`{option.flag}`", f"`{property_of(option)}`"
+    return [flag, key, default_of(option), values_of(option), f"{option.meaning}."]
+
+
+def test_every_setting_is_in_its_table() -> None:
+    assert rows("Settings") == [row_of(option) for option in OPTIONS]
+
+
+def test_the_rule_that_makes_variables_from_flags_holds() -> None:
+    odd = {
+        option.flag: option.variable
+        for option in OPTIONS
+        if option.variable != "SHAREDROUTES_NAMESERVER_" + option.flag[2:].upper().replace("-", "_")
+    }
+    assert odd == {"--redis": "SHAREDROUTES_REDIS_URL", "--namespace": "SHAREDROUTES_NAMESPACE"}
+    assert "those of `--redis` and `--namespace` are `SHAREDROUTES_REDIS_URL` and" in PAGE
+    assert "`SHAREDROUTES_NAMESPACE`" in PAGE
+
+
+def test_every_key_without_effect_is_in_its_table() -> None:
+    assert {name: why for cell, why in rows("Keys without effect") for name in names(cell)} == NO_EFFECT
+
+
+def test_every_page_is_in_the_table() -> None:
+    assert [names(page)[0] for page, _ in rows("Pages")] == [*VIEWS]
+
+
+def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
+    written = {
+        (names(name)[0].removeprefix(PREFIX), kind, tuple(names(labels))): means
+        for name, kind, labels, means in rows("Metrics of a front")
+    }
+    declared = {
+        (one.name, "counter" if one.is_counter else "gauge", one.labels): one.help for one in FAMILIES
+    }
+    assert written.keys() == OF_PROCESS | declared.keys()
+    assert written == written | declared
+
+
+def test_every_signal_is_in_the_table() -> None:
+    written = [getattr(signal, name) for said, _ in rows("Signals to a front") for name in names(said)]
+    assert written == [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    assert {int(code): meaning for code, meaning in rows("Exit codes of a front")} == EXIT_CODES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
+def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert path.read_text(encoding="utf-8") in blocks
+
+
+def test_what_is_installed_has_every_command_of_the_page() -> None:
+    (extras,) = re.findall(r"pip install '\.\[([a-z,]+)\]'$", PAGE, re.MULTILINE)
+    for name in ("nameserver", "agent-ctl", "routes"):
+        assert {*COMMANDS[name].extras} <= {*extras.split(",")}, name
+    assert f"'.[{extras}]'" in (ROOT / "deploy" / "nameserver" / "Dockerfile").read_text(encoding="utf-8")
