@@ -40,7 +40,7 @@ class Limits:
     frame_s: float = 30.0
     """From the first byte of a frame to its last."""
 
-    contended_frame_s: float = 5.0
+    contended_frame_s: float = 10.0
     """The same for a large frame while others wait for its room."""
 
     frame_bytes: int = MAX_FRAME_BYTES

@@ -90,13 +90,13 @@ class RemotingServer:
             connection.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while context.requests:
-                    await asyncio.wait(context.requests)
+                while context.dispatcher.tasks:
+                    await asyncio.wait(context.dispatcher.tasks)
                 while context.connections:
                     await context.emptied.wait()
-        await end(*context.requests)
+        await end(*context.dispatcher.tasks)
         for connection in tuple(context.connections):
-            connection.abort()
+            connection.drain(at_once=True)
         while context.connections:
             await context.emptied.wait()
 

@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, cast
 
-from ...registry.concurrency_async import is_cancelled
-from ...remoting import (
-    FrameError,
-    FrameReader,
-    LanguageCode,
-    RemotingCommand,
-    ResponseCode,
-    SerializeType,
-    encode,
-    response_to,
-)
+from ...remoting import FrameError, FrameReader, RemotingCommand
 from .connection import Service
-from .limits import OTHER_CODES, Counters, Ending, FrameRoom, Limits, Place, Places
+from .dispatcher import Dispatcher
+from .limits import Counters, Ending, FrameRoom, Limits, Place, Places
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
 READ_BYTES: Final = 65_536
 """The most that one read takes: what cannot be used yet stays with the kernel, and so with the peer."""
-
-_RESPONSE: Final = 1
-_ONEWAY: Final = 2
-_OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
-"""RocketMQ's own words."""
-
-_MOST_REMARK: Final = 1_000
 
 # Why a connection is not read from. Numbers, as an enum's flags take longer than all else of a request.
 _FULL: Final = 1  # it has as many requests in flight as it may
@@ -62,20 +46,21 @@ class ConnectionContext:
     counters: Counters = field(default_factory=Counters)
     is_draining: bool = False
     connections: set[PeerConnection] = field(default_factory=set)
-    requests: set[asyncio.Task[None]] = field(default_factory=set)
-    """Those in flight, also of connections that have ended."""
-
     numbers: count[int] = field(default_factory=lambda: count(1))
     read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
     """Where all connections read into: it is emptied before the next one does."""
 
+    dispatcher: Dispatcher = field(init=False)
     places: Places = field(init=False)
     room: FrameRoom = field(init=False)
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last connection has ended."""
 
     def __post_init__(self) -> None:
-        """Make room."""
+        """Make what is made of these."""
+        self.dispatcher = Dispatcher(
+            self.service, self.limits, self.counters, answers_as_asked=self.answers_as_asked
+        )
         self.places = Places(self.limits, self.counters)
         self.room = FrameRoom(self.limits)
 
@@ -96,7 +81,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._backlog: list[RemotingCommand] = []
         """Requests that arrived together with the one after which no more could be served."""
 
-        self._in_flight = 0
+        self.in_flight = 0
+        """How many of its requests wait for the store."""
+
+        self.has_failed = False
+        """Whether a request has ended in an unexpected error."""
+
         self._room_bytes = 0
         """The room that its large frames have, until all its requests are answered."""
 
@@ -104,7 +94,6 @@ class PeerConnection(asyncio.BufferedProtocol):
         """The part of it that belongs to the frame that is arriving."""
 
         self._unread_bytes = 0
-        self._has_failed = False
         self._active_s = context.now_s()
         self._frame_since_s: float | None = None
         self._room_since_s: float | None = None
@@ -119,22 +108,19 @@ class PeerConnection(asyncio.BufferedProtocol):
         """End the connection after what was written before; the reason is logged."""
         self._end(Ending.ASKED, why)
 
-    def drain(self) -> None:
-        """End the connection once the requests that have arrived are answered."""
+    def drain(self, *, at_once: bool = False) -> None:
+        """End the connection once the requests that have arrived are answered, or before that."""
+        if at_once and self._transport is not None:
+            self._transport.abort()
         self._hold(_DRAIN)
         self._settle()
-
-    def abort(self) -> None:
-        """End the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
     def check(self, now_s: float) -> None:
         """End the connection if one of its times is over."""
         limits = self._limits
         if self._closing_since_s is not None:
-            if now_s - self._closing_since_s > limits.unread_s:
-                self.abort()
+            if self._transport is not None and now_s - self._closing_since_s > limits.unread_s:
+                self._transport.abort()
         elif self._unread_since_s is not None:
             self._check_unread(now_s, self._unread_since_s)
         elif self._room_since_s is not None:
@@ -147,6 +133,21 @@ class PeerConnection(asyncio.BufferedProtocol):
                 self._end(Ending.SLOW_FRAME, f"a frame was not complete within {limit_s:g} s")
         elif now_s - self._active_s > limits.idle_s:
             self._end(Ending.IDLE, f"idle for {limits.idle_s:g} s")
+
+    def begin_request(self) -> None:
+        """Count a request that waits for the store."""
+        self.in_flight += 1
+        if self.in_flight >= self._limits.in_flight_per_connection:
+            self._hold(_FULL)
+
+    def end_request(self, frame: bytes | None) -> None:
+        """Send the answer of such a request."""
+        self.in_flight -= 1
+        if frame is not None:
+            self._write(frame)
+        if self.in_flight <= self._limits.in_flight_per_connection // 2:
+            self._release(_FULL)
+        self._settle()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -205,13 +206,14 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def _serve(self, requests: Sequence[RemotingCommand]) -> None:
         """Answer requests with as few writes as possible; what cannot be served now waits."""
+        dispatcher = self._context.dispatcher
         answers: list[bytes] = []
         size = 0
         for place, request in enumerate(requests):
             if self._held & _SERVES_NOTHING:
                 self._backlog += requests[place:]
                 break
-            answer = self._answer(request)
+            answer = dispatcher.answer(request, self)
             if answer is not None:
                 answers.append(answer)
                 size += len(answer)
@@ -220,74 +222,6 @@ class PeerConnection(asyncio.BufferedProtocol):
                     answers, size = [], 0
         if answers:
             self._write(answers[0] if len(answers) == 1 else b"".join(answers))
-
-    def _answer(self, request: RemotingCommand) -> bytes | None:
-        """Have a request answered; return the frame if it is there already."""
-        if request.flag & _RESPONSE:  # nobody here has asked
-            return None
-        counted = self._counters.requests
-        counted[request.code if request.code in counted else OTHER_CODES] += 1
-        try:
-            answer = self._context.service.answer(request, self)
-        except Exception as error:  # noqa: BLE001 - a fault of one request must not end the others
-            return self._failed(request, error)
-        if isinstance(answer, bytes):
-            return None if request.flag & _ONEWAY else answer
-        return None if answer is None else self._start(request, answer)
-
-    def _start(self, request: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> bytes | None:
-        """Wait for an answer in a task; return a refusal when there are too many of them."""
-        counters = self._counters
-        if counters.in_flight >= self._limits.in_flight:
-            _discard(answer)
-            counters.busy += 1
-            return self._refusal(request, ResponseCode.SYSTEM_BUSY, _OVERLOAD)
-        counters.in_flight += 1
-        self._in_flight += 1
-        if self._in_flight >= self._limits.in_flight_per_connection:
-            self._hold(_FULL)
-        task = asyncio.get_running_loop().create_task(self._finish(request, answer))
-        self._context.requests.add(task)
-        task.add_done_callback(self._context.requests.discard)
-        return None
-
-    async def _finish(self, request: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
-        frame: bytes | None = None
-        try:
-            frame = self._encoded(request, await answer)
-        except (Exception, asyncio.CancelledError) as error:  # the latter: of what it awaits
-            if is_cancelled():
-                raise
-            frame = self._failed(request, error)
-        finally:
-            self._counters.in_flight -= 1
-            self._in_flight -= 1
-            if frame is not None:
-                self._write(frame)
-            if self._in_flight <= self._limits.in_flight_per_connection // 2:
-                self._release(_FULL)
-            self._settle()
-
-    def _encoded(self, request: RemotingCommand, answer: RemotingCommand | None) -> bytes | None:
-        if answer is None or request.flag & _ONEWAY:
-            return None
-        kind = request.serialize_type if self._context.answers_as_asked else SerializeType.JSON
-        flag = answer.flag | _RESPONSE
-        return encode(replace(answer, opaque=request.opaque, flag=flag, serialize_type=kind))
-
-    def _failed(self, request: RemotingCommand, error: BaseException) -> bytes | None:
-        """Return the answer that names an unexpected error; of each connection the first one is logged."""
-        self._counters.failures += 1
-        if not self._has_failed:
-            self._has_failed = True
-            text = "failed to answer request %d of %s; further failures of this connection are only counted"
-            _LOG.error(text, request.code, self.peer, exc_info=error)
-        remark = f"{type(error).__name__}: {error}"[:_MOST_REMARK].encode("utf-8", "replace").decode()
-        return self._refusal(request, ResponseCode.SYSTEM_ERROR, remark)
-
-    def _refusal(self, request: RemotingCommand, code: ResponseCode, remark: str) -> bytes | None:
-        refusal = response_to(request, code, remark=remark, language=LanguageCode.JAVA)
-        return self._encoded(request, refusal)
 
     def _write(self, frames: bytes) -> None:
         transport = self._transport
@@ -353,7 +287,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def _settle(self) -> None:
         """Do what has to wait for the last request: free its room, tell of the end, close the connection."""
-        if self._in_flight or self._backlog:
+        if self.in_flight or self._backlog:
             return
         spare = self._room_bytes - self._frame_room_bytes
         if spare:
@@ -405,11 +339,3 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _begin_end(self) -> None:
         self._held |= _CLOSING
         self._closing_since_s = self._context.now_s()
-
-
-def _discard(answer: Awaitable[RemotingCommand | None]) -> None:
-    """End what was not begun, so that nobody reports that it was never awaited."""
-    if asyncio.iscoroutine(answer):
-        answer.close()
-    elif isinstance(answer, asyncio.Future):
-        answer.cancel()

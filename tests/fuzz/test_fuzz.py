@@ -81,7 +81,7 @@ async def test_mutated_frames_harm_nobody(count: int, caplog: pytest.LogCaptureF
                 peer.sends(part)
             slowest_s = max(slowest_s, time.perf_counter() - began_s)
         witness.asks(round_)
-        await asyncio.gather(*stage.context.requests)
+        await asyncio.gather(*stage.context.dispatcher.tasks)
         for peer in peers:
             answers = peer.got()
             asked += len(answers)

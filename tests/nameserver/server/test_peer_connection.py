@@ -86,7 +86,7 @@ async def test_what_a_coroutine_function_returns_is_awaited() -> None:
     stage = Stage(Answers(answer))
     peer = stage.peer()
     peer.asks(1)
-    await asyncio.gather(*stage.context.requests)
+    await asyncio.gather(*stage.context.dispatcher.tasks)
     assert [found.body for found in peer.got()] == [b"there"]
 
 
@@ -95,9 +95,7 @@ async def test_a_binary_request_has_a_json_answer_unless_it_is_to_be_as_in_rocke
     *, as_asked: bool, kind: SerializeType
 ) -> None:
     later = Later()
-    stage = Stage(Answers(later))
-    stage.context.answers_as_asked = as_asked
-    peer = stage.peer()
+    peer = Stage(Answers(later), answers_as_asked=as_asked).peer()
     peer.asks(1, serialize_type=SerializeType.ROCKETMQ)
     await later.give(1)
     assert [answer.serialize_type for answer in peer.got()] == [kind]
@@ -132,7 +130,7 @@ async def test_an_awaited_answer_may_be_none() -> None:
     peer = stage.peer()
     peer.asks(1)
     later.waiting[1].set_result(None)
-    await asyncio.gather(*stage.context.requests)
+    await asyncio.gather(*stage.context.dispatcher.tasks)
     assert peer.got() == []
 
 
@@ -167,7 +165,7 @@ async def test_an_unexpected_error_is_the_answer_and_logged_once(
     stage = Stage(Answers(answer))
     peer, other = stage.peer(), stage.peer()
     peer.asks(1, 2)
-    await asyncio.gather(*stage.context.requests)
+    await asyncio.gather(*stage.context.dispatcher.tasks)
     answers = peer.got()
     assert [(found.code, found.opaque) for found in answers] == [(1, 1), (1, 2)]
     assert all((found.remark or "").startswith(remark) for found in answers)
@@ -186,7 +184,7 @@ async def test_an_unexpected_error_of_a_one_way_request_is_only_logged(
     stage = Stage(Answers(answer))
     peer = stage.peer()
     peer.asks(1, oneway=True)
-    await asyncio.gather(*stage.context.requests)
+    await asyncio.gather(*stage.context.dispatcher.tasks)
     assert (peer.got(), stage.context.counters.failures) == ([], 1)
     assert "failed to answer request 105" in caplog.text
 
