@@ -355,9 +355,21 @@ def test_ids_stand_in_the_order_of_numbers() -> None:
     assert b'{0:"h:1",9:"h:9",10:"h:10"}' in answers.route(route, Dialect.LEGACY)
 
 
-def test_topics_of_one_shape_have_the_same_bytes() -> None:
+def test_topics_of_one_shape_share_their_bytes() -> None:
     one = TopicRoute("T1", (QueueData("b", 1, 1, 6),), (BrokerData("c", "b", {0: "h:1"}),))
-    assert answers.route(one, Dialect.LEGACY) == answers.route(replace(one, topic="T2"), Dialect.LEGACY)
+    other = replace(one, topic="T2")
+    assert answers.route(one, Dialect.LEGACY) is answers.route(other, Dialect.LEGACY)
+    assert answers.route(one, Dialect.LEGACY) != answers.route(other, Dialect.STANDARD)
+
+
+@given(st.lists(routes(), min_size=2, max_size=3), st.sampled_from(Dialect), st.none() | TEXTS)
+def test_nothing_else_is_shared(found: list[TopicRoute], dialect: Dialect, order: str | None) -> None:
+    nearly = replace(
+        found[0], broker_datas=tuple(replace(one, broker_addrs={0: "h:9"}) for one in found[0].broker_datas)
+    )
+    for one in (*found, nearly, *found):
+        body = fastjson.loads(answers.route(one, dialect, order_topic_conf=order))
+        assert body == model_of_route(one, None) | ({} if order is None else {"orderTopicConf": order})
 
 
 @pytest.mark.parametrize(
