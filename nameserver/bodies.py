@@ -79,16 +79,15 @@ def registration(
     """
     topics = _Topics(previous or {}, broker_name)
     if version < _V3_0_11:
-        return topics.registered(
-            _wrapper("body", _object("body", _json("body", body)) if body else {}, topics), None
-        )
+        return topics.registered(_wrapper("body", _json("body", body) if body else None, topics), None)
     if not body:
         return RegisterBody()
     if compressed or body.startswith(_ZLIB):
         return _compressed(CompressedParts(body), topics, with_mappings=version >= _V5_0_0)
     root = _object("body", _json("body", body))
-    data_version = _wrapper("topicConfigSerializeWrapper", root.get("topicConfigSerializeWrapper"), topics)
-    return topics.registered(data_version, _filter_servers(root.get("filterServerList", [])))
+    wrapper = root.get("topicConfigSerializeWrapper")
+    sent = _wrapper("topicConfigSerializeWrapper", wrapper, topics)
+    return topics.registered(sent, _filter_servers(root.get("filterServerList", [])))
 
 
 def data_version(body: bytes) -> DataVersion | None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sharedroutes.registry import DataVersion, QueueMapping, TopicConfig
+
+T1: Final = TopicConfig("T1", 4, 4)
+T2: Final = TopicConfig("T2", 8, 8, attributes={"message.type": "FIFO"})
+V: Final = DataVersion(1, 1_700_000_000_000, 3)
 
 
 def topic(config: TopicConfig) -> dict[str, Any]:
