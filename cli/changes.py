@@ -150,6 +150,11 @@ def _subject(change: Change) -> str:
 
 
 def _details(change: Change) -> str:
+    by = f"by {change.by}" if change.by else ""
+    return "; ".join(filter(None, (_what(change), by)))
+
+
+def _what(change: Change) -> str:
     if change.kind is ChangeKind.TOPICS:
         return "; ".join(_topics(change))
     if change.kind is ChangeKind.DELETED:

@@ -9,10 +9,11 @@ import random
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from ..client import AsyncRouteClient, ClientConfig
-from ..registry import AsyncRouteStore, CorruptData, RegistryError, Reset, plans
+from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, Reset, plans
 from ..registry.change_stream.stream import order
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
@@ -156,16 +157,26 @@ class Front:
         if code in _LISTS:
             return self._listings.answer(request)
         of_brokers: dict[int, Callable[[], Awaitable[RemotingCommand]]] = {
-            RequestCode.REGISTER_BROKER: lambda: self._registrar.register(request, connection),
+            RequestCode.REGISTER_BROKER: lambda: self._registrar.register(
+                request, connection, self._acting_for(connection)
+            ),
             RequestCode.UNREGISTER_BROKER: lambda: self._registrar.unregister(request, connection),
             RequestCode.BROKER_HEARTBEAT: lambda: self._registrar.heartbeat(request, connection),
             RequestCode.QUERY_DATA_VERSION: lambda: self._registrar.query_data_version(request, connection),
-            RequestCode.REGISTER_TOPIC_IN_NAMESRV: lambda: self._registrar.register_topic(request),
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: lambda: self._registrar.register_topic(
+                request, self._acting_for(connection)
+            ),
         }
         if code in of_brokers:
             return of_brokers[code]()
         operation = self._operators.answers(code)
-        return None if operation is None else operation(request)
+        if operation is None:
+            return None
+        return operation(request, self._acting_for(connection))
+
+    def _acting_for(self, connection: Connection) -> RegistryConfig:
+        """Return the settings to write with for a peer, which its records name."""
+        return replace(self._store.config, actor=f"{connection.peer} at front {self.name}")
 
     async def _guarded(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
         """Return what the work answers; an error of the registry is an answer, too."""

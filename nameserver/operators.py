@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
-from ..registry import AsyncRouteStore, InvalidInput, NotFound
+from ..registry import AsyncRouteStore, InvalidInput, NotFound, RegistryConfig, plans
+from ..registry.plans import Plan
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, response_to
 from . import answers, bodies, header
 from .config import Current
@@ -15,6 +16,10 @@ from .settings import as_properties, changed
 _BLACKLIST: Final = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
 
 
+Operation: TypeAlias = Callable[[RemotingCommand, RegistryConfig], Awaitable[RemotingCommand]]
+"""Answers a request; the settings say who has sent it, which stands in the records of what it changes."""
+
+
 class Operators:
     """What a front does for operators (RocketMQ: mqadmin)."""
 
@@ -22,7 +27,7 @@ class Operators:
         self._store = store
         self._process = process
         self._current = current
-        self._of: dict[int, Callable[[RemotingCommand], Awaitable[RemotingCommand]]] = {
+        self._of: dict[int, Operation] = {
             RequestCode.PUT_KV_CONFIG: self._put,
             RequestCode.GET_KV_CONFIG: self._get,
             RequestCode.DELETE_KV_CONFIG: self._delete,
@@ -34,18 +39,18 @@ class Operators:
             RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
         }
 
-    def answers(self, code: int) -> Callable[[RemotingCommand], Awaitable[RemotingCommand]] | None:
+    def answers(self, code: int) -> Operation | None:
         """Return what answers a request code; None = nothing here does."""
         return self._of.get(code)
 
-    async def _put(self, request: RemotingCommand) -> RemotingCommand:
+    async def _put(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
         namespace, key = header.optional(request, "namespace"), header.optional(request, "key")
         if namespace is None or key is None:
             return response_to(request, ResponseCode.SYSTEM_ERROR, remark="namespace or key is null")
-        await self._store.kv.put(namespace, key, header.text(request, "value"))
+        await self._store.run(plans.kv_put(config, namespace, key, header.text(request, "value")))
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def _get(self, request: RemotingCommand) -> RemotingCommand:
+    async def _get(self, request: RemotingCommand, _: RegistryConfig) -> RemotingCommand:
         namespace, key = header.text(request, "namespace"), header.text(request, "key")
         value = await self._store.kv.get(namespace, key)
         if value is None:
@@ -53,11 +58,12 @@ class Operators:
             return response_to(request, ResponseCode.QUERY_NOT_FOUND, {}, remark=remark)
         return response_to(request, ResponseCode.SUCCESS, {"value": value})
 
-    async def _delete(self, request: RemotingCommand) -> RemotingCommand:
-        await self._store.kv.delete(header.text(request, "namespace"), header.text(request, "key"))
+    async def _delete(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
+        namespace, key = header.text(request, "namespace"), header.text(request, "key")
+        await self._store.run(plans.kv_delete(config, namespace, key))
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def _entries(self, request: RemotingCommand) -> RemotingCommand:
+    async def _entries(self, request: RemotingCommand, _: RegistryConfig) -> RemotingCommand:
         namespace = header.text(request, "namespace")
         table = await self._store.kv.entries(namespace)
         if table is None:
@@ -65,30 +71,32 @@ class Operators:
             return response_to(request, ResponseCode.QUERY_NOT_FOUND, remark=remark)
         return response_to(request, ResponseCode.SUCCESS, body=answers.kv_table(table))
 
-    async def _wipe(self, request: RemotingCommand) -> RemotingCommand:
-        count = await self._count(self._store.admin.wipe_write_perm(header.text(request, "brokerName")))
+    async def _wipe(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
+        name = header.text(request, "brokerName")
+        count = await self._count(plans.set_write_perm(config, name, writable=False))
         return response_to(request, ResponseCode.SUCCESS, {"wipeTopicCount": str(count)})
 
-    async def _add(self, request: RemotingCommand) -> RemotingCommand:
-        count = await self._count(self._store.admin.add_write_perm(header.text(request, "brokerName")))
+    async def _add(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
+        name = header.text(request, "brokerName")
+        count = await self._count(plans.set_write_perm(config, name, writable=True))
         return response_to(request, ResponseCode.SUCCESS, {"addTopicCount": str(count)})
 
-    async def _count(self, change: Awaitable[int]) -> int:
+    async def _count(self, change: Plan[int]) -> int:
         try:
-            return await change
+            return await self._store.run(change)
         except NotFound:  # as the original answers
             return 0
 
-    async def _delete_topic(self, request: RemotingCommand) -> RemotingCommand:
+    async def _delete_topic(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
         topic, cluster = header.text(request, "topic"), header.optional(request, "clusterName")
-        await self._store.admin.delete_topic(topic, cluster or None)
+        await self._store.run(plans.delete_topic(config, topic, cluster or None))
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def _config(self, request: RemotingCommand) -> RemotingCommand:
+    async def _config(self, request: RemotingCommand, _: RegistryConfig) -> RemotingCommand:
         body = answers.configuration(as_properties(self._process, self._current.config))
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
-    async def _update_config(self, request: RemotingCommand) -> RemotingCommand:
+    async def _update_config(self, request: RemotingCommand, _: RegistryConfig) -> RemotingCommand:
         wanted = bodies.properties(request.body)
         if any(key in wanted for key in _BLACKLIST):
             remark = "Can not update config in black list."

@@ -18,6 +18,7 @@ from ..registry import (
     DataVersion,
     NotFound,
     Registration,
+    RegistryConfig,
     SeenLease,
     StaleEpoch,
     StoreUnavailable,
@@ -84,14 +85,18 @@ class Registrar:
         self._rng = rng
         self._known: dict[tuple[str, int], _Known] = {}
 
-    async def register(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Register a broker with its topics (RocketMQ: REGISTER_BROKER)."""
+    async def register(
+        self, request: RemotingCommand, connection: Connection, config: RegistryConfig
+    ) -> RemotingCommand:
+        """Register a broker with its topics, with the settings of who writes (RocketMQ: REGISTER_BROKER)."""
         expected = header.number(request, "bodyCrc32", 0)
         crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request.body)
         if expected not in (0, crc):
             return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
         with self._sessions.in_use(connection):
-            found = await self._registered(_Said(request, digest), header.broker_of(request), connection)
+            found = await self._registered(
+                _Said(request, digest, config), header.broker_of(request), connection
+            )
         fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
         given = {name: value for name, value in fields.items() if value}
         return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())
@@ -127,17 +132,17 @@ class Registrar:
         said = "true" if changed or version is None else "false"
         return response_to(request, ResponseCode.SUCCESS, {"changed": said}, body=body)
 
-    async def register_topic(self, request: RemotingCommand) -> RemotingCommand:
+    async def register_topic(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
         """Add or change one topic of each broker that is named (RocketMQ: REGISTER_TOPIC_IN_NAMESRV)."""
         topic, rows = header.text(request, "topic"), bodies.topic_route_queues(request.body)
         for row in rows:
             owner = await self._store.owner(row.broker_name)
             if owner is None:
                 raise NotFound(f"{row.broker_name}: no live master of this name")
-            config = TopicConfig(
+            topic_config = TopicConfig(
                 topic, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag
             )
-            await self._store.run(plans.register_topic(self._store.config, owner, config))
+            await self._store.run(plans.register_topic(config, owner, topic_config))
         await self._settled()
         return response_to(request, ResponseCode.SUCCESS)
 
@@ -186,7 +191,7 @@ class Registrar:
         joins = found is not None and found.holder is Holder.FRONTS
         held = _joined(broker, found, known) if joins and found is not None else None
         registered = await self._register(
-            replace(broker, filter_servers=body.filter_servers), body, held, None
+            replace(broker, filter_servers=body.filter_servers), body, held, None, said.config
         )
         known.topics = {**known.topics, **body.topics} if known.token else body.topics
         known.token = registered.table_token
@@ -198,9 +203,10 @@ class Registrar:
         body: bodies.RegisterBody,
         held: Registration | None,
         instead_of: SeenLease | None,
+        config: RegistryConfig,
     ) -> Registration:
         plan = plans.register(
-            self._store.config,
+            config,
             broker,
             body.topics,
             held=held,
@@ -219,7 +225,7 @@ class Registrar:
             if answer is not OwnerAnswer.NONE:
                 raise
             _LOG.warning("%s: takes over from %s: %s", broker.broker_name, error.lease.address, why)
-            return await self._register(broker, body, held, error.lease)
+            return await self._register(broker, body, held, error.lease, config)
 
     async def _vouch(self, broker: Broker, connection: Connection, *, anew: bool) -> fronts.Vouch:
         """Renew the lease of a broker, and with `anew` note its connection.
@@ -245,9 +251,12 @@ class Registrar:
 class _Said:
     """A registration as it was sent; its body is read when it is needed, which it seldom is."""
 
-    def __init__(self, request: RemotingCommand, digest: bytes) -> None:
+    def __init__(self, request: RemotingCommand, digest: bytes, config: RegistryConfig) -> None:
         self._request = request
         self.digest = digest
+        self.config = config
+        """To write with; it names who said it."""
+
         self._body: bodies.RegisterBody | None = None
 
     async def body(self, broker_name: str, previous: Mapping[str, TopicConfig]) -> bodies.RegisterBody:

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .checks import check_int, check_seconds
+from .checks import check_int, check_seconds, check_text
 from .errors import InvalidInput
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_CHUNK_TOPICS: Final = 2_000
+_MAX_ACTOR_BYTES: Final = 256
 _MIN_CONNECTIONS: Final = 3
 """For a doorbell, for lease events, and for calls."""
 
@@ -49,7 +50,11 @@ class RegistryConfig:
     feed_min_age_s: float = 600.0
     """Entries younger than this are kept even beyond `feed_max_entries`."""
 
+    actor: str = ""
+    """Who writes, as the records of the change stream say it; empty = they do not."""
+
     def __post_init__(self) -> None:
+        check_text("actor", self.actor, _MAX_ACTOR_BYTES, empty=True)
         namespace: object = self.namespace
         if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
             raise InvalidInput(f"namespace: {self.namespace!r} is not 1 to 64 letters, digits or _ . : -")

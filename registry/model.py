@@ -424,6 +424,9 @@ class Change:
     reason: str = ""
     """With DOWN: why, for example `unregistered`, or EXPIRED. With KV: `put` or `deleted`."""
 
+    by: str = ""
+    """Who asked for it, where that is known: RegistryConfig.actor of whoever wrote it."""
+
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

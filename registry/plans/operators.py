@@ -52,7 +52,7 @@ def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) 
         (keys.broker(broker_name), keys.broker_topics(broker_name), keys.changes, keys.schema),
         (
             "0" if writable else "1",
-            codec.encode_change(Change(kind=kind, broker_name=broker_name)),
+            codec.encode_change(Change(kind=kind, broker_name=broker_name, by=config.actor)),
             config.feed_bounds,
         ),
     )
@@ -106,7 +106,7 @@ def _delete_call(
 ) -> Call:
     gone = {name.encode() for name in brokers}
     left = b"\n".join(row for row in index.split(b"\n") if row.partition(b" ")[0] not in gone)
-    record = Change(kind=ChangeKind.DELETED, removed=(topic,), brokers=brokers)
+    record = Change(kind=ChangeKind.DELETED, removed=(topic,), brokers=brokers, by=config.actor)
     tables = [key for name in brokers for key in (keys.broker(name), keys.broker_topics(name))]
     return Call(
         scripts.DELETE_TOPIC,
@@ -144,7 +144,7 @@ def kv_put(config: RegistryConfig, namespace: str, key: str, value: str) -> Plan
     call = Call(
         scripts.KV_PUT,
         (keys.kv(namespace), keys.namespaces, keys.changes, keys.schema),
-        (namespace, key, value, _record(namespace, key, "put"), config.feed_bounds),
+        (namespace, key, value, _record(config, namespace, key, "put"), config.feed_bounds),
     )
     _, changed = yield from script_reply(call)
     return bool(int(changed))
@@ -157,7 +157,7 @@ def kv_delete(config: RegistryConfig, namespace: str, key: str) -> Plan[bool]:
     call = Call(
         scripts.KV_DELETE,
         (keys.kv(namespace), keys.changes, keys.schema),
-        (key, _record(namespace, key, "deleted"), config.feed_bounds),
+        (key, _record(config, namespace, key, "deleted"), config.feed_bounds),
     )
     _, removed = yield from script_reply(call)
     return bool(int(removed))
@@ -208,5 +208,7 @@ def _check_names(namespace: str, key: str = "-") -> None:
     check_text("key", key, MAX_NAME_BYTES)
 
 
-def _record(namespace: str, key: str, what: str) -> bytes:
-    return codec.encode_change(Change(kind=ChangeKind.KV, namespace=namespace, key=key, reason=what))
+def _record(config: RegistryConfig, namespace: str, key: str, what: str) -> bytes:
+    return codec.encode_change(
+        Change(kind=ChangeKind.KV, namespace=namespace, key=key, reason=what, by=config.actor)
+    )

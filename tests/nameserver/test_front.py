@@ -314,6 +314,23 @@ async def test_settings_are_changed_by_mqadmin_only_where_that_is_on_and_harmles
         assert b"enableTopicList=false\n" in shown.body
 
 
+async def test_records_say_who_asked_for_the_change(redis_url: str, admin: redis.Redis) -> None:
+    async with running(redis_url) as front:
+        await BrokerPeer().register(front)
+        operator = Peer(front, "192.0.2.9:77")
+        await operator.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "broker-a"})
+        await operator.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"})
+        await operator.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
+        by = {record["kind"]: record["by"] for record in records(admin)}
+        assert by == {
+            "topics": f"127.0.0.1:5 at front {front.name}",
+            "up": f"127.0.0.1:5 at front {front.name}",
+            "wiped": f"192.0.2.9:77 at front {front.name}",
+            "kv": f"192.0.2.9:77 at front {front.name}",
+            "deleted": f"192.0.2.9:77 at front {front.name}",
+        }
+
+
 async def test_lists_follow_the_table(redis_url: str) -> None:
     async with running(redis_url) as front:
         peer, broker = Peer(front), BrokerPeer()
