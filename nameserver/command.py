@@ -148,11 +148,10 @@ async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, 
     parent = None if channel is None else asyncio.create_task(obey_parent(int(channel), process))
     with ending.by(process):
         try:
-            await process.run()
+            return await process.run()
         finally:
             if parent is not None:
                 await end(parent)
-    return 0
 
 
 async def _serve_workers(

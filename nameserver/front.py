@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -28,7 +28,7 @@ from .registrar import Registrar
 from .routes import RouteAnswers
 from .server.connection import Connection
 from .sessions import Sessions
-from .settings import Settings
+from .settings import Settings, changed, switches
 from .status import FrontStatus
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
@@ -121,7 +121,13 @@ class Front:
             topics=health.topics,
             sessions=len(self._sessions),
             is_prober=self._prober.is_asking,
+            switches=switches(self._current.config),
+            failure=self._failure(),
         )
+
+    def change(self, properties: Mapping[str, str]) -> None:
+        """Change settings as an operator does; raises InvalidInput."""
+        self._current.config = changed(self._current.config, properties)
 
     def answer(
         self, request: RemotingCommand, connection: Connection
@@ -151,6 +157,13 @@ class Front:
             return "this name server is read-only"
         host = connection.peer.rpartition(":")[0].strip("[]")
         return "" if self._allows(host, request.code) else f"{host} may not send request {request.code}"
+
+    def _failure(self) -> str:
+        """Return what has ended although nothing ended it; empty = all works."""
+        following = self._following
+        if following is None or not following.done() or following.cancelled():
+            return ""
+        return f"the front no longer follows the registry: {following.exception()!r}"
 
     def _work(self, request: RemotingCommand, connection: Connection) -> Awaitable[RemotingCommand] | None:
         code = request.code

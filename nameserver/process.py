@@ -42,6 +42,7 @@ class _Front(Service, Protocol):
     async def start(self) -> None: ...
     async def aclose(self, *, drain: bool) -> None: ...
     def status(self) -> FrontStatus: ...
+    def change(self, properties: Mapping[str, str]) -> None: ...
 
 
 def open_front(store: AsyncRouteStore, settings: Settings) -> _Front:
@@ -88,14 +89,15 @@ class FrontProcess:
         self._notifier = Notifier(environment)
         self._tls = tls_of(settings.process)
         self._stopping = asyncio.Event()
+        self._has_failed = False
         self._listen = ""
         self._front: _Front | None = None
         self._server: RemotingServer | None = None
         self._began_s = asyncio.get_running_loop().time()
         self._reloads: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Serve until `stop`, then drain; raises AddressTaken."""
+    async def run(self) -> int:
+        """Serve until `stop`, then drain, and return the exit code; raises AddressTaken and InvalidInput."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
         allow_connections(self._settings.process)
@@ -106,6 +108,7 @@ class FrontProcess:
             process = self._settings.process
             async with AsyncRouteStore.from_url(process.redis_url, process.registry) as store:
                 await self._serve(store, listening)
+            return int(self._has_failed)
         finally:
             listening.close()
             await server.aclose()
@@ -113,6 +116,11 @@ class FrontProcess:
     def stop(self) -> None:
         """Ask `run` to drain and to end."""
         self._stopping.set()
+
+    def change(self, properties: Mapping[str, str]) -> None:
+        """Change settings that may be changed while it runs."""
+        if self._front is not None:
+            self._front.change(properties)
 
     def reload(self) -> None:
         """Read certificates and settings anew; what can be applied is."""
@@ -201,7 +209,12 @@ class FrontProcess:
         watchdog_s = self._notifier.watchdog_s
         while True:
             self._notifier.progress()
-            unready = self.status().unready
+            status = self.status()
+            if status.front is not None and status.front.failure and not self._has_failed:
+                _LOG.critical("%s: the process ends with it", status.front.failure)
+                self._has_failed = True
+                self.stop()
+            unready = status.unready
             self._notifier.status("; ".join(unready) or f"serves at {self._listen}")
             await asyncio.sleep(LOOK_S if watchdog_s is None else min(LOOK_S, watchdog_s / 3))
 

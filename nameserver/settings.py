@@ -103,12 +103,25 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Settings:
     return Settings(values=values, process=process, front=front, warnings=warnings)
 
 
+def switches(config: FrontConfig) -> dict[str, str]:
+    """Return what may be changed at run time, by its name in namesrv.conf."""
+    return {
+        property_of(one): _text(one, getattr(config, one.attribute))
+        for one in FRONT_OPTIONS
+        if _is_switch(one)
+    }
+
+
+def _is_switch(option: Option) -> bool:
+    return option.kind is Kind.SWITCH and option.is_live
+
+
 def changed(config: FrontConfig, properties: Mapping[str, str]) -> FrontConfig:
     """Return the settings after a change of some at run time; raises InvalidInput for one that is fixed."""
     found: dict[str, Any] = {}
     for name, text in properties.items():
         option = _BY_PROPERTY.get(name)
-        if option is None or option.kind is not Kind.SWITCH or not option.is_live:
+        if option is None or not _is_switch(option):
             raise InvalidInput(f"{name}: cannot be changed while the front runs")
         try:
             found[option.attribute] = option.from_text(text)

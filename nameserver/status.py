@@ -23,14 +23,17 @@ class FrontStatus:
     topics: int = 0
     """Topics whose routes are ready."""
 
-    brokers: int = 0
-    """Live brokers that it knows."""
-
     sessions: int = 0
     """Connections of brokers that registered over them."""
 
     is_prober: bool = False
     """Whether it is the one that asks brokers which no agent watches."""
+
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """What may be changed while it runs, by RocketMQ's names."""
+
+    failure: str = ""
+    """What has ended unexpectedly: the process has to be restarted; empty = nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,6 @@ FAMILIES: Final = (
     Family("sessions", "Connections of brokers that registered over them."),
     Family("prober", "Whether brokers that no agent watches are asked from here."),
     Family("topics", "Topics whose routes are ready.", together=max),
-    Family("brokers", "Live brokers that the front knows.", together=max),
     Family("feed_age_seconds", "Time since the table was known to be up to date.", together=max),
     Family("resident_memory_bytes", "Memory of the process, or of all workers."),
     Family("cpu_seconds_total", "Time of processors, of user and system."),
@@ -104,7 +106,6 @@ def of_front(front: FrontStatus) -> dict[str, list[tuple[Sequence[str], float]]]
         "sessions": front.sessions,
         "prober": front.is_prober,
         "topics": front.topics,
-        "brokers": front.brokers,
         "feed_age_seconds": front.feed_age_s,
     }
     return {name: [((), float(number))] for name, number in found.items() if number is not None}

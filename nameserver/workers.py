@@ -22,7 +22,7 @@ from ..registry.concurrency_async import end
 from .pages import Pages
 from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
 from .serving import bound, shown
-from .settings import Settings
+from .settings import Settings, switches
 from .status import ProcessStatus, Samples, counters_alone, together
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
@@ -43,15 +43,19 @@ _BACKOFF_S: Final = (0.1, 10.0)
 
 _LIVED_S: Final = 10.0
 _MOST_BYTES: Final = 2**20
+_LOOK: Final = b"look\n"
+"""A question of the parent; any other line is JSON of settings to change. Each is answered."""
 
 
 async def obey_parent(descriptor: int, process: FrontProcess) -> None:
-    """Tell the parent how this worker is whenever it asks, and drain when the parent is gone."""
+    """Tell the parent how this worker is whenever it asks, do as it says, and drain when it is gone."""
     channel = socket.socket(fileno=descriptor)
     reader, writer = await asyncio.open_unix_connection(sock=channel)
     try:
         with suppress(ConnectionError):
-            while await reader.readline():
+            while line := await reader.readline():
+                if line != _LOOK:
+                    process.change(orjson.loads(line))
                 writer.write(_as_line(process.status()))
         process.stop()
     finally:
@@ -91,6 +95,17 @@ class _Worker:
         return tuple(f"{self.name}: {reason}" for reason in reasons)
 
     @property
+    def switches(self) -> Mapping[str, str]:
+        """The settings that an operator may have changed in it."""
+        found: Mapping[str, str] = (self.seen.get("front") or {}).get("switches", {})
+        return found
+
+    def change(self, switches: Mapping[str, str]) -> None:
+        """Change these settings."""
+        if self._writer is not None:
+            self._writer.write(orjson.dumps(switches, option=orjson.OPT_APPEND_NEWLINE))
+
+    @property
     def samples(self) -> Samples:
         """Its numbers."""
         found: Samples = self.seen.get("samples", {})
@@ -119,7 +134,7 @@ class _Worker:
         self._answered.clear()
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(_ANSWER_S):
-                self._writer.write(b"look\n")
+                self._writer.write(_LOOK)
                 await self._answered.wait()
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:
@@ -172,6 +187,10 @@ class Workers:
         self._stopping = asyncio.Event()
         self._counted: Samples = {}
         """What workers that have ended had counted."""
+
+        self._switches: Mapping[str, str] = switches(settings.front)
+        self._switches_of: dict[int, Mapping[str, str]] = {}
+        """What each worker had when it was looked at last."""
 
         self._codes: list[int] = []
         self._listen = ""
@@ -248,6 +267,7 @@ class Workers:
                 worker.tell(signal.SIGTERM)
             code = await process.wait()
             self._counted = together((self._counted, await worker.forget()))
+            self._switches_of.pop(worker.number, None)  # the next one begins with those of the start
             if self._stopping.is_set():
                 self._codes.append(_worth(code))
                 return
@@ -299,8 +319,20 @@ class Workers:
             self._notifier.status("; ".join(status.unready) or f"serves at {self._listen}")
             await asyncio.sleep(LOOK_S if watchdog_s is None else min(LOOK_S, watchdog_s / 3))
 
+    def _spread_changes(self) -> None:
+        """Change in all workers what an operator has changed in the one that he was connected to."""
+        found = {worker.number: worker.switches for worker in self._workers if worker.switches}
+        for number, its in found.items():
+            if its not in (self._switches, self._switches_of.get(number, its)):
+                self._switches = its
+        self._switches_of = found
+        for worker in self._workers:
+            if worker.switches and worker.switches != self._switches:
+                worker.change(self._switches)
+
     async def _status(self) -> ProcessStatus:
         await asyncio.gather(*(worker.look() for worker in self._workers))
+        self._spread_changes()
         unready = tuple(reason for worker in self._workers for reason in worker.unready)
         if self._stopping.is_set():
             unready = ("it is about to end",)

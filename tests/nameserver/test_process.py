@@ -127,8 +127,26 @@ def test_the_end_does_not_wait_for_an_event_loop_that_hangs(
     assert "not ended within" in front.log()
 
 
-def test_without_a_store_it_has_one_of_its_own_and_says_so(tmp_path: Path) -> None:
-    with FrontRun(tmp_path, SHAREDROUTES_REDIS_URL="") as front:
+THAT_FAILS = """
+from sharedroutes.nameserver import command, front
+
+async def follow(self):
+    raise RuntimeError("on purpose")
+
+front.Front._follow = follow
+command.nameserver_command()
+"""
+
+
+def test_a_part_that_ends_unexpectedly_ends_it_with_1(tmp_path: Path, own_server: EmbeddedServer) -> None:
+    with FrontRun(tmp_path, "--redis", own_server.url, program=THAT_FAILS) as front:
+        assert front.process.wait(30.0) == 1
+    assert "CRITICAL the front no longer follows the registry: RuntimeError('on purpose')" in front.log()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_without_a_store_it_has_one_of_its_own_and_says_so(tmp_path: Path, workers: str) -> None:
+    with FrontRun(tmp_path, "--workers", workers, SHAREDROUTES_REDIS_URL="") as front:
         front.until_ready()
         assert "ALL ITS DATA END WITH THIS PROCESS" in front.log()
         with front.peer() as peer:

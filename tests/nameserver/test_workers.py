@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sharedroutes.registry import EmbeddedServer
+from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.nameserver.running import FrontRun
 from tests.support import wait_until
 
@@ -92,6 +93,43 @@ def test_it_is_ready_when_all_of_them_are(front: FrontRun) -> None:
     missing = (503, "worker 2: it is starting\n")
     wait_until(lambda: front.get("/readyz") == missing, description="it is said that one is missing")
     until_whole(front, victim)
+
+
+def test_one_that_hangs_is_replaced(tmp_path: Path, own_server: EmbeddedServer) -> None:
+    impatient = (
+        "from sharedroutes.nameserver import command, workers\n"
+        "workers._SILENT_S = 1.0\ncommand.nameserver_command()"
+    )
+    arguments = ("--redis", own_server.url, "--workers", "2")
+    with FrontRun(tmp_path, *arguments, program=impatient) as front:
+        front.until_ready()
+        victim = pids(front)[0]
+        os.kill(victim, signal.SIGSTOP)
+        front.until_said("worker 1: has not answered for 1 s: killing it")
+        until_whole(front, victim)
+        assert front.end() == 0
+
+
+def test_what_an_operator_changes_is_changed_in_all_of_them(
+    tmp_path: Path, own_server: EmbeddedServer
+) -> None:
+    updatable = ("--redis", own_server.url, "--workers", "2", "--update-config")
+    with FrontRun(tmp_path, *updatable) as front:
+
+        def are_changed() -> bool:
+            found = [worker.get("front", {}).get("switches", {}) for worker in front.state()["workers"]]
+            return [its.get("supportActingMaster") for its in found] == ["true", "true"]
+
+        front.until_ready()
+        with front.peer() as peer:
+            answer = peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"supportActingMaster=true")
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+        wait_until(are_changed, timeout_s=30.0, description="all of them have changed")
+        victim = pids(front)[0]
+        os.kill(victim, signal.SIGKILL)
+        until_whole(front, victim)
+        wait_until(are_changed, timeout_s=30.0, description="the new one has changed, too")
+        assert front.end() == 0
 
 
 def test_workers_whose_parent_is_killed_end(front: FrontRun) -> None:
