@@ -31,11 +31,11 @@ def optional(request: RemotingCommand, name: str) -> str | None:
 
 def number(request: RemotingCommand, name: str, default: int | None = None) -> int:
     """Return a field that is a whole number; raises InvalidInput when it is none, or is missing."""
-    value = optional(request, name)
-    if value is None and default is not None:
+    if default is not None and optional(request, name) is None:
         return default
+    value = text(request, name)
     try:
-        return int(text(request, name))
+        return int(value)
     except ValueError:
         raise InvalidInput(f"{name}: {value!r:.80} is no whole number") from None
 
