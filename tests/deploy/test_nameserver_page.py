@@ -17,6 +17,9 @@ from sharedroutes.nameserver.pages import VIEWS
 from sharedroutes.nameserver.process_config import OPTIONS
 from sharedroutes.nameserver.settings import NO_EFFECT, property_of
 from sharedroutes.nameserver.status import FAMILIES
+from sharedroutes.registry import EmbeddedServer
+from sharedroutes.remoting import RequestCode, ResponseCode
+from tests.nameserver.running import FrontRun
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "nameserver.md").read_text(encoding="utf-8")
@@ -127,3 +130,14 @@ def test_what_is_installed_has_every_command_of_the_page() -> None:
     for name in ("nameserver", "agent-ctl", "routes"):
         assert {*COMMANDS[name].extras} <= {*extras.split(",")}, name
     assert f"'.[{extras}]'" in (ROOT / "deploy" / "nameserver" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_table_of_requests_has_the_codes_that_a_front_answers(
+    tmp_path: Path, own_server: EmbeddedServer
+) -> None:
+    written = {int(code): names(name) for code, name, *_ in rows("Requests")}
+    with FrontRun(tmp_path, "--redis", own_server.url) as front, front.peer() as peer:
+        answers = {code: peer.ask(code).code for code in range(1_000)}
+    answered = {code for code, how in answers.items() if how != ResponseCode.REQUEST_CODE_NOT_SUPPORTED}
+    assert written.keys() == answered | {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE}
+    assert written == {code: [RequestCode(code).name] for code in written}
