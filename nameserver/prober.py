@@ -16,6 +16,7 @@ from ..registry.plans.fronts import Ending
 from ..remoting.broker.liveness import verdicts
 from ..remoting.broker.probing import BrokerGone, Probing, Rules
 from .config import Current
+from .sessions import ended, is_set
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _ROUND_S: Final = 0.5
@@ -64,6 +65,7 @@ class Prober:
         self._rng = rng
         self._asked: dict[tuple[str, int], _Asked] = {}
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     @property
     def is_asking(self) -> bool:
@@ -73,27 +75,29 @@ class Prober:
     def turn(self, *, yes: bool) -> None:
         """Begin to ask, go on, or stop."""
         if yes and self._current.config.hang_check_s and self._task is None:
-            self._task = asyncio.create_task(self._run(), name="sharedroutes: prober")
+            self._stopping = asyncio.Event()
+            self._task = asyncio.create_task(self._run(self._stopping), name="sharedroutes: prober")
         elif not yes and self._task is not None:
-            self._task.cancel()
+            self._stopping.set()
             self._task = None
             self._drop([*self._asked])
 
     async def aclose(self) -> None:
         """Stop."""
-        tasks = [one.task for one in self._asked.values()] + ([self._task] if self._task else [])
+        asking, task = [one.task for one in self._asked.values()], self._task
         self.turn(yes=False)
-        await end(*tasks)
+        await end(*asking)
+        await ended(*([task] if task is not None else []))
 
-    async def _run(self) -> None:
-        while True:
+    async def _run(self, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
             try:
                 self._take_up(await self._store.run(fronts.watched(self._store.keys)))
                 for one in [*self._asked.values()]:
                     await self._act(one)
             except RegistryError as error:
                 _LOG.debug("brokers are not asked now: %s", error)
-            await asyncio.sleep(_ROUND_S)
+            await is_set(stopping, _ROUND_S)
 
     def _take_up(self, brokers: list[Broker]) -> None:
         """Ask those that are there now, and no more those that are not, but for those that were taken out."""

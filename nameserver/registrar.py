@@ -8,9 +8,10 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeAlias
 
-from ..daemon.threads import in_thread_if
+from ..daemon.threads import in_thread, in_thread_if
 from ..registry import (
     AsyncRouteStore,
     Broker,
@@ -49,6 +50,11 @@ _CLAIM_MS: Final = 3_000
 _MEANWHILE_S: Final = (0.01, 0.05)
 _BODIES_KEPT: Final = 4
 
+_LARGE_AT_ONCE: Final = 2
+"""Large bodies that are read at once: one of 16 MiB takes half a gigabyte for a moment."""
+
+_JSON: Final = b"{"
+
 
 @dataclass(slots=True)
 class _Known:
@@ -84,6 +90,7 @@ class Registrar:
         self._settled = settled
         self._rng = rng
         self._known: dict[tuple[str, int], _Known] = {}
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def register(
         self, request: RemotingCommand, connection: Connection, config: RegistryConfig
@@ -185,7 +192,7 @@ class Registrar:
         known = self._known.get((broker.broker_name, broker.broker_id))
         if known is None or known.address != broker.address:
             known = self._known[broker.broker_name, broker.broker_id] = _Known(broker.address)
-        body = await said.body(broker.broker_name, known.topics)
+        body = await said.body(broker.broker_name, known.topics, self._large)
         for refused in body.refused:
             _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
         joins = found is not None and found.holder is Holder.FRONTS
@@ -259,12 +266,13 @@ class _Said:
 
         self._body: bodies.RegisterBody | None = None
 
-    async def body(self, broker_name: str, previous: Mapping[str, TopicConfig]) -> bodies.RegisterBody:
-        """Return what the body says; raises BodyError."""
+    async def body(
+        self, broker_name: str, previous: Mapping[str, TopicConfig], large: asyncio.Semaphore
+    ) -> bodies.RegisterBody:
+        """Return what the body says, of large ones a few at a time; raises BodyError."""
         if self._body is None:
             request = self._request
-            self._body = await in_thread_if(
-                len(request.body) > _LARGE_BYTES,
+            read = partial(
                 bodies.registration,
                 request.body,
                 version=request.version,
@@ -272,6 +280,12 @@ class _Said:
                 broker_name=broker_name,
                 previous=previous,
             )
+            is_small = len(request.body) <= _LARGE_BYTES and request.body.startswith(_JSON)
+            if is_small or not request.body:
+                self._body = read()
+            else:
+                async with large:
+                    self._body = await in_thread(read)
         return self._body
 
 

@@ -7,10 +7,11 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable
+from ..registry.concurrency_async import end
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Ending
 from .server.connection import Connection
@@ -23,6 +24,7 @@ _LIVES_MS: Final = 3_000
 _AGAIN_S: Final = (0.05, 0.5)
 """Between two tries to end what the store could not be told of, drawn at random."""
 
+_END_S: Final = 1.0
 _GIVEN_UP_S: Final = 120.0
 """Then the leases have ended by themselves."""
 
@@ -49,6 +51,7 @@ class Sessions:
 
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self.fronts: tuple[str, ...] = ()
         """The names of all fronts that live, as of the last beat."""
 
@@ -61,10 +64,8 @@ class Sessions:
 
     async def aclose(self) -> None:
         """Say that this front ends: it takes no broker with it, and its sessions hold nobody any more."""
-        tasks = [*self._tasks, *([self._beats] if self._beats is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._stopping.set()
+        await ended(*self._tasks, *([self._beats] if self._beats is not None else []))
         try:
             await self._beat(0)
         except RegistryError as error:
@@ -117,12 +118,12 @@ class Sessions:
 
     async def _end_until_done(self, broker: Broker, session: str) -> None:
         until = asyncio.get_running_loop().time() + _GIVEN_UP_S
-        while asyncio.get_running_loop().time() < until:
+        while asyncio.get_running_loop().time() < until and not self._stopping.is_set():
             try:
                 if await self._release(broker, [session], Ending.CLOSED, "its connections were closed"):
                     _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
             except StoreUnavailable:
-                await asyncio.sleep(self._rng.uniform(*_AGAIN_S))
+                await is_set(self._stopping, self._rng.uniform(*_AGAIN_S))
             except RegistryError as error:
                 _LOG.error("%s:%d: cannot be taken out: %s", broker.broker_name, broker.broker_id, error)
                 return
@@ -134,7 +135,7 @@ class Sessions:
 
     async def _beat_for_ever(self) -> None:
         failed = ""
-        while True:
+        while not self._stopping.is_set():
             try:
                 await self._beat(_LIVES_MS)
             except RegistryError as error:
@@ -144,9 +145,27 @@ class Sessions:
                 failed = str(error)
             else:
                 failed = ""
-            await asyncio.sleep(BEAT_S)
+            await is_set(self._stopping, BEAT_S)
 
     async def _beat(self, lives_ms: int) -> None:
         beat = await self._store.run(fronts.front_beat(self._store.config, self._front, lives_ms))
         self.fronts = beat.fronts
         self._asks(yes=beat.asks_brokers)
+
+
+async def is_set(event: asyncio.Event, within_s: float) -> bool:
+    """Wait for an event; return whether it has come in time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    return event.is_set()
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Wait for the end of tasks that were told to stop; those that do not in time are cancelled.
+
+    A call of the store that is cancelled while it connects leaves its socket open.
+    """
+    if tasks:
+        await asyncio.wait(tasks, timeout=_END_S)
+    await end(*tasks)
