@@ -18,7 +18,14 @@ FOLDERS: Final = (
 )
 PLACES: Final = sorted({*re.findall(rf"`((?:{FOLDERS})/[^`\s]*)`", PAGE)})
 STOPS: Final = sorted({*re.findall(rf"`((?:{FOLDERS})/[^`\s]*\.py)` `([\w.]+)`", PAGE)})
-FLOWS: Final = ("A lookup", "A registration", "A change", "A death", "A report")
+FLOWS: Final = (
+    "A lookup",
+    "A registration",
+    "A registration over RocketMQ's protocol",
+    "A change",
+    "A death",
+    "A report",
+)
 
 
 def names_in(path: Path) -> set[str]:
