@@ -11,6 +11,7 @@ BENCHMARKS: Final = benchmarks_of(
     (
         *("lookup", "register", "heartbeat", "memory", "scale", "select", "samples", "refresh", "outage"),
         *("storm", "propagate", "fanout", "expiry", "agent", "idle", "rejoin"),
+        *("nameserver", "nameserver_faults"),
     ),
 )
 

@@ -13,7 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,9 +48,10 @@ def answers(data):
         yield struct.pack(">iI", 4 + len(header), len(header)) + header
         del data[: 4 + length]
 
-with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server, selectors.DefaultSelector() as ready:
+host, port = sys.argv[1:]
+with socket.create_server((host, int(port)), backlog=1024) as server, selectors.DefaultSelector() as ready:
     ready.register(server, selectors.EVENT_READ)
-    print("ready", flush=True)
+    print(server.getsockname()[1], flush=True)
     while True:
         for key, _ in ready.select():
             if key.fileobj is server:
@@ -119,6 +121,28 @@ def _fsync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _start_stand_in(host: str, port: int) -> tuple[subprocess.Popen[str], int]:
+    """Start what answers as a healthy broker; return its port, too: one that is free if `port` is 0."""
+    process = subprocess.Popen(
+        (sys.executable, "-S", "-c", _BROKER, host, str(port)), stdout=subprocess.PIPE, text=True
+    )
+    said = cast(IO[str], process.stdout).readline()
+    if not said:
+        raise RuntimeError("the stand-in for a broker has ended; it wrote the reason to standard error")
+    return process, int(said)
+
+
+@contextmanager
+def stand_in() -> Iterator[int]:
+    """Stand in for any number of brokers: one port of all loopback addresses, which is yielded."""
+    process, port = _start_stand_in("0.0.0.0", 0)  # noqa: S104 - no other address means all of 127.*
+    try:
+        yield port
+    finally:
+        process.kill()
+        process.communicate()
 
 
 class Interpreter(NamedTuple):
@@ -219,11 +243,7 @@ class Host:
 
     def start_broker(self) -> None:
         """Start the broker and wait until it listens."""
-        self._broker = subprocess.Popen(
-            (sys.executable, "-S", "-c", _BROKER, str(self._port)), stdout=subprocess.PIPE, text=True
-        )
-        if not cast(IO[str], self._broker.stdout).readline():
-            raise RuntimeError("the stand-in for a broker has ended; it wrote the reason to standard error")
+        self._broker, _ = _start_stand_in(_LOOPBACK, self._port)
 
     def kill_broker(self) -> None:
         """End the broker with SIGKILL."""

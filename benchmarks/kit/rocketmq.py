@@ -1,25 +1,38 @@
-"""RocketMQ's own Java client and name server as peers, where Java and Maven are installed."""
+"""RocketMQ's own Java client, name server and broker, where Java and Maven are installed."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Final, cast
+
+from .hosts import topics_json, write_topics
 
 QUIET: Final = "quiet"
 FAULTY: Final = "faulty"
 
 _FOLDER: Final = Path(__file__).parent / "java"
 _CLASSPATH: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
-_DOWNLOAD_S: Final = 120.0
+_DOWNLOAD_S: Final = 300.0
 _END_S: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
+_SMALL: Final = ("-Xmx256m", "-XX:+UseSerialGC")
+AS_LAUNCHED: Final = (
+    *("-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25"),
+    *("-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0"),
+)
+"""What RocketMQ's own launcher gives a name server (runserver.sh)."""
+
 _STARTUP: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
+_BROKER_STARTUP: Final = "org.apache.rocketmq.broker.BrokerStartup"
 
 _CONF: Final = """\
 bindAddress={host}
@@ -28,6 +41,21 @@ scanNotActiveBrokerInterval={scan_ms}
 serverChannelMaxIdleTimeSeconds={idle_s}
 kvConfigPath={folder}/kvConfig.json
 configStorePath={folder}/namesrv.properties
+"""
+
+
+_BROKER_CONF: Final = """\
+brokerClusterName=DefaultCluster
+brokerName={name}
+brokerId=0
+brokerRole=ASYNC_MASTER
+brokerIP1={host}
+listenPort={port}
+haListenPort={ha_port}
+namesrvAddr={name_servers}
+storePathRootDir={folder}/store
+storePathCommitLog={folder}/store/commitlog
+mappedFileSizeCommitLog=268435456
 """
 
 
@@ -71,26 +99,33 @@ def java_selection(brokers: int, queues: int, isolated: int) -> Iterator[Selecti
             process.kill()
 
 
-class NameServer:
-    """RocketMQ's name server as a process on a loopback port."""
+class JavaProcess:
+    """A process of RocketMQ that listens on a loopback port; what it says goes to a file in `folder`."""
 
-    def __init__(self, classpath: str, folder: Path, *, scan_s: float, idle_s: float) -> None:
+    def __init__(self, what: str, command: Sequence[str], folder: Path, port: int) -> None:
         self.host = _LOOPBACK
-        self.port = _free_port()
+        self.port = port
+        self._what = what
+        self._command = command
         self._log = folder / "output.log"
         self._process: subprocess.Popen[bytes] | None = None
-        conf = folder / "namesrv.conf"
-        text = _CONF.format(
-            host=self.host, port=self.port, folder=folder, scan_ms=round(scan_s * 1_000), idle_s=round(idle_s)
-        )
-        conf.write_text(text, encoding="utf-8")
-        own = (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}", "-Xmx256m", "-XX:+UseSerialGC")
-        self._command = ("java", *own, "-cp", classpath, _STARTUP, "-c", str(conf))
+
+    @property
+    def pid(self) -> int:
+        """The process; raises RuntimeError when it does not run."""
+        if self._process is None:
+            raise RuntimeError(f"the {self._what} does not run")
+        return self._process.pid
 
     def start(self) -> None:
         """Start it; it listens a few seconds later."""
         with self._log.open("ab") as said:
-            self._process = subprocess.Popen(self._command, stdout=said, stderr=said)
+            # In a session of its own: of an orphaned group, a stopped process gets SIGHUP.
+            self._process = subprocess.Popen(self._command, stdout=said, stderr=said, start_new_session=True)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, for example SIGSTOP."""
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it with SIGKILL."""
@@ -103,18 +138,99 @@ class NameServer:
         """Raise RuntimeError with its last words when it has ended."""
         if self._process is None or self._process.poll() is not None:
             words = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RuntimeError(f"the name server does not run: {' | '.join(words[-5:]) or 'it said nothing'}")
+            raise RuntimeError(
+                f"the {self._what} does not run: {' | '.join(words[-5:]) or 'it said nothing'}"
+            )
+
+
+class NameServer(JavaProcess):
+    """RocketMQ's name server."""
+
+    def __init__(
+        self, classpath: str, folder: Path, options: Sequence[str], *, scan_s: float, idle_s: float
+    ) -> None:
+        port, conf = free_port(), folder / "namesrv.conf"
+        text = _CONF.format(
+            host=_LOOPBACK, port=port, folder=folder, scan_ms=round(scan_s * 1_000), idle_s=round(idle_s)
+        )
+        conf.write_text(text, encoding="utf-8")
+        command = ("java", *_own(folder), *options, "-cp", classpath, _STARTUP, "-c", str(conf))
+        super().__init__("name server", command, folder, port)
+
+
+class Broker(JavaProcess):
+    """A broker of RocketMQ with default timers and some topics of four queues."""
+
+    def __init__(
+        self, classpath: str, folder: Path, name: str, topics: Sequence[str], name_servers: str
+    ) -> None:
+        port, conf = free_port(), folder / "broker.conf"
+        text = _BROKER_CONF.format(
+            host=_LOOPBACK,
+            name=name,
+            port=port,
+            ha_port=free_port(),
+            folder=folder,
+            name_servers=name_servers,
+        )
+        conf.write_text(text, encoding="utf-8")
+        write_topics(folder / "store" / "config" / "topics.json", topics_json(topics, queues=4))
+        options = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
+        command = ("java", *_own(folder), *options, "-cp", classpath, _BROKER_STARTUP, "-c", str(conf))
+        super().__init__(f"broker {name}", command, folder, port)
+
+
+def _own(folder: Path) -> tuple[str, ...]:
+    """Return what makes a process keep its files in a folder of its own, and spare it the certificate."""
+    return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}", "-Dtls.server.mode=disabled")
 
 
 @contextmanager
-def name_server(*, scan_s: float, idle_s: float) -> Iterator[NameServer]:
+def broker(name: str, topics: Sequence[str], name_servers: str) -> Iterator[Broker]:
+    """Run a broker that registers at `name_servers`; raises JavaAbsent."""
+    classpath = _classpath(_FOLDER / "broker")
+    memory = Path("/dev/shm")  # noqa: S108 - brokers take no message where the disk is nearly full
+    with tempfile.TemporaryDirectory(
+        prefix="sharedroutes-broker-", dir=memory if memory.is_dir() else None, ignore_cleanup_errors=True
+    ) as folder:
+        one = Broker(classpath, Path(folder), name, topics, name_servers)
+        one.start()
+        try:
+            yield one
+        finally:
+            one.kill()
+
+
+@contextmanager
+def sender(name_server: str, topic: str, *, threads: int, pause_ms: int) -> Iterator[IO[str]]:
+    """Run Sender.java; yield what it prints, which is more than it says itself; raises JavaAbsent."""
+    classpath = _classpath(_FOLDER / "broker")
+    program = (str(_FOLDER / "Sender.java"), name_server, topic, str(threads), str(pause_ms))
+    with (
+        tempfile.TemporaryDirectory(prefix="sharedroutes-sender-", ignore_cleanup_errors=True) as folder,
+        subprocess.Popen(
+            ("java", *_own(Path(folder)), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath, *program),
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield cast(IO[str], process.stdout)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def name_server(
+    *, scan_s: float = 5.0, idle_s: float = 120.0, options: Sequence[str] = _SMALL
+) -> Iterator[NameServer]:
     """Run a name server that scans for silent brokers every `scan_s` seconds; raises JavaAbsent.
 
-    `idle_s`: whole seconds without traffic until it closes a connection.
+    `idle_s`: whole seconds without traffic until it closes a connection; `options`: Java's.
     """
     classpath = _classpath(_FOLDER / "nameserver")
     with tempfile.TemporaryDirectory(prefix="sharedroutes-namesrv-") as folder:
-        server = NameServer(classpath, Path(folder), scan_s=scan_s, idle_s=idle_s)
+        server = NameServer(classpath, Path(folder), options, scan_s=scan_s, idle_s=idle_s)
         server.start()
         try:
             yield server
@@ -122,16 +238,28 @@ def name_server(*, scan_s: float, idle_s: float) -> Iterator[NameServer]:
             server.kill()
 
 
-def _free_port() -> int:
+def require_java() -> None:
+    """Raise JavaAbsent where Java or Maven is not on PATH."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            raise JavaAbsent(f"{tool} is not on PATH")
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens at."""
     with socket.create_server((_LOOPBACK, 0)) as bound:
         return int(bound.getsockname()[1])
 
 
 def _classpath(project: Path) -> str:
     """Return where Maven keeps what a project needs of RocketMQ, after it has fetched it once."""
-    for tool in ("java", "javac", "mvn"):
-        if shutil.which(tool) is None:
-            raise JavaAbsent(f"{tool} is not on PATH")
+    require_java()
+    return _fetched(project, os.environ["PATH"])
+
+
+@cache
+def _fetched(project: Path, _path: str) -> str:
+    """Ask Maven, which takes seconds; another PATH may have another Maven."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as file:
         command = ("mvn", "-q", "-B", "-f", str(project / "pom.xml"), _CLASSPATH)
         try:

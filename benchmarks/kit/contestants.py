@@ -1,0 +1,111 @@
+"""The name servers that are compared, each with the same brokers connected to it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from sharedroutes.registry import EmbeddedServer
+from sharedroutes.remoting import RemotingCommand, ResponseCode
+
+from .hosts import stand_in
+from .name_servers import (
+    Front,
+    Link,
+    await_listening,
+    brokers_of,
+    heartbeat,
+    loopback,
+    registration,
+    route_request,
+)
+from .processes import await_until
+from .rocketmq import name_server
+from .usage import resident_mb
+from .workload import Table, long_topic_names, tables
+
+REAL: Final = "RocketMQ"
+FRONT: Final = "front"
+PLAIN: Final = "front without uvloop"
+
+
+@dataclass(slots=True)
+class Server:
+    """A name server, the processes that it needs, and the brokers that are connected to it."""
+
+    port: int
+    pids: Sequence[int]
+    links: list[tuple[Link, RemotingCommand]] = field(default_factory=list)
+    """Of each broker, and its heartbeat."""
+
+    def beat(self) -> None:
+        """Let the brokers send something: silent connections are closed."""
+        for link, command in self.links:
+            link.ask(command)
+
+    def resident_mb(self) -> float:
+        """Return the memory of the processes."""
+        return sum(map(resident_mb, self.pids))
+
+
+@contextmanager
+def running(options: Sequence[str], *, brokers: int, topics: int) -> Iterator[Mapping[str, Server]]:
+    """Run RocketMQ's name server, and fronts on one store; all know so many brokers with the same topics."""
+    of_brokers = tables(long_topic_names(topics), brokers)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-fronts-")))
+        redis = stack.enter_context(EmbeddedServer())
+        real = stack.enter_context(name_server(options=options))
+        fronts = {
+            name: stack.enter_context(Front(redis.url, folder / name, uvloop=name == FRONT))
+            for name in (FRONT, PLAIN)
+        }
+        broker_port = stack.enter_context(stand_in())
+        servers = {REAL: Server(real.port, [real.pid])}
+        servers |= {name: Server(one.port, [one.pid, redis.pid]) for name, one in fronts.items()}
+        for name, process in {REAL: real, **fronts}.items():
+            await_listening(servers[name].port, process)
+        for name in (REAL, FRONT):
+            _connect(stack, servers[name], of_brokers, broker_port)
+        for server in servers.values():
+            _await_brokers(server, of_brokers)
+        yield servers
+
+
+def _connect(stack: ExitStack, server: Server, of_brokers: Sequence[Table], broker_port: int) -> None:
+    """Register a broker for each table, and keep it connected."""
+    for number, table in enumerate(of_brokers):
+        link = stack.enter_context(Link(server.port))
+        name, address = f"broker-{number:03d}", loopback(number, broker_port)
+        succeed(link, registration(name, address, table))
+        server.links.append((link, heartbeat(name, address)))
+
+
+def _await_brokers(server: Server, of_brokers: Sequence[Table]) -> None:
+    """Wait until the routes have all brokers."""
+    topics = [*of_brokers[0]]
+    with Link(server.port) as link:
+        for topic in (topics[0], topics[-1]):
+            what = f"the route of {topic} has {len(of_brokers)} brokers"
+            await_until(partial(_has_brokers, link, topic, len(of_brokers)), what)
+
+
+def _has_brokers(link: Link, topic: str, count: int) -> bool:
+    return len(brokers_of(link.ask(route_request(topic)))) == count
+
+
+def succeed(link: Link, command: RemotingCommand) -> RemotingCommand:
+    """Return the answer to a request; raises RuntimeError for any other than SUCCESS."""
+    return succeeded(link.ask(command))
+
+
+def succeeded(answer: RemotingCommand) -> RemotingCommand:
+    """Return an answer; raises RuntimeError for any other than SUCCESS."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise RuntimeError(f"a name server answered {answer.code}: {answer.remark}")
+    return answer
