@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -55,8 +54,17 @@ def is_refused(address: tuple[str, int]) -> bool:
     return False
 
 
-def test_it_is_ready_answers_and_drains(tmp_path: Path, own_server: EmbeddedServer) -> None:
-    with FrontRun(tmp_path, "--redis", own_server.url) as front:
+WITHOUT = """
+import sys
+sys.modules[{!r}] = None
+from sharedroutes.nameserver.command import nameserver_command
+nameserver_command()
+"""
+
+
+@pytest.mark.parametrize("program", ["", WITHOUT.format("uvloop")], ids=["uvloop", "asyncio"])
+def test_it_is_ready_answers_and_drains(tmp_path: Path, own_server: EmbeddedServer, program: str) -> None:
+    with FrontRun(tmp_path, "--redis", own_server.url, program=program) as front:
         front.until_ready()
         with front.peer() as peer:
             unknown = peer.ask(4_711)
@@ -216,6 +224,16 @@ def test_the_pages(tmp_path: Path, own_server: EmbeddedServer) -> None:
         assert front.end() == 0
 
 
+def test_without_the_extra_the_page_of_metrics_says_what_to_install(
+    tmp_path: Path, own_server: EmbeddedServer
+) -> None:
+    program = WITHOUT.format("prometheus_client")
+    with FrontRun(tmp_path, "--redis", own_server.url, program=program) as front:
+        status, body = front.get("/metrics")
+        assert (status, body.startswith("/metrics needs prometheus_client: run `")) == (501, True)
+        assert front.end() == 0
+
+
 def test_a_peer_may_ask_what_the_rules_allow(tmp_path: Path, own_server: EmbeddedServer) -> None:
     rules = ("--allow", "10.0.0.0/8=*", "--allow", "127.0.0.1=206")
     with FrontRun(tmp_path, "--redis", own_server.url, *rules) as front:
@@ -312,8 +330,8 @@ def test_files_that_cannot_be_used_end_it_with_2(tmp_path: Path, own_server: Emb
 
 def test_it_is_a_command_of_sharedroutes(tmp_path: Path, own_server: EmbeddedServer) -> None:
     program = "import sys; sys.argv[1:1] = ['nameserver']; from sharedroutes.cli.main import main; main()"
-    port = str(free_port())
-    arguments = ("--redis", own_server.url, "--listen", port, "--http", "off")
-    with FrontRun(tmp_path, *arguments, program=program, PATH=os.environ["PATH"]) as front:
-        assert front.address() == ("0.0.0.0", int(port))  # noqa: S104 - what mqnamesrv listens at
+    port = free_port()
+    arguments = ("--redis", own_server.url, "--listen", f"127.0.0.1:{port}", "--http", "off")
+    with FrontRun(tmp_path, *arguments, program=program) as front:
+        assert front.address() == ("127.0.0.1", port)
         assert front.end() == 0
