@@ -17,21 +17,17 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class Front(RealProcess):
-    """A name server front, as a process of its own; `settings` have RocketMQ's names."""
+    """A name server front, as a process of its own; `settings` are in a file as mqnamesrv takes it."""
 
     def __init__(self, redis_url: str, folder: Path, settings: Mapping[str, str] = {}) -> None:
         folder.mkdir(parents=True)
         port = free_port()
-        command = [sys.executable, "-m", "sharedroutes", "nameserver"]
-        command += ["--listen", f"127.0.0.1:{port}", "--redis", redis_url]
-        for name, value in settings.items():
-            command += [f"--{_kebab(name)}", value]
+        command = [sys.executable, "-m", "sharedroutes.nameserver"]
+        command += ["--listen", f"127.0.0.1:{port}", "--redis", redis_url, "--http", "off"]
+        conf = folder / "namesrv.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command += ["--config", str(conf)]
         super().__init__(command, folder, port)
-
-
-def _kebab(name: str) -> str:
-    """Return the flag of a setting of RocketMQ: supportActingMaster is --support-acting-master."""
-    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 class NameServers:

@@ -39,8 +39,15 @@ _FOR_4: Final = tuple(
 )
 """Lets a broker 4.x unmap files on Java 17, as it does when it starts after it was killed."""
 
-_LOGBACK: Final = "<configuration/>"
-"""Releases 4.x do not start without."""
+_LOGBACK: Final = """\
+<configuration>
+  <appender name="output" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %p %c %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="output"/></root>
+</configuration>
+"""
+"""Releases 4.x do not start without, and end without a word when they cannot read their store."""
 
 _HEAP: Final = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
 

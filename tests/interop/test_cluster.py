@@ -1,0 +1,187 @@
+"""Brokers, clients and mqadmin of three releases with two name servers: two masters, one with a slave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sharedroutes.registry import EmbeddedServer
+from tests.support import wait_until
+
+from .cluster import MASTERS_AND_SLAVE, BrokerCluster, broker_cluster, replicas, route
+from .conftest import RELEASES
+from .name_servers import Kind, name_servers
+from .peers import Peer, fresh
+
+pytestmark = pytest.mark.timeout(240)
+
+CLUSTER: Final = "DefaultCluster"
+OF_EVERY_BROKER: Final = CLUSTER
+"""A topic that a slave has from its start on: of a new one it hears from its master once a minute."""
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def running(kind: Kind, release: str, folder: Path, server: EmbeddedServer) -> Iterator[BrokerCluster]:
+    place = folder / f"cluster-{release}"
+    with (
+        name_servers(kind, place, redis_url=server.url, release=release) as servers,
+        broker_cluster(release, place, servers, MASTERS_AND_SLAVE) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: BrokerCluster) -> BrokerCluster:
+    """Return the cluster with all its brokers, which the test before may have ended."""
+    running.wait_whole()
+    return running
+
+
+@pytest.fixture(scope="module")
+def peer(release: str, folder: Path) -> Iterator[Peer]:
+    with Peer(release, folder / f"peer-{release}") as peer:
+        yield peer
+
+
+@pytest.fixture
+def topic(peer: Peer, cluster: BrokerCluster) -> str:
+    """Return a topic that mqadmin has made on both masters, and that both name servers have."""
+    name = fresh("topic")
+    said = peer.admin(
+        "updateTopic", "-n", cluster.name_servers.addresses, "-c", CLUSTER, "-t", name, "-r", "4", "-w", "4"
+    )
+    assert said.count("success") == 2, said
+    for member in cluster.name_servers.members:
+        wait_until(
+            lambda: set(replicas(member.address, name)) == {"a", "b"},  # noqa: B023 - called in this round
+            timeout_s=60,
+            description=f"{name} at {member.address}",
+        )
+    return name
+
+
+def test_topics_that_mqadmin_makes_and_deletes_are_at_both_name_servers(
+    peer: Peer, cluster: BrokerCluster, topic: str
+) -> None:
+    for member in cluster.name_servers.members:
+        assert topic in peer.admin("topicList", "-n", member.address).split()
+        found = route(member.address, topic)
+        assert found is not None
+        assert [
+            (one["brokerName"], one["writeQueueNums"]) for one in sorted(found["queueDatas"], key=str)
+        ] == [
+            ("a", 4),
+            ("b", 4),
+        ]
+        assert replicas(member.address, topic) == {
+            "a": {"0": cluster["a-master"].address, "1": cluster["a-slave"].address},
+            "b": {"0": cluster["b-master"].address},
+        }
+    said = peer.admin("deleteTopic", "-n", cluster.name_servers.addresses, "-c", CLUSTER, "-t", topic)
+    assert "success" in said, said
+    for member in cluster.name_servers.members:
+        assert route(member.address, topic) is None
+        assert topic not in peer.admin("topicList", "-n", member.address).split()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
+def test_messages_arrive(peer: Peer, cluster: BrokerCluster, topic: str, mode: str) -> None:
+    servers = cluster.name_servers.addresses
+    with peer.producer(servers) as producer, peer.consumer(servers, topic) as consumer:
+        bodies = producer.send(topic, mode, 40)
+        assert producer.failed == []
+        assert sorted(consumer.wait_received(40)) == sorted(bodies)
+        if mode != "oneway":
+            assert {one["broker"] for one in producer.sent} == {"a", "b"}
+            assert {one["status"] for one in producer.sent} == {"SEND_OK"}
+
+
+def test_ordered_messages_arrive_in_their_order(peer: Peer, cluster: BrokerCluster, topic: str) -> None:
+    servers = cluster.name_servers.addresses
+    with peer.producer(servers) as producer, peer.consumer(servers, topic, ordered=True) as consumer:
+        bodies = producer.send(topic, "ordered", 40)
+        assert producer.failed == []
+        assert consumer.wait_received(40) == bodies
+
+
+@pytest.mark.parametrize("way", ["killed", "stopped"])
+def test_no_send_fails_when_a_name_server_ends(
+    peer: Peer, cluster: BrokerCluster, topic: str, way: str
+) -> None:
+    first, second = cluster.name_servers.members
+    servers = cluster.name_servers.addresses
+    with peer.producer(servers) as producer, peer.consumer(servers, topic) as consumer:
+        producer.begin(topic, "sync", 300, pause_ms=10)
+        producer.wait_sent(50)
+        (first.kill if way == "killed" else first.stop)()
+        try:
+            producer.wait_done()
+            # Of its ends, none took a broker with it, and who comes now finds everything at the other one.
+            with peer.producer(second.address) as later:
+                later.send(topic, "sync", 20)
+                assert later.failed == []
+            assert replicas(second.address, topic)["a"].keys() == {"0", "1"}
+        finally:
+            first.start()
+        assert producer.failed == []
+        assert len(set(consumer.wait_received(320))) == 320
+
+
+def test_consumers_go_on_at_the_slave_when_their_master_is_killed(peer: Peer, cluster: BrokerCluster) -> None:
+    servers, topic = cluster.name_servers.addresses, OF_EVERY_BROKER
+    with peer.producer(servers) as producer, peer.consumer(servers, topic) as consumer:
+        producer.send(topic, "sync", 40)
+        consumer.wait_received(40)
+        consumer.suspend()
+        producer.send(topic, "sync", 40)
+        at_a = sum(one["broker"] == "a" for one in producer.sent[40:])
+        assert at_a
+        cluster["a-master"].kill()
+        try:
+            for member in cluster.name_servers.members:
+                wait_until(
+                    lambda: replicas(member.address, topic)["a"].keys() == {"1"},  # noqa: B023
+                    timeout_s=10,
+                    description=f"only the slave is left at {member.address}",
+                )
+            consumer.resume()
+            assert len(set(consumer.wait_received(80))) == 80
+            # Messages go to the master that is left.
+            with peer.producer(servers) as later:
+                later.send(topic, "sync", 10)
+                assert later.failed == []
+                assert {one["broker"] for one in later.sent} == {"b"}
+        finally:
+            cluster["a-master"].start()
+
+
+def test_routes_are_back_after_redis_came_back_empty(
+    kind: Kind, server: EmbeddedServer, peer: Peer, cluster: BrokerCluster, topic: str
+) -> None:
+    if kind == "original":
+        pytest.skip("RocketMQ's own name servers share no table")
+    servers = cluster.name_servers.addresses
+    with peer.producer(servers) as producer:
+        producer.send(topic, "sync", 10)
+        server.kill()
+        server.start()
+        producer.send(topic, "sync", 10)
+        cluster.wait_whole()
+        for member in cluster.name_servers.members:
+            assert replicas(member.address, topic).keys() == {"a", "b"}
+        producer.send(topic, "sync", 10)
+        assert producer.failed == []
