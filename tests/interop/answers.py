@@ -60,6 +60,8 @@ def comparable(answer: RawAnswer | str, *, only: str = "", sorts_maps: bool = Fa
     header = answer.header
     for pattern, replacement in _OWN_TO_SENDER:
         header = pattern.sub(replacement, header)
+    if not answer.body:
+        return f"{_readable(header)} no body"
     body = answer.body.decode("latin-1")
     try:
         tree = _Reader(body).read()
