@@ -25,7 +25,7 @@ from .pages import Pages
 from .process_config import OPTIONS
 from .server.connection import Service
 from .server.listener import RemotingServer
-from .serving import allow_connections, bound, of_counters, server_of, shown, tls_of
+from .serving import bound, of_counters, server_of, shown, tls_of
 from .settings import Settings
 from .status import FrontStatus, ProcessStatus, of_front
 
@@ -100,7 +100,6 @@ class FrontProcess:
         """Serve until `stop`, then drain, and return the exit code; raises AddressTaken and InvalidInput."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
-        allow_connections(self._settings.process)
         server = HttpServer(Pages(self._status_soon).answer)
         listening = bound(self._settings.process, shared=self._is_worker)
         try:
@@ -163,7 +162,7 @@ class FrontProcess:
 
     async def _serve(self, store: AsyncRouteStore, listening: socket.socket) -> None:
         self._front = front = open_front(store, self._settings)
-        self._server = server = server_of(front, self._settings.process, listening, self._tls)
+        self._server = server = server_of(front, self._settings, listening, self._tls)
         helper = asyncio.create_task(self._watch(), name="sharedroutes: word to systemd")
         try:
             if await self._until_started(front, server, shown(listening)):

@@ -15,6 +15,7 @@ from .server.connection import Service
 from .server.limits import OTHER_CODES, Counters, Limits
 from .server.listener import RemotingServer
 from .server.tls import Tls, TlsFiles
+from .settings import Settings
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
@@ -23,22 +24,21 @@ _OTHER_DESCRIPTORS: Final = 256
 """For the store, the pages, files, and whoever is refused."""
 
 
-def allow_connections(process: ProcessConfig) -> None:
-    """Raise the limit of open files as far as the connections need it, and as far as that is possible."""
-    wanted = process.max_connections + _OTHER_DESCRIPTORS
+def room_for_connections(settings: Settings) -> int:
+    """Return how many connections there may be: each is an open file, whose limit is raised if possible."""
+    wanted = settings.process.max_connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
-    if possible < wanted:
-        _LOG.warning(
-            "max_connections: %d need %d open files, and this process may have %d: raise its limit "
-            "(LimitNOFILE of systemd, ulimit -n)",
-            process.max_connections,
-            wanted,
-            possible,
-        )
+    files = wanted + _OTHER_DESCRIPTORS
+    if resource.RLIM_INFINITY != soft < files:
+        soft = files if hard == resource.RLIM_INFINITY else min(files, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= files:
+        return wanted
+    found = max(1, soft - _OTHER_DESCRIPTORS)
+    level = logging.INFO if settings.values["max_connections"].is_default else logging.WARNING
+    text = "at most %d connections, not %d: the system allows %d open files (LimitNOFILE, ulimit -n)"
+    _LOG.log(level, text, found, wanted, soft)
+    return found
 
 
 def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
@@ -81,11 +81,12 @@ def tls_of(process: ProcessConfig) -> Tls:
     return Tls(process.tls_mode, files)
 
 
-def server_of(service: Service, process: ProcessConfig, listening: socket.socket, tls: Tls) -> RemotingServer:
+def server_of(service: Service, settings: Settings, listening: socket.socket, tls: Tls) -> RemotingServer:
     """Return what serves RocketMQ's protocol at a socket, within the limits of the settings."""
+    process = settings.process
     trusted = networks(process.proxy_from)
     limits = Limits(
-        connections=process.max_connections,
+        connections=room_for_connections(settings),
         connections_per_host=process.max_connections_per_host,
         idle_s=process.idle_s,
         first_byte_s=process.idle_s,

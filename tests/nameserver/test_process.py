@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,30 @@ def test_without_the_extra_the_page_of_metrics_says_what_to_install(
     with FrontRun(tmp_path, "--redis", own_server.url, program=program) as front:
         status, body = front.get("/metrics")
         assert (status, body.startswith("/metrics needs prometheus_client: run `")) == (501, True)
+        assert front.end() == 0
+
+
+FEW_FILES = """
+import resource
+from sharedroutes.nameserver.command import nameserver_command
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 266))
+nameserver_command()
+"""
+
+
+@pytest.mark.parametrize(("chosen", "level"), [((), "INFO"), (("--max-connections", "11"), "WARNING")])
+def test_no_more_connections_are_taken_than_files_may_be_open(
+    tmp_path: Path, own_server: EmbeddedServer, chosen: tuple[str, ...], level: str
+) -> None:
+    with FrontRun(tmp_path, "--redis", own_server.url, *chosen, program=FEW_FILES) as front:
+        front.until_ready()
+        assert f"{level} at most 10 connections, not " in front.log()
+        with ExitStack() as stack:
+            for _ in range(10):
+                assert stack.enter_context(front.peer()).ask(4_711).code == 3
+            with front.peer() as one_more:
+                assert one_more.receive() is None
         assert front.end() == 0
 
 
