@@ -11,13 +11,15 @@ from typing import Final
 from ..client import AsyncRouteClient, NoRoute, Route
 from ..registry import AsyncRouteStore, StoreUnavailable
 from ..registry.model import MASTER_ID, BrokerData, TopicRoute
-from ..remoting import RemotingCommand, ResponseCode, encode, response_to
+from ..remoting import FrameTemplate, RemotingCommand, ResponseCode, encode, response_to
 from . import answers, header
 from .answers import Dialect
 from .config import Current, WhenStale
 
 _MISSING_KEPT: Final = 10_000
 """Topics that nobody has and somebody asks for: more are forgotten again, the longest unasked first."""
+
+_SUCCESS: Final = FrameTemplate(response_to(RemotingCommand(code=0), ResponseCode.SUCCESS))
 
 _FAQ: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
@@ -58,7 +60,7 @@ class RouteAnswers:
             return self._ask(request, topic, route)
         if answers.zone_of(request) is None:
             body = self._ready_body(route, Dialect.of(request))
-            return encode(response_to(request, ResponseCode.SUCCESS, body=body))
+            return _SUCCESS.encode(request.opaque, body)
         return encode(self._answered(request, route))
 
     async def _ask(self, request: RemotingCommand, topic: str, stale: Route | None) -> RemotingCommand:

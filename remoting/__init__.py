@@ -11,7 +11,7 @@ from .codes import (
     SerializeType,
 )
 from .command import Credentials, FrameError, RemotingCommand, request, response_to, signed
-from .frames import MAX_FRAME_BYTES, FrameReader, decode, encode
+from .frames import MAX_FRAME_BYTES, FrameReader, FrameTemplate, decode, encode
 
 __all__ = [
     "CURRENT_VERSION",
@@ -20,6 +20,7 @@ __all__ = [
     "Credentials",
     "FrameError",
     "FrameReader",
+    "FrameTemplate",
     "LanguageCode",
     "RemotingCommand",
     "RequestCode",

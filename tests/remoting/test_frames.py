@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharedroutes.remoting import (
     MAX_FRAME_BYTES,
     FrameError,
     FrameReader,
+    FrameTemplate,
     RemotingCommand,
     RequestCode,
     SerializeType,
@@ -39,6 +41,24 @@ def binary(tail: bytes) -> bytes:
 @given(COMMANDS)
 def test_what_is_read_is_what_was_written(command: RemotingCommand) -> None:
     assert FrameReader().feed(encode(command)) == [command]
+
+
+@given(COMMANDS, st.integers(-(2**31), 2**31 - 1), st.binary())
+@example(request(0, {"opaque": "0"}), 1, b"")
+def test_a_template_encodes_what_differs_in_opaque_and_body_alone(
+    command: RemotingCommand, opaque: int, body: bytes
+) -> None:
+    command = replace(command, serialize_type=SerializeType.JSON)
+    frame = FrameTemplate(command).encode(opaque, body)
+    assert frame == encode(replace(command, opaque=opaque, body=body))
+
+
+def test_a_template_refuses_a_body_that_no_frame_can_carry() -> None:
+    template = FrameTemplate(request(0))
+    most = MAX_FRAME_BYTES - JSON_OVERHEAD
+    assert len(template.encode(0, bytes(most))) == MAX_FRAME_BYTES
+    with pytest.raises(FrameError, match="is the most"):
+        template.encode(0, bytes(most + 1))
 
 
 @given(st.lists(COMMANDS, max_size=5), st.data())
