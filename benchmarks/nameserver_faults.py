@@ -103,6 +103,11 @@ class _Side:
     routes: list[tuple[float, Sequence[str]]] = field(default_factory=lambda: [(0.0, ())])
     """The same for what the name server answers."""
 
+    def __str__(self) -> str:
+        """Return what it knows now."""
+        answer, own = self.routes[-1][1], self.own_routes[-1][1]
+        return f"{self.name} answers {answer}, the producer has {own} and {len(self.sends)} sends"
+
     def follow(self, lines: IO[str]) -> None:
         """Note what the producer says, until it ends."""
         for line in lines:
@@ -134,12 +139,15 @@ class _Cluster:
 
     def await_brokers(self, names: Sequence[str], within_s: float = _STARTS_S) -> None:
         """Wait until all routes have these brokers."""
-        await_until(
-            lambda: all(side.has(names) for side in self.sides),
-            f"all routes have {' and '.join(names)}",
-            deadline_s=within_s,
-            poll_s=_POLL_S,
-        )
+        try:
+            await_until(
+                lambda: all(side.has(names) for side in self.sides),
+                f"all routes have {' and '.join(names)}",
+                deadline_s=within_s,
+                poll_s=_POLL_S,
+            )
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {'; '.join(map(str, self.sides))}") from None
 
 
 @contextmanager
