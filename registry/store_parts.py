@@ -144,7 +144,7 @@ class KeyValues(_Part):
         return self._run(plans.kv_namespaces(self._keys))
 
     def order_configs(self, topics: Sequence[str]) -> dict[str, str]:
-        """Return the order configuration of topics, for the name server front; see plans.order_configs."""
+        """Return the order configuration of those topics that have one; see plans.order_configs."""
         return self._run(plans.order_configs(self._keys, topics))
 
 

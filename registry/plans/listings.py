@@ -106,7 +106,7 @@ def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]
 def system_topics(keys: Keys) -> Plan[Listing[str]]:
     """Return the names of all clusters and brokers: each broker has topics of these names.
 
-    RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS. The name server front will need it.
+    RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS.
     """
     info, corrupt = yield from cluster_info(keys)
     return Listing(sorted({*info.clusters, *info.brokers}), corrupt)
@@ -149,7 +149,7 @@ def query_data_version(
     """Return whether a version is not the registered one, and that one (RocketMQ: QUERY_DATA_VERSION).
 
     A broker that is not registered, or not alive, has changed: it must register. RocketMQ takes this for
-    a heartbeat too; here `heartbeat` is one. The name server front will need it.
+    a heartbeat too; here a front renews the lease besides.
     """
     key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
     known, lease = yield Reads((("HGET", key, f"version:{broker_id}"), ("GET", lease_key)))

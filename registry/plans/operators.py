@@ -191,10 +191,7 @@ def kv_namespaces(keys: Keys) -> Plan[list[str]]:
 
 
 def order_configs(keys: Keys, topics: Sequence[str]) -> Plan[dict[str, str]]:
-    """Return the order configuration of those topics that have one (RocketMQ: orderTopicConf of a route).
-
-    The name server front will need it.
-    """
+    """Return the order configuration of those topics that have one (RocketMQ: orderTopicConf of a route)."""
     if not topics:
         return {}
     hash_key = keys.kv(ORDER_TOPIC_CONFIG)
