@@ -98,7 +98,7 @@ class Front:
     async def start(self) -> None:
         """Begin to follow the registry, and to say that this front lives."""
         await self._client.start()
-        await self._sessions.start()
+        await self._sessions.start(self._registrar.restore)
         self._following = asyncio.create_task(self._follow(), name="sharedroutes: front")
 
     async def aclose(self, *, drain: bool) -> None:
@@ -174,8 +174,8 @@ class Front:
                 request, connection, self._acting_for(connection)
             ),
             RequestCode.UNREGISTER_BROKER: lambda: self._registrar.unregister(request, connection),
-            RequestCode.BROKER_HEARTBEAT: lambda: self._registrar.heartbeat(request, connection),
-            RequestCode.QUERY_DATA_VERSION: lambda: self._registrar.query_data_version(request, connection),
+            RequestCode.BROKER_HEARTBEAT: lambda: self._registrar.heartbeat(request),
+            RequestCode.QUERY_DATA_VERSION: lambda: self._registrar.query_data_version(request),
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: lambda: self._registrar.register_topic(
                 request, self._acting_for(connection)
             ),
@@ -232,6 +232,7 @@ class Front:
             await self._hear(item.position)
         elif isinstance(item, Change):
             self._listings.changed(item)
+            self._registrar.heard(item)
             if item.kind is ChangeKind.KV and item.namespace == plans.ORDER_TOPIC_CONFIG:
                 await self._read_order_configs()
             tells = self._prober.is_asking and self._current.config.notify_min_broker_id_changed

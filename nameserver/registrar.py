@@ -20,13 +20,14 @@ from ..registry import (
     NotFound,
     Registration,
     RegistryConfig,
+    RegistryError,
     SeenLease,
     StaleEpoch,
     StoreUnavailable,
     TopicConfig,
     plans,
 )
-from ..registry.model import MASTER_ID
+from ..registry.model import EXPIRED, MASTER_ID, Change, ChangeKind
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Claimed, Holder, Vouched
 from ..remoting import RemotingCommand, ResponseCode, response_to
@@ -49,6 +50,7 @@ _CLAIM_MS: Final = 3_000
 
 _MEANWHILE_S: Final = (0.01, 0.05)
 _BODIES_KEPT: Final = 4
+_RESTORED_AT_ONCE: Final = 8
 
 _LARGE_AT_ONCE: Final = 2
 """Large bodies that are read at once: one of 16 MiB takes half a gigabyte for a moment."""
@@ -69,6 +71,13 @@ class _Known:
 
     said: dict[bytes, str] = field(default_factory=dict)
     """Bodies, by their digest, to the token of the table that has all of them."""
+
+    version: DataVersion = field(default_factory=DataVersion)
+    filter_servers: tuple[str, ...] | None = None
+    """What else the replica said last."""
+
+    is_out: bool = False
+    """Whether it was taken out, by whomever, and not only forgotten."""
 
 
 class Registrar:
@@ -91,6 +100,7 @@ class Registrar:
         self._rng = rng
         self._known: dict[tuple[str, int], _Known] = {}
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._restoring = asyncio.Semaphore(_RESTORED_AT_ONCE)
 
     async def register(
         self, request: RemotingCommand, connection: Connection, config: RegistryConfig
@@ -100,13 +110,45 @@ class Registrar:
         crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request.body)
         if expected not in (0, crc):
             return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
-        with self._sessions.in_use(connection):
-            found = await self._registered(
-                _Said(request, digest, config), header.broker_of(request), connection
-            )
+        broker, number = header.broker_of(request), connection.number
+        with self._sessions.in_use(number):
+            found = await self._registered(_Said(request, digest, config), broker, number)
         fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
         given = {name: value for name, value in fields.items() if value}
         return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())
+
+    async def restore(self) -> None:
+        """Register again the replicas that are connected here and that the store has lost.
+
+        A store that comes back empty has all of them again before they say it themselves, every 30 s.
+        """
+        await asyncio.gather(*(self._restore_one(*one) for one in self._sessions.connected()))
+
+    async def _restore_one(self, number: int, broker: Broker) -> None:
+        async with self._restoring:
+            known = self._known.get((broker.broker_name, broker.broker_id))
+            is_there = self._sessions.has(number, broker)
+            if known is None or known.is_out or known.address != broker.address or not is_there:
+                return
+            try:
+                with self._sessions.in_use(number):
+                    await self._registered(_Remembered(known, self._store.config), broker, number)
+            except StoreUnavailable:
+                raise
+            except RegistryError as error:
+                _LOG.error("%s:%d: not registered again: %s", broker.broker_name, broker.broker_id, error)
+
+    def heard(self, change: Change) -> None:
+        """Note what others have changed of the replicas that this front knows."""
+        if change.kind in (ChangeKind.UP, ChangeKind.DOWN):
+            known = self._known.get((change.broker_name, change.broker_id))
+            if known is not None:
+                known.is_out = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
+        elif change.kind is ChangeKind.DELETED:
+            for (name, _), known in self._known.items():
+                if name in change.brokers:
+                    gone = {*change.removed}
+                    known.topics = {topic: of for topic, of in known.topics.items() if topic not in gone}
 
     async def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """End a broker that says so (RocketMQ: UNREGISTER_BROKER); its address counts, and not its id."""
@@ -119,18 +161,18 @@ class Registrar:
             await self._settled()
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def heartbeat(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    async def heartbeat(self, request: RemotingCommand) -> RemotingCommand:
         """Renew the lease of a broker, if it has one (RocketMQ: BROKER_HEARTBEAT)."""
         name, address = header.text(request, "brokerName"), header.text(request, "brokerAddr")
         broker_id = await self._id_at(name, address)
         if broker_id is not None:
-            await self._vouch(header.broker_of(request, broker_id), connection, anew=False)
+            await self._vouch(header.broker_of(request, broker_id))
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def query_data_version(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    async def query_data_version(self, request: RemotingCommand) -> RemotingCommand:
         """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
         broker, version = header.broker_of(request), bodies.data_version(request.body)
-        await self._vouch(broker, connection, anew=False)
+        await self._vouch(broker)
         plan = plans.query_data_version(
             self._store.keys, broker.broker_name, broker.broker_id, version or DataVersion()
         )
@@ -153,11 +195,11 @@ class Registrar:
         await self._settled()
         return response_to(request, ResponseCode.SUCCESS)
 
-    async def _registered(self, said: _Said, broker: Broker, connection: Connection) -> Vouched:
+    async def _registered(self, said: _Said | _Remembered, broker: Broker, number: int) -> Vouched:
         """Bring a registration into the store, until this front vouches for what is there."""
         done = False
         for _ in range(_TRIES):
-            found = await self._vouch(broker, connection, anew=True)
+            found = await self._vouch(broker, number)
             if isinstance(found, Vouched) and (done or self._is_known(broker, found, said)):
                 if done:
                     await self._settled()
@@ -172,7 +214,7 @@ class Registrar:
             done = True
         raise StoreUnavailable(f"{broker.broker_name}: is registered by others again and again")
 
-    def _is_known(self, broker: Broker, found: Vouched, said: _Said) -> bool:
+    def _is_known(self, broker: Broker, found: Vouched, said: _Said | _Remembered) -> bool:
         """Whether the store has all that the broker says, or its agent has the say."""
         if found.holder is Holder.AGENT:
             return True
@@ -187,7 +229,7 @@ class Registrar:
             and known.said.get(said.digest) == found.table_token
         )
 
-    async def _write(self, said: _Said, broker: Broker, found: Vouched | None) -> None:
+    async def _write(self, said: _Said | _Remembered, broker: Broker, found: Vouched | None) -> None:
         """Write what a broker says and the store lacks; raise StaleEpoch when another front was faster."""
         known = self._known.get((broker.broker_name, broker.broker_id))
         if known is None or known.address != broker.address:
@@ -200,7 +242,10 @@ class Registrar:
         registered = await self._register(
             replace(broker, filter_servers=body.filter_servers), body, held, None, said.config
         )
-        known.topics = {**known.topics, **body.topics} if known.token else body.topics
+        # Of a table that others have changed since, only what was said now is sure to be there.
+        is_complete = held is not None and held.complete
+        known.topics = {**known.topics, **body.topics} if is_complete else body.topics
+        known.version, known.filter_servers = body.version, body.filter_servers
         known.token = registered.table_token
         known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
 
@@ -234,17 +279,18 @@ class Registrar:
             _LOG.warning("%s: takes over from %s: %s", broker.broker_name, error.lease.address, why)
             return await self._register(broker, body, held, error.lease, config)
 
-    async def _vouch(self, broker: Broker, connection: Connection, *, anew: bool) -> fronts.Vouch:
-        """Renew the lease of a broker, and with `anew` note its connection.
+    async def _vouch(self, broker: Broker, number: int | None = None) -> fronts.Vouch:
+        """Renew the lease of a broker; one that registers has a session on the connection of this number.
 
         The session of a connection that is closed meanwhile ends at once.
         """
-        session = self._sessions.open(connection, broker) if anew else ""
+        session = "" if number is None else self._sessions.open(number, broker)
         try:
-            return await self._store.run(fronts.vouch(self._store.config, broker, session, anew=anew))
+            plan = fronts.vouch(self._store.config, broker, session, anew=number is not None)
+            return await self._store.run(plan)
         finally:
-            if session and not self._sessions.has(connection, broker):
-                self._sessions.let_go(connection, broker)
+            if number is not None and not self._sessions.has(number, broker):
+                self._sessions.let_go(number, broker)
 
     async def _id_at(self, broker_name: str, address: str) -> int | None:
         return await self._store.run(fronts.id_at(self._store.keys, broker_name, address))
@@ -287,6 +333,20 @@ class _Said:
                 async with large:
                     self._body = await in_thread(read)
         return self._body
+
+
+class _Remembered:
+    """All that a replica has said, for a store that has lost it."""
+
+    def __init__(self, known: _Known, config: RegistryConfig) -> None:
+        self._known = known
+        self.config = config
+        self.digest = next(reversed(known.said), b"")
+
+    async def body(self, *_: object) -> bodies.RegisterBody:
+        """Return it as one body."""
+        known = self._known
+        return bodies.RegisterBody(dict(known.topics), known.version, known.filter_servers)
 
 
 def _fingerprint(body: bytes) -> tuple[int, bytes]:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable
 from ..registry.concurrency_async import end
@@ -36,6 +36,10 @@ class Asks(Protocol):
         """Begin, go on, or stop."""
 
 
+Restore: TypeAlias = Callable[[], Awaitable[None]]
+"""Brings back what the store has lost of the replicas that are connected here."""
+
+
 class Sessions:
     """Which replicas are connected here; each connection of one is a session in the store."""
 
@@ -58,9 +62,9 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._of)
 
-    async def start(self) -> None:
-        """Begin to say that this front lives."""
-        self._beats = asyncio.create_task(self._beat_for_ever(), name="sharedroutes front")
+    async def start(self, restore: Restore) -> None:
+        """Begin to say that this front lives; whenever the store does not know it any more, `restore`."""
+        self._beats = asyncio.create_task(self._beat_for_ever(restore), name="sharedroutes front")
 
     async def aclose(self) -> None:
         """Say that this front ends: it takes no broker with it, and its sessions hold nobody any more."""
@@ -72,9 +76,8 @@ class Sessions:
             _LOG.info("the other fronts are not told that this one ends: %s", error)
 
     @contextmanager
-    def in_use(self, connection: Connection) -> Iterator[None]:
-        """Remember in a `with` block whether the connection ends meanwhile."""
-        number = connection.number
+    def in_use(self, number: int) -> Iterator[None]:
+        """Remember in a `with` block whether the connection of a number ends meanwhile."""
         self._in_use[number] += 1
         try:
             yield
@@ -84,34 +87,41 @@ class Sessions:
                 del self._in_use[number]
                 self._ended.discard(number)
 
-    def open(self, connection: Connection, broker: Broker) -> str:
+    def open(self, number: int, broker: Broker) -> str:
         """Return the session of a replica on a connection in use; whoever vouches notes it in the store."""
-        if connection.number not in self._ended:
-            self._of.setdefault(connection.number, {})[broker.broker_name, broker.broker_id] = broker
-        return self._name(connection.number)
+        if number not in self._ended:
+            self._of.setdefault(number, {})[broker.broker_name, broker.broker_id] = broker
+        return self._name(number)
 
-    def has(self, connection: Connection, broker: Broker) -> bool:
+    def has(self, number: int, broker: Broker) -> bool:
         """Whether the replica has a session on the connection."""
-        return (broker.broker_name, broker.broker_id) in self._of.get(connection.number, {})
+        return (broker.broker_name, broker.broker_id) in self._of.get(number, {})
+
+    def connected(self) -> list[tuple[int, Broker]]:
+        """Return the replicas that are connected, each with the number of its connection."""
+        return [(number, broker) for number, brokers in self._of.items() for broker in brokers.values()]
 
     def closed(self, connection: Connection) -> None:
         """End the sessions on a connection that was closed, and the leases that nobody else holds."""
         if connection.number in self._in_use:
             self._ended.add(connection.number)
         for broker in self._of.pop(connection.number, {}).values():
-            self.let_go(connection, broker)
+            self.let_go(connection.number, broker)
 
-    def let_go(self, connection: Connection, broker: Broker) -> None:
+    def let_go(self, number: int, broker: Broker) -> None:
         """End one session in the background, until the store has done it."""
-        task = asyncio.create_task(self._end_until_done(broker, self._name(connection.number)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._end_until_done(broker, self._name(number)))
 
     async def farewell(self, connection: Connection, broker: Broker) -> bool:
         """End what a replica that says goodbye had; return whether its lease was ended."""
         had_session = self._of.get(connection.number, {}).pop((broker.broker_name, broker.broker_id), None)
         sessions = [self._name(connection.number)] if had_session is not None else []
         return await self._release(broker, sessions, Ending.GOODBYE, "unregistered")
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _name(self, number: int) -> str:
         return f"{self._front}.{number}"
@@ -133,11 +143,21 @@ class Sessions:
     async def _release(self, broker: Broker, sessions: list[str], why: Ending, reason: str) -> bool:
         return await self._store.run(fronts.release(self._store.config, broker, sessions, why, reason))
 
-    async def _beat_for_ever(self) -> None:
+    async def _restore_until_done(self, restore: Restore) -> None:
+        while not self._stopping.is_set():
+            try:
+                await restore()
+            except StoreUnavailable:
+                await is_set(self._stopping, self._rng.uniform(*_AGAIN_S))
+            else:
+                return
+
+    async def _beat_for_ever(self, restore: Restore) -> None:
         failed = ""
         while not self._stopping.is_set():
             try:
-                await self._beat(_LIVES_MS)
+                if await self._beat(_LIVES_MS) and self._of:
+                    self._begin(self._restore_until_done(restore))
             except RegistryError as error:
                 self._asks(yes=False)
                 if str(error) != failed:
@@ -147,10 +167,11 @@ class Sessions:
                 failed = ""
             await is_set(self._stopping, BEAT_S)
 
-    async def _beat(self, lives_ms: int) -> None:
+    async def _beat(self, lives_ms: int) -> bool:
         beat = await self._store.run(fronts.front_beat(self._store.config, self._front, lives_ms))
         self.fronts = beat.fronts
         self._asks(yes=beat.asks_brokers)
+        return beat.is_new
 
 
 async def is_set(event: asyncio.Event, within_s: float) -> bool:

@@ -158,6 +158,9 @@ class FrontBeat:
     asks_brokers: bool
     """Whether this front is the one that asks brokers whether they live."""
 
+    is_new: bool
+    """Whether the store did not know it: it has begun, was silent for too long, or the store lost data."""
+
     fronts: tuple[str, ...]
     """The names of all that live, sorted."""
 
@@ -166,8 +169,8 @@ def front_beat(config: RegistryConfig, front: str, ttl_ms: int) -> Plan[FrontBea
     """Say that a front lives for `ttl_ms` from now; 0 = it ends, and its sessions hold nobody any more."""
     keys = Keys(config.namespace)
     call = Call(scripts.FRONT, (keys.fronts, keys.prober), (front, ttl_ms))
-    _, asks, *names = yield from script_reply(call)
-    return FrontBeat(asks == "1", tuple(sorted(names)))
+    _, asks, is_new, *names = yield from script_reply(call)
+    return FrontBeat(asks == "1", is_new == "1", tuple(sorted(names)))
 
 
 def watched(keys: Keys) -> Plan[list[Broker]]:

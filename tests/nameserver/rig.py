@@ -110,7 +110,7 @@ async def running(url: str, **flags: str) -> AsyncIterator[Front]:
     given = {"--" + name.replace("_", "-"): text for name, text in flags.items()}
     settings = load({"--redis": url, **given}, {})
     store = AsyncRouteStore.from_url(url, settings.process.registry)
-    front = Front(store, settings, random.Random(1))
+    front = Front(store, settings, random.Random(next(_NUMBERS)))  # its name is drawn, too
     await front.start()
     try:
         yield front

@@ -258,6 +258,16 @@ async def test_one_front_asks_and_another_does_when_it_ends(there: Fronts) -> No
     assert (await run(fronts.front_beat(config, "f2", 60_000))).asks_brokers
 
 
+async def test_a_front_learns_that_the_store_does_not_know_it_any_more(
+    there: Fronts, admin: redis.Redis
+) -> None:
+    config, run = there.store.config, there.store.run
+    assert (await run(fronts.front_beat(config, "f1", 60_000))).is_new
+    assert not (await run(fronts.front_beat(config, "f1", 60_000))).is_new
+    admin.flushall()
+    assert (await run(fronts.front_beat(config, "f1", 60_000))).is_new
+
+
 async def test_the_brokers_that_fronts_vouch_for_are_found(there: Fronts) -> None:
     await there.register("f1.1")
     await there.store.register(broker("broker-b"), topics(1))

@@ -1,0 +1,99 @@
+"""What fronts bring back by themselves when the store has lost it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sharedroutes.nameserver.front import Front
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer
+from sharedroutes.remoting import RequestCode
+from tests.broker_agent.speaking_broker import SpeakingBroker, topic
+from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.support import await_until
+
+QUICK = {"hang_check": "0.1", "hang_deadline": "0.2"}
+
+
+def lose_everything(server: EmbeddedServer) -> None:
+    server.kill()
+    server.start()
+
+
+async def stored(server: EmbeddedServer) -> set[tuple[str, str]]:
+    """Return the topics of each broker as they are in the store itself."""
+    async with AsyncRouteStore.from_url(server.url) as store:
+        routes = await store.routes(("orders", "bills"))
+        return {(row.broker_name, name) for name, route in routes.items() for row in route.queue_datas}
+
+
+async def await_stored(server: EmbeddedServer, wanted: set[tuple[str, str]]) -> None:
+    async def is_there() -> bool:
+        return await stored(server) == wanted
+
+    await await_until(is_there, description=f"the store has {wanted}")
+
+
+async def delete(front: Front, name: str) -> None:
+    await Peer(front).ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": name})
+
+
+async def test_a_topic_that_was_deleted_and_is_made_again_is_there(own_server: EmbeddedServer) -> None:
+    async with running(own_server.url) as front:
+        broker = BrokerPeer()
+        broker.topics["bills"] = topic("bills")
+        await broker.register(front)
+        await delete(front, "bills")
+        await broker.register(front, ["orders"])
+        assert await Peer(front).route("bills") is None
+        await broker.register(front)
+        assert await Peer(front).route("bills") is not None
+
+
+async def test_a_store_that_comes_back_empty_is_filled_again_while_brokers_say_nothing(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url) as one, running(own_server.url) as two:
+        at_both, at_one = BrokerPeer("broker-a"), BrokerPeer("broker-b", "127.0.0.1:10921")
+        at_both.topics["bills"] = topic("bills")
+        await asyncio.gather(at_both.register(one, ["orders"]), at_both.register(two, ["orders"]))
+        await at_both.register(one, ["bills"])
+        await at_one.register(two)
+        lose_everything(own_server)
+        await await_stored(
+            own_server, {("broker-a", "orders"), ("broker-a", "bills"), ("broker-b", "orders")}
+        )
+        for front in (one, two):
+            assert await Peer(front).route("orders") is not None
+        # The sessions are there again, too: who dies now is out.
+        at_one.die()
+        await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
+
+
+async def test_what_was_deleted_is_not_brought_back(own_server: EmbeddedServer) -> None:
+    async with running(own_server.url) as one, running(own_server.url) as two:
+        broker = BrokerPeer()
+        broker.topics["bills"] = topic("bills")
+        await asyncio.gather(broker.register(one), broker.register(two))
+        await delete(one, "bills")
+        await await_until(lambda: is_gone(two, "bills"), description="the other front has heard")
+        lose_everything(own_server)
+        await await_stored(own_server, {("broker-a", "orders")})
+
+
+async def is_gone(front: Front, name: str) -> bool:
+    return await Peer(front).route(name) is None
+
+
+async def test_a_broker_that_hangs_is_not_brought_back(own_server: EmbeddedServer) -> None:
+    async with SpeakingBroker() as process, running(own_server.url, **QUICK) as front:
+        hanging, other = BrokerPeer("broker-a", f"127.0.0.1:{process.port}"), BrokerPeer("broker-b")
+        hanging.topics = {"bills": topic("bills")}
+        await hanging.register(front)
+        await other.register(front)
+        await await_until(lambda: process.asked[34] > 1, description="it was asked")
+        process.hangs = True
+        await await_until(lambda: is_gone(front, "bills"), description="it is out")
+        lose_everything(own_server)
+        await await_stored(own_server, {("broker-b", "orders")})
+        await asyncio.sleep(1.5)
+        assert await stored(own_server) == {("broker-b", "orders")}
