@@ -16,7 +16,8 @@ from rich.console import Console
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
 from sharedroutes.registry import EmbeddedServer, RegistryError, RouteStore, StoreUnavailable
 
-from .fleet import DemoFailed, Fleet, Interrupted, Patience
+from .fleet import Fleet
+from .processes import DemoFailed, Interrupted, Patience
 from .results import Log, Observed, Report, measure, summary, to_json
 from .scenario import BROKERS, SCENARIO, SETTINGS, TOPIC, Event, Happening, Settings
 from .sender import Sender

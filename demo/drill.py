@@ -20,7 +20,8 @@ from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import ErrorReply, server_time
 
-from .fleet import DemoFailed, Fleet, Patience
+from .fleet import Fleet
+from .processes import DemoFailed, Patience
 from .scenario import BROKERS, SETTINGS, TOPIC
 from .sender import Sender
 

@@ -1,35 +1,19 @@
-"""The hosts of the demo: files, a stand-in broker and a real agent on each; and waiting for them."""
+"""The hosts of the demo: files, a stand-in broker and a real agent on each."""
 
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, Self
 
+from .processes import DemoFailed, ProcessGroup, free_ports, kill, last_lines, listens
 from .scenario import TOPIC, Settings
-from .stand_in_broker import LOOPBACK
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_POLL_S: Final = 0.005
-# Below the ports that systems give to outgoing connections: no stranger takes the port of a dead broker.
-_PORTS: Final = range(20_000, 30_000)
-_PORT_ATTEMPTS: Final = 100
-_LOG_LINES: Final = 3
-
-# All processes are in the guard's process group. It reads a pipe whose other end only the demo holds: end of
-# file = the demo is gone, in whatever way, and so is then the whole group, stopped processes too.
-_GUARD: Final = ("/bin/sh", "-c", "trap '' HUP; read -r _; kill -s KILL -- -$$")
 
 _BROKER: Final = Path(__file__).with_name("stand_in_broker.py")
 
@@ -46,50 +30,6 @@ brokerRole=ASYNC_MASTER
 flushDiskType=ASYNC_FLUSH
 autoCreateTopicEnable=true
 """
-
-
-class DemoFailed(Exception):
-    """The demo cannot go on."""
-
-
-class Interrupted(Exception):
-    """A signal asks the demo to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"ended by {signal.Signals(number).name}")
-        self.number = number
-
-
-class Patience:
-    """Waits for conditions in the main thread; signals end the waiting, and nothing that is half done."""
-
-    def __init__(self) -> None:
-        self._signal: int | None = None
-
-    @contextmanager
-    def signals(self) -> Iterator[None]:
-        """Handle signals for the length of a `with` block; to be called in the main thread."""
-        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def until(self, condition: Callable[[], bool], deadline_s: float) -> float | None:
-        """Return when the condition became true, None if not within `deadline_s`; raises Interrupted."""
-        deadline = time.monotonic() + deadline_s
-        while True:
-            if self._signal is not None:
-                raise Interrupted(self._signal)
-            if condition():
-                return time.monotonic()
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(_POLL_S)
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self._signal = number
 
 
 @dataclass(slots=True)
@@ -119,24 +59,17 @@ class Fleet:
         self._redis_url = redis_url
         self._settings = settings
         self._hosts: dict[str, _Host] = {}
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._processes = ProcessGroup()
 
     def __enter__(self) -> Self:
-        for name, port in zip(self._names, _free_ports(len(self._names)), strict=True):
+        for name, port in zip(self._names, free_ports(len(self._names)), strict=True):
             self._hosts[name] = _Host(self._folder / name, port)
             _write_files(self._folder / name, name, port)
-        self._guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, process_group=0)  # noqa: S603 - as below
+        self._processes.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._guard is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.pid, signal.SIGKILL)
-        for process in (self._guard, *(one for host in self._hosts.values() for one in host.running)):
-            process.wait()
-        if self._guard.stdin is not None:
-            self._guard.stdin.close()
+    def __exit__(self, *error: object) -> None:
+        self._processes.__exit__(*error)
 
     def start_broker(self, name: str) -> None:
         """Start the broker process of a name."""
@@ -161,7 +94,7 @@ class Fleet:
         """Kill the broker process of a name (SIGKILL); its agent goes on."""
         host = self._hosts[name]
         if host.broker is not None:
-            _kill(host.broker)
+            kill(host.broker)
             host.broker = None
 
     def silence_host(self, name: str) -> None:
@@ -176,7 +109,7 @@ class Fleet:
         """Kill broker and agent, where they still run (SIGKILL)."""
         host = self._hosts[name]
         for process in host.running:
-            _kill(process)
+            kill(process)
         host.broker = host.agent = None
 
     def listens(self, name: str) -> bool:
@@ -184,9 +117,7 @@ class Fleet:
         host = self._hosts[name]
         if host.broker is None or host.broker.poll() is not None:
             raise DemoFailed(f"{name} did not start:\n{self.logs()}")
-        with suppress(OSError), socket.create_connection((LOOPBACK, host.port), timeout=1.0):
-            return True
-        return False
+        return listens(host.port)
 
     def stored(self) -> dict[str, frozenset[int]]:
         """Return the ids of the messages that each broker acknowledged, by its own journal."""
@@ -194,31 +125,10 @@ class Fleet:
 
     def logs(self) -> str:
         """Return the last log lines of every process."""
-        files = sorted(self._folder.glob("*/*.log"))
-        texts = {f"{file.parent.name}/{file.name}": file.read_text(errors="replace") for file in files}
-        return "\n".join(
-            f"  {name}: {line}" for name, text in texts.items() for line in text.splitlines()[-_LOG_LINES:]
-        )
+        return last_lines(self._folder)
 
     def _start(self, host: _Host, log_name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        if self._guard is None:
-            raise RuntimeError("the fleet is used outside of its `with` block")
-        # Settings of the user's own agents are not for these.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("SHAREDROUTES_")}
-        with (host.folder / f"{log_name}.log").open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
-                (sys.executable, *arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                process_group=self._guard.pid,
-            )
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
+        return self._processes.start((sys.executable, *arguments), host.folder / f"{log_name}.log")
 
 
 def _ids(journal: Path) -> frozenset[int]:
@@ -228,17 +138,6 @@ def _ids(journal: Path) -> frozenset[int]:
     except FileNotFoundError:
         return frozenset()
     return frozenset(map(int, lines))
-
-
-def _free_ports(count: int) -> list[int]:
-    ports: list[int] = []
-    for port in random.sample(_PORTS, _PORT_ATTEMPTS):
-        with suppress(OSError), socket.socket() as probe:
-            probe.bind((LOOPBACK, port))
-            ports.append(port)
-        if len(ports) == count:
-            return ports
-    raise DemoFailed(f"no {count} free ports found within {_PORTS.start}..{_PORTS.stop - 1}")
 
 
 def _write_files(folder: Path, name: str, port: int) -> None:

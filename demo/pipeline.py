@@ -19,7 +19,7 @@ from sharedroutes.pipeline.schemas import FAULTS
 from sharedroutes.registry import RegistryError
 
 from .drill import Drill, Fault, Places
-from .fleet import DemoFailed, Interrupted, Patience
+from .processes import DemoFailed, Interrupted, Patience
 from .scenario import SETTINGS
 
 _BY_SIGNAL: Final = 128

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from demo.fleet import Interrupted, Patience
+from demo.processes import Interrupted, Patience
 from tests.ports import free_port
 from tests.support import wait_until
 
