@@ -33,6 +33,11 @@ endef
 
 need = command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
 
+define need_java
+$(call need,javac,Java 17 with its compiler: apt-get install openjdk-17-jdk-headless); \
+$(call need,mvn,Maven: apt-get install maven)
+endef
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Tests start hundreds of Pythons: without byte code of what these import, they take twice as long. It stays in .venv.
@@ -41,13 +46,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo pipeline-demo check test test-all cluster-test faults interop lint generate bench clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults interop lint generate bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(DEMO) ## the main job, end to end, on an embedded server
 	$(BIN)/python -m demo $(ARGS)
+
+nameserver-demo: $(DEMO) ## RocketMQ's brokers and clients on two fronts, of which one is killed; needs Java 17 and Maven
+	@$(need_java)
+	$(BIN)/python -m demo.nameserver $(ARGS)
 
 pipeline-demo: $(READY) ## failures on purpose, kept by Spark and reported; needs Java 17 or newer
 	$(BIN)/python -m demo.pipeline $(ARGS)
@@ -74,9 +83,7 @@ faults: $(READY) ## the agent through kills, pauses, partitions and clock steps;
 
 # In two processes: most of the time is that of brokers that start, and of Java that compiles.
 interop: $(READY) ## the name server front among real brokers and clients of RocketMQ; needs Java 17 and Maven
-	@$(call need,java,Java 17: apt-get install openjdk-17-jdk-headless)
-	@$(call need,javac,the compiler of Java 17: apt-get install openjdk-17-jdk-headless)
-	@$(call need,mvn,Maven: apt-get install maven)
+	@$(need_java)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --interop tests/interop $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter

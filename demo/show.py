@@ -24,11 +24,11 @@ SLOT_S: Final = 0.5
 
 _NAME_COLUMNS: Final = 12
 _REFRESHES_PER_S: Final = 8
-_LEVELS: Final = "▁▂▃▄▅▆▇█"
-_NOTHING: Final = "·"
-_FAILED: Final = "x"
+LEVELS: Final = "▁▂▃▄▅▆▇█"
+NOTHING: Final = "·"
+FAILED: Final = "x"
 _LEGEND: Final = (
-    f"{_LEVELS} acknowledged in {SLOT_S:g} s  {_FAILED} failed only  {_NOTHING} nothing sent, or Redis down"
+    f"{LEVELS} acknowledged in {SLOT_S:g} s  {FAILED} failed only  {NOTHING} nothing sent, or Redis down"
 )
 
 
@@ -79,7 +79,7 @@ class Show:
         table = Table.grid(padding=(0, 1))
         strips = cells(self._sender.tries if self._sender else (), self._began_s, self._full, first, last)
         for name in BROKERS:
-            table.add_row(name, _coloured(strips[name]))
+            table.add_row(name, coloured(strips[name]))
         table.add_row("Redis", Text(store_cells(self._store_is_up, first, last), style="cyan"))
         source = self._client.health().source if self._client else "none"
         table.add_row("routes", f"from {'the store' if source == 'live' else source}")
@@ -98,20 +98,20 @@ def cells(tries: Iterable[Try], began_s: float, full: float, first: int, last: i
 
     def cell(key: tuple[str, int]) -> str:
         if good[key]:
-            return _LEVELS[min(len(_LEVELS) - 1, int(good[key] / full * len(_LEVELS)))]
-        return _FAILED if bad[key] else _NOTHING
+            return LEVELS[min(len(LEVELS) - 1, int(good[key] / full * len(LEVELS)))]
+        return FAILED if bad[key] else NOTHING
 
     return {name: "".join(cell((name, slot)) for slot in range(first, last + 1)) for name in BROKERS}
 
 
-def store_cells(changes: Iterable[tuple[float, bool]], first: int, last: int) -> str:
+def store_cells(changes: Iterable[tuple[float, bool]], first: int, last: int, slot_s: float = SLOT_S) -> str:
     """Return the strip of Redis: full where it ran at the end of the slot, by (time, runs from then on)."""
     changes = tuple(changes)
 
     def runs(at_s: float) -> bool:
         return [up for since_s, up in changes if since_s <= at_s][-1]
 
-    return "".join(_LEVELS[-1] if runs((slot + 1) * SLOT_S) else _NOTHING for slot in range(first, last + 1))
+    return "".join(LEVELS[-1] if runs((slot + 1) * slot_s) else NOTHING for slot in range(first, last + 1))
 
 
 def noticed(observed: Observed) -> str:
@@ -130,8 +130,9 @@ def noticed(observed: Observed) -> str:
     return f"{effect} after {after_s:.2f} s"
 
 
-def _coloured(strip: str) -> Text:
+def coloured(strip: str) -> Text:
+    """Return a strip with its failures in red."""
     text = Text(strip, style="green")
-    text.highlight_regex(_NOTHING, "dim")
-    text.highlight_regex(_FAILED, "bold red")
+    text.highlight_regex(NOTHING, "dim")
+    text.highlight_regex(FAILED, "bold red")
     return text

@@ -55,12 +55,13 @@ def make(folder: Path, *arguments: str, given: str = "") -> str:
     return done.stdout
 
 
-def test_the_demo_installs_only_what_it_needs(clone: Path) -> None:
-    plan = make(clone, "-n", "demo")
+@pytest.mark.parametrize("target", ["demo", "nameserver-demo"])
+def test_the_demos_install_only_what_they_need(clone: Path, target: str) -> None:
+    plan = make(clone, "-n", target)
     assert FOR_DEMO in plan
     assert ALL not in plan
     (clone / ".venv" / ".demo").touch()
-    assert "install" not in make(clone, "-n", "demo")
+    assert "pip install" not in make(clone, "-n", target)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +9,14 @@ from typing import Final
 
 import pytest
 
+from demo.nameserver.rocketmq import JARS, fetch
 from sharedroutes.registry import EmbeddedServer
-from tests.real.rocketmq import JARS
 
 from .name_servers import Kind
 
 RELEASES: Final = ("5.5.0", "5.3.3", "4.9.7")
 
 _HERE: Final = Path(__file__).parent
-_COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-_DOWNLOAD_S: Final = 600
 
 
 def pytest_sessionstart() -> None:
@@ -28,16 +24,7 @@ def pytest_sessionstart() -> None:
     for project in _HERE.glob("*/pom.xml"):
         folder = JARS / project.parent.name
         if not folder.exists():
-            _copy(project, folder)
-
-
-def _copy(project: Path, folder: Path) -> None:
-    """Copy a project's jars to a folder that is there only when they all are."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    command = ["mvn", "-q", "-B", "-f", str(project), _COPY, "-DincludeScope=runtime"]
-    subprocess.run([*command, f"-DoutputDirectory={partial}"], check=True, timeout=_DOWNLOAD_S)
-    partial.rename(folder)
+            fetch(project, folder)
 
 
 @pytest.fixture(scope="session")

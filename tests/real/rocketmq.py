@@ -17,12 +17,9 @@ from typing import Final, Self
 
 import pytest
 
+from demo.nameserver.rocketmq import JARS
 from tests.ports import free_port
 from tests.support import wait_until
-
-JARS: Final = Path(
-    os.environ.get("SHAREDROUTES_ROCKETMQ_JARS") or Path.home() / ".cache" / "sharedroutes" / "rocketmq"
-)
 
 _STARTS_S: Final = 90.0
 _ENDS_S: Final = 60.0

@@ -1,0 +1,113 @@
+"""The parts of RocketMQ that the demo runs: their jars from Maven Central, and how each is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ..processes import LOOPBACK, DemoFailed
+
+RELEASE: Final = "5.5.0"
+JARS: Final = Path(
+    os.environ.get("SHAREDROUTES_ROCKETMQ_JARS") or Path.home() / ".cache" / "sharedroutes" / "rocketmq"
+)
+"""A folder for each release; `make interop` copies the jars of several there."""
+
+CLUSTER: Final = "DefaultCluster"
+
+_POM: Final = Path(__file__).parents[2] / "tests" / "interop" / RELEASE / "pom.xml"
+_COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+_DOWNLOAD_S: Final = 600
+
+_TRAFFIC: Final = Path(__file__).with_name("Traffic.java")
+_FEW_THREADS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_BROKER_CONF: Final = """\
+brokerClusterName={cluster}
+brokerName={name}
+brokerId=0
+brokerRole=ASYNC_MASTER
+brokerIP1={host}
+listenPort={port}
+haListenPort={ha_port}
+namesrvAddr={name_servers}
+storePathRootDir={folder}/store
+storePathCommitLog={folder}/store/commitlog
+mappedFileSizeCommitLog=16777216
+autoCreateTopicEnable=false
+waitTimeMillsInSendQueue=2000
+osPageCacheBusyTimeOutMills=2000
+"""
+"""With patience for a busy machine: by default a broker refuses what has waited for 0.2 s."""
+
+
+def fetch(pom: Path, folder: Path) -> None:
+    """Have Maven copy the jars that a pom.xml names; the folder is there only when they all are."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    words = ("-q", "-B", "-f", str(pom), _COPY, "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
+    subprocess.run(("mvn", *words), check=True, timeout=_DOWNLOAD_S)  # noqa: S603, S607 - mvn is the user's
+    partial.rename(folder)
+
+
+def prepare() -> None:
+    """Look for Java, and copy the jars where they are not there yet; raises DemoFailed."""
+    if shutil.which("javac") is None:
+        raise DemoFailed("the demo needs Java 17 with its compiler: apt-get install openjdk-17-jdk-headless")
+    if (JARS / RELEASE).exists():
+        return
+    try:
+        fetch(_POM, JARS / RELEASE)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DemoFailed(
+            f"the jars of RocketMQ {RELEASE} cannot be had from Maven Central: {error}"
+        ) from error
+
+
+def broker(name: str, folder: Path, ports: Sequence[int], name_servers: str) -> tuple[str, ...]:
+    """Return the command that starts a broker, which keeps its files in `folder`."""
+    conf = folder / "broker.conf"
+    port, ha_port = ports
+    conf.write_text(
+        _BROKER_CONF.format(
+            cluster=CLUSTER,
+            name=name,
+            host=LOOPBACK,
+            port=port,
+            ha_port=ha_port,
+            name_servers=name_servers,
+            folder=folder,
+        )
+    )
+    heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *_FEW_THREADS)
+    # TLS is not used, and its certificate takes 2 s to make.
+    return _java(
+        folder,
+        *heap,
+        "-Dtls.server.mode=disabled",
+        "org.apache.rocketmq.broker.BrokerStartup",
+        "-c",
+        str(conf),
+    )
+
+
+def make_topic(topic: str, folder: Path, name_servers: str) -> tuple[str, ...]:
+    """Return the mqadmin command that makes a topic on all brokers."""
+    words = ("updateTopic", "-n", name_servers, "-c", CLUSTER, "-t", topic, "-r", "4", "-w", "4")
+    return _java(folder, *_FEW_THREADS, "org.apache.rocketmq.tools.command.MQAdminStartup", *words)
+
+
+def traffic(folder: Path, name_servers: str, topic: str, messages_per_s: int) -> tuple[str, ...]:
+    """Return the command that sends and receives messages."""
+    # A consumer shares out queues anew when it hears of other ones, at most so often; the default is 20 s.
+    rebalance = "-Drocketmq.client.rebalance.waitInterval=1000"
+    words = (str(_TRAFFIC), name_servers, topic, str(messages_per_s))
+    return _java(folder, "-Xmx256m", *_FEW_THREADS, rebalance, *words)
+
+
+def _java(folder: Path, *words: str) -> tuple[str, ...]:
+    own = (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
+    return ("java", "-cp", f"{JARS / RELEASE}/*", *own, *words)
