@@ -45,7 +45,7 @@ class FrontRun:
         return self._log_path.read_text()
 
     def until_said(self, text: str) -> None:
-        wait_until(lambda: text in self.log(), timeout_s=30.0, description=f"it says {text!r}")
+        wait_until(lambda: text in self.log(), timeout_s=60.0, description=f"it says {text!r}")
 
     def address(self) -> tuple[str, int]:
         """Return where it listens, as soon as it does."""
@@ -71,18 +71,18 @@ class FrontRun:
         return dict(json.loads(self.get("/status")[1]))
 
     def until_ready(self) -> None:
-        wait_until(lambda: self.get("/readyz")[0] == 200, timeout_s=30.0, description="it is ready")
+        wait_until(lambda: self.get("/readyz")[0] == 200, timeout_s=60.0, description="it is ready")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; return the exit code. It must not have said anything of an error of its own."""
         self.process.send_signal(how)
-        code = self.process.wait(30.0)
+        code = self.process.wait(60.0)
         assert "Traceback" not in self.log(), self.log()
         return code
 
     def _found(self, pattern: str) -> tuple[str, int]:
         match = wait_until(
-            lambda: re.search(pattern, self.log()), timeout_s=30.0, description=f"it says {pattern!r}"
+            lambda: re.search(pattern, self.log()), timeout_s=60.0, description=f"it says {pattern!r}"
         )
         assert match is not None
         return match[1], int(match[2])

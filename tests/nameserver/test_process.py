@@ -44,7 +44,7 @@ def ask_slowly(front: FrontRun, peer: Peer, server: EmbeddedServer) -> None:
     def is_under_way() -> bool:
         return bool(front.state()["numbers"].get("in_flight", 0))
 
-    wait_until(is_under_way, timeout_s=30.0, description="the request is under way")
+    wait_until(is_under_way, timeout_s=60.0, description="the request is under way")
 
 
 def is_refused(address: tuple[str, int]) -> bool:
@@ -91,7 +91,7 @@ def test_what_was_asked_before_the_end_is_answered(tmp_path: Path, own_server: E
             assert answer is not None
             assert answer.code == ResponseCode.SUCCESS
             assert peer.receive() is None
-        assert front.process.wait(30.0) == 0
+        assert front.process.wait(60.0) == 0
 
 
 def test_a_load_balancer_has_time_to_notice_the_end(tmp_path: Path, own_server: EmbeddedServer) -> None:
@@ -149,7 +149,7 @@ command.nameserver_command()
 
 def test_a_part_that_ends_unexpectedly_ends_it_with_1(tmp_path: Path, own_server: EmbeddedServer) -> None:
     with FrontRun(tmp_path, "--redis", own_server.url, program=THAT_FAILS) as front:
-        assert front.process.wait(30.0) == 1
+        assert front.process.wait(60.0) == 1
     assert "CRITICAL the front no longer follows the registry: RuntimeError('on purpose')" in front.log()
 
 
@@ -166,7 +166,7 @@ def test_without_a_store_it_has_one_of_its_own_and_says_so(tmp_path: Path, worke
 def test_a_store_that_is_absent_at_first_is_waited_for(tmp_path: Path, own_server: EmbeddedServer) -> None:
     own_server.stop()
     with FrontRun(tmp_path, "--redis", own_server.url) as front:
-        wait_until(lambda: "store" in front.get("/readyz")[1], timeout_s=30.0, description="it says why not")
+        wait_until(lambda: "store" in front.get("/readyz")[1], timeout_s=60.0, description="it says why not")
         assert front.get("/readyz")[0] == 503
         own_server.start()
         front.until_ready()
@@ -189,7 +189,7 @@ def test_a_lost_store_makes_it_unready_if_it_then_refuses(
         front.until_ready()
         own_server.stop()
         wait_until(
-            lambda: front.state()["front"]["feed_age_s"] > 0.5, timeout_s=30.0, description="it is stale"
+            lambda: front.state()["front"]["feed_age_s"] > 0.5, timeout_s=60.0, description="it is stale"
         )
         status, reason = front.get("/readyz")
         if policy == "refuse":
@@ -325,11 +325,11 @@ def test_systemd_hears_of_the_start_of_progress_and_of_the_end(
         return heard.count(text) >= times
 
     with FrontRun(tmp_path, "--redis", own_server.url, "--workers", workers, **environment) as front:
-        wait_until(lambda: is_told("READY=1"), timeout_s=30.0, description="it is ready")
+        wait_until(lambda: is_told("READY=1"), timeout_s=60.0, description="it is ready")
         heard.clear()
-        wait_until(lambda: is_told("WATCHDOG=1", 3), timeout_s=30.0, description="progress")
+        wait_until(lambda: is_told("WATCHDOG=1", 3), timeout_s=60.0, description="progress")
         front.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: is_told("READY=1"), timeout_s=30.0, description="the end of a reload")
+        wait_until(lambda: is_told("READY=1"), timeout_s=60.0, description="the end of a reload")
         assert [one for one in heard if one.startswith("RELOADING=1\nMONOTONIC_USEC=")]
         assert front.end() == 0
     last = systemd.heard()
@@ -342,14 +342,14 @@ def test_an_address_that_is_taken_ends_it_with_3(tmp_path: Path, own_server: Emb
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for flag, said in (("--listen", "cannot listen at"), ("--http", "HTTP cannot be served at")):
             with FrontRun(tmp_path, "--redis", own_server.url, flag, address) as front:
-                assert front.process.wait(30.0) == 3
+                assert front.process.wait(60.0) == 3
             assert f"Error: {said} {address}: " in front.log()
 
 
 def test_files_that_cannot_be_used_end_it_with_2(tmp_path: Path, own_server: EmbeddedServer) -> None:
     nowhere = str(tmp_path / "nowhere.pem")
     with FrontRun(tmp_path, "--redis", own_server.url, "--tls-cert", nowhere) as front:
-        assert front.process.wait(30.0) == 2
+        assert front.process.wait(60.0) == 2
     assert f"Error: TLS: {nowhere}" in front.log()
 
 

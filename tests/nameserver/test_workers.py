@@ -36,7 +36,7 @@ def until_whole(front: FrontRun, *but: int) -> None:
         found = pids(front)
         return len(found) == 2 and not {*found} & {*but} and front.get("/readyz")[0] == 200
 
-    wait_until(is_whole, timeout_s=30.0, description="two workers are ready")
+    wait_until(is_whole, timeout_s=60.0, description="two workers are ready")
 
 
 def counted(front: FrontRun, name: str) -> float:
@@ -124,18 +124,18 @@ def test_what_an_operator_changes_is_changed_in_all_of_them(
         with front.peer() as peer:
             answer = peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"supportActingMaster=true")
             assert answer.code == ResponseCode.SUCCESS, answer.remark
-        wait_until(are_changed, timeout_s=30.0, description="all of them have changed")
+        wait_until(are_changed, timeout_s=60.0, description="all of them have changed")
         victim = pids(front)[0]
         os.kill(victim, signal.SIGKILL)
         until_whole(front, victim)
-        wait_until(are_changed, timeout_s=30.0, description="the new one has changed, too")
+        wait_until(are_changed, timeout_s=60.0, description="the new one has changed, too")
         assert front.end() == 0
 
 
 def test_workers_whose_parent_is_killed_end(front: FrontRun) -> None:
     workers = pids(front)
     front.end(signal.SIGKILL)
-    wait_until(lambda: all(map(has_ended, workers)), timeout_s=30.0, description="they end")
+    wait_until(lambda: all(map(has_ended, workers)), timeout_s=60.0, description="they end")
 
 
 def test_a_second_signal_ends_all_of_them_at_once(tmp_path: Path, own_server: EmbeddedServer) -> None:
@@ -157,7 +157,7 @@ def test_a_worker_that_cannot_start_ends_the_front(tmp_path: Path, own_server: E
         front.until_ready()
         config.write_text("readOnly=perhaps\n")
         os.kill(pids(front)[0], signal.SIGKILL)
-        assert front.process.wait(30.0) == 2
+        assert front.process.wait(60.0) == 2
     assert "namesrv.conf:1: readOnly: expected true or false, got 'perhaps'" in front.log()
 
 
@@ -166,5 +166,5 @@ def test_a_port_that_others_have_is_not_shared_with_them(front: FrontRun, tmp_pa
     folder = tmp_path / "second"
     folder.mkdir()
     with FrontRun(folder, "--workers", "2", "--listen", f"{host}:{port}") as second:
-        assert second.process.wait(30.0) == 3
+        assert second.process.wait(60.0) == 3
         assert f"cannot listen at {host}:{port}: Address already in use" in second.log()
