@@ -214,14 +214,18 @@ class Front:
                     await asyncio.sleep(_MOMENT_S)
 
     async def _follow(self) -> None:
-        """Hear of every change, for as long as the front runs."""
+        """Hear of every change, for as long as the front runs; a reason why that fails is logged once."""
+        failed = ""
         while True:
             try:
                 async with self._store.follow(table=False) as changes:
                     async for item in changes:
                         await self._take(item)
+                        failed = ""
             except RegistryError as error:
-                _LOG.error("changes cannot be followed: %s", error)
+                if str(error) != failed:
+                    failed = str(error)
+                    _LOG.error("changes cannot be followed: %s", failed)
                 await asyncio.sleep(self._rng.uniform(*_REREAD_S))
 
     async def _take(self, item: object) -> None:
