@@ -172,11 +172,14 @@ class Registrar:
     async def query_data_version(self, request: RemotingCommand) -> RemotingCommand:
         """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
         broker, version = header.broker_of(request), bodies.data_version(request.body)
-        await self._vouch(broker)
+        vouched = await self._vouch(broker)
         plan = plans.query_data_version(
             self._store.keys, broker.broker_name, broker.broker_id, version or DataVersion()
         )
         changed, stored = await self._store.run(plan)
+        if stored is None and isinstance(vouched, Vouched):  # it has registered without one
+            stored = DataVersion()
+            changed = version != stored
         body = b"" if stored is None else answers.data_version(stored)
         said = "true" if changed or version is None else "false"
         return response_to(request, ResponseCode.SUCCESS, {"changed": said}, body=body)
