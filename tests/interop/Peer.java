@@ -48,10 +48,8 @@ public class Peer {
         String id = words[1];
         switch (words[0]) {
             case "producer": produce(id, words[2]); break;
-            case "send": new Thread(() -> send(id, words[2], words[3], Integer.parseInt(words[4]), Long.parseLong(words[5]))).start(); break;
+            case "send": new Thread(() -> send(id, words[2], words[3], Integer.parseInt(words[4]), Integer.parseInt(words[5]), Long.parseLong(words[6]))).start(); break;
             case "consumer": consume(id, words[2], words[3], words[4], Boolean.parseBoolean(words[5])); break;
-            case "suspend": CONSUMERS.get(id).suspend(); say(id, "suspended"); break;
-            case "resume": CONSUMERS.get(id).resume(); say(id, "resumed"); break;
             case "stop": stop(id); break;
             case "admin": say(id, "said", "text", admin(Arrays.copyOfRange(words, 2, words.length))); break;
             default: throw new IllegalArgumentException(words[0]);
@@ -68,11 +66,11 @@ public class Peer {
         say(id, "started");
     }
 
-    private static void send(String id, String topic, String mode, int count, long pauseMs) {
+    private static void send(String id, String topic, String mode, int first, int count, long pauseMs) {
         DefaultMQProducer producer = PRODUCERS.get(id);
         CountDownLatch answers = new CountDownLatch(mode.equals("async") ? count : 0);
         try {
-            for (int number = 0; number < count; number++) {
+            for (int number = first; number < first + count; number++) {
                 Message message = new Message(topic, (id + "-" + number).getBytes(StandardCharsets.UTF_8));
                 sendOne(producer, id, message, mode, number, answers);
                 Thread.sleep(pauseMs);

@@ -100,8 +100,11 @@ def broker_cluster(
         yield cluster
 
 
+_COPIED: Final = {"inSyncReplicas": "2", "enableAutoInSyncReplicas": "true"}
+"""A master of 5.x answers when the slave has the message, if there is one, as one of 4.x always does."""
+
 MASTERS_AND_SLAVE: Final = {
-    "a-master": {"brokerName": "a", "brokerId": "0", "brokerRole": "SYNC_MASTER"},
+    "a-master": {"brokerName": "a", "brokerId": "0", "brokerRole": "SYNC_MASTER", **_COPIED},
     "a-slave": {"brokerName": "a", "brokerId": "1", "brokerRole": "SLAVE"},
     "b-master": {"brokerName": "b", "brokerId": "0", "brokerRole": "ASYNC_MASTER"},
 }

@@ -120,17 +120,21 @@ class Producer:
     def __init__(self, peer: Peer, name: str) -> None:
         self._peer = peer
         self.name = name
+        self.bodies: list[str] = []
+        """Of all messages that it was told to send."""
 
     def send(self, topic: str, mode: str, count: int, *, pause_ms: int = 0) -> Sequence[str]:
         """Send messages and wait until that is done; return their bodies."""
         done = len(self._peer.events(self.name, "done"))
         self.begin(topic, mode, count, pause_ms=pause_ms)
         self._peer.wait(self.name, "done", done + 1)
-        return [f"{self.name}-{number}" for number in range(count)]
+        return self.bodies[-count:]
 
     def begin(self, topic: str, mode: str, count: int, *, pause_ms: int = 0) -> None:
         """Begin to send messages: sync, async, oneway or ordered."""
-        self._peer.tell("send", self.name, topic, mode, str(count), str(pause_ms))
+        first = len(self.bodies)
+        self.bodies += [f"{self.name}-{first + number}" for number in range(count)]
+        self._peer.tell("send", self.name, topic, mode, str(first), str(count), str(pause_ms))
 
     def wait_sent(self, count: int) -> None:
         """Wait until so many messages were sent."""
@@ -170,13 +174,3 @@ class Consumer:
 
     def _bodies(self) -> list[str]:
         return [str(one["body"]) for one in self._peer.events(self._name, "received")]
-
-    def suspend(self) -> None:
-        """Pause it; what was fetched already still comes."""
-        self._peer.tell("suspend", self._name)
-        self._peer.wait(self._name, "suspended")
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._peer.tell("resume", self._name)
-        self._peer.wait(self._name, "resumed")

@@ -6,6 +6,7 @@ it, it is the folder to which `make interop` copies them.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -195,3 +196,44 @@ def _inherited() -> dict[str, str]:
 def _own(folder: Path) -> tuple[str, ...]:
     """Return what makes a process keep its files in a folder of its own."""
     return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
+
+
+class RealController(RealProcess):
+    """A controller, which chooses the masters of groups; it is alone, and so it leads."""
+
+    def __init__(self, release: str, folder: Path, port: int) -> None:
+        folder.mkdir(parents=True)
+        conf = folder / "controller.conf"
+        said = self.settings(folder, port)
+        conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        command = java(release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["controller"], "-c", str(conf))
+        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
+
+    @staticmethod
+    def settings(folder: Path, port: int) -> dict[str, str]:
+        """Return what makes a process the only controller at a port."""
+        return {
+            "controllerDLegerGroup": "group",
+            "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": f"{folder}/DLedgerController",
+        }
+
+
+class RealProxy(RealProcess):
+    """A proxy that speaks gRPC with clients, for the brokers that the name servers know."""
+
+    def __init__(self, release: str, folder: Path, name_servers: str, port: int) -> None:
+        folder.mkdir(parents=True)
+        conf = folder / "rmq-proxy.json"
+        said = {
+            "rocketMQClusterName": "DefaultCluster",
+            "proxyMode": "CLUSTER",
+            "grpcServerPort": port,
+            "remotingListenPort": free_port(),
+            "namesrvAddr": name_servers,
+        }
+        conf.write_text(json.dumps(said))
+        own = (*_own(folder), f"-Dcom.rocketmq.proxy.configPath={conf}")
+        command = java(release, *own, *_NO_TLS, "-Xmx512m", _STARTUP["proxy"], "-pc", str(conf))
+        super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder), "RMQ_PROXY_HOME": str(folder)})
