@@ -21,7 +21,7 @@ _POLL_S: Final = 0.005
 # Below the ports that systems give to outgoing connections: no stranger takes the port of a dead process.
 _PORTS: Final = range(20_000, 30_000)
 _PORT_ATTEMPTS: Final = 100
-_LOG_LINES: Final = 3
+_LOG_LINES: Final = 8
 
 # All processes are in the guard's process group. It reads a pipe whose other end only the demo holds: end of
 # file = the demo is gone, in whatever way, and so is then the whole group, stopped processes too.

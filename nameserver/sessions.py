@@ -21,6 +21,9 @@ BEAT_S: Final = 1.0
 _LIVES_MS: Final = 3_000
 """A front that has said nothing for so long holds no brokers."""
 
+_SLOW_S: Final = 0.1
+"""A beat that takes longer was perhaps repeated."""
+
 _AGAIN_S: Final = (0.05, 0.5)
 """Between two tries to end what the store could not be told of, drawn at random."""
 
@@ -154,9 +157,13 @@ class Sessions:
 
     async def _beat_for_ever(self, restore: Restore) -> None:
         failed = ""
+        loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
+            began_s = loop.time()
             try:
-                if await self._beat(_LIVES_MS) and self._of:
+                is_new = await self._beat(_LIVES_MS)
+                # A call that was repeated may have been answered before: what was new then is not new now.
+                if self._of and (is_new or failed or loop.time() - began_s > _SLOW_S):
                     self._begin(self._restore_until_done(restore))
             except RegistryError as error:
                 self._asks(yes=False)

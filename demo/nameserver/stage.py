@@ -31,7 +31,7 @@ from .scenario import (
 from .show import Show
 from .traffic import Traffic
 
-_START_S: Final = 20.0
+_START_S: Final = 60.0
 _CALM_S: Final = 1.5
 """Between the effect of an event and the next event."""
 
