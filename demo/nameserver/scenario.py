@@ -59,7 +59,7 @@ SCENARIO: Final = (
         "two brokers of RocketMQ start; each is told of both fronts",
         "two brokers start",
         "both fronts list both brokers",
-        60.0,
+        90.0,
         "as here",
     ),
     Event(
