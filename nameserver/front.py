@@ -147,6 +147,17 @@ class Front:
             return encode(response_to(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
         return self._guarded(request, work)
 
+    def quick_answer(self, data: bytes, connection: Connection) -> bytes | None:
+        """Return the route that somebody asks for with the bytes of an earlier request."""
+        answer = self._routes.quick_answer(data)
+        if answer is None or not self._allows(_host(connection), RequestCode.GET_ROUTEINFO_BY_TOPIC):
+            return None
+        return answer
+
+    def learn(self, data: bytes, request: RemotingCommand) -> None:
+        """Remember the bytes of a request for a route."""
+        self._routes.learn(data, request)
+
     def closed(self, connection: Connection) -> None:
         """End the sessions of a connection that was closed."""
         self._sessions.closed(connection)
@@ -155,7 +166,7 @@ class Front:
         """Return why a request is refused; empty = it is not."""
         if self._current.config.read_only and request.code in _CHANGES:
             return "this name server is read-only"
-        host = connection.peer.rpartition(":")[0].strip("[]")
+        host = _host(connection)
         return "" if self._allows(host, request.code) else f"{host} may not send request {request.code}"
 
     def _failure(self) -> str:
@@ -256,6 +267,10 @@ class Front:
             return
         self._order_configs.clear()
         self._order_configs.update(found)
+
+
+def _host(connection: Connection) -> str:
+    return connection.peer.rpartition(":")[0].strip("[]")
 
 
 def _is_reached(position: str, by: str) -> bool:

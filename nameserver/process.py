@@ -23,9 +23,8 @@ from .config import WhenStale
 from .front import Front
 from .pages import Pages
 from .process_config import OPTIONS
-from .server.connection import Service
 from .server.listener import RemotingServer
-from .serving import bound, of_counters, server_of, shown, tls_of
+from .serving import QuickService, bound, of_counters, server_of, shown, tls_of
 from .settings import Settings
 from .status import FrontStatus, ProcessStatus, of_front
 
@@ -36,7 +35,7 @@ CLOSING_S: Final = 2.0
 """So long the end of store, front and pages may take, after the drain."""
 
 
-class _Front(Service, Protocol):
+class _Front(QuickService, Protocol):
     """What answers the requests of this process."""
 
     async def start(self) -> None: ...

@@ -6,12 +6,20 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..client import AsyncRouteClient, NoRoute, Route
 from ..registry import AsyncRouteStore, StoreUnavailable
 from ..registry.model import MASTER_ID, BrokerData, TopicRoute
-from ..remoting import FrameTemplate, RemotingCommand, ResponseCode, encode, response_to
+from ..remoting import (
+    FrameTemplate,
+    RemotingCommand,
+    RequestCode,
+    ResponseCode,
+    SerializeType,
+    encode,
+    response_to,
+)
 from . import answers, header
 from .answers import Dialect
 from .config import Current, WhenStale
@@ -20,6 +28,11 @@ _MISSING_KEPT: Final = 10_000
 """Topics that nobody has and somebody asks for: more are forgotten again, the longest unasked first."""
 
 _SUCCESS: Final = FrameTemplate(response_to(RemotingCommand(code=0), ResponseCode.SUCCESS))
+
+_OPAQUE: Final = b'"opaque":'
+_MOST_OPAQUE: Final = (1 << 31) - 1
+_MOST_REPEATED: Final = 20_000
+"""Requests that differ in more than their opaque; with more, all are learned anew."""
 
 _FAQ: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
@@ -31,6 +44,13 @@ class _Ready:
     generation: int
     order_conf: str | None
     bodies: dict[Dialect, bytes] = field(default_factory=dict)
+
+
+class _Repeated(NamedTuple):
+    """What a request asks for that clients repeat."""
+
+    topic: str
+    dialect: Dialect
 
 
 class RouteAnswers:
@@ -49,6 +69,42 @@ class RouteAnswers:
         self._order_configs = order_configs
         self._ready: dict[str, _Ready] = {}
         self._missing: OrderedDict[str, None] = OrderedDict()
+        self._repeated: dict[tuple[bytes, bytes], _Repeated] = {}
+        """By the bytes of the request before and after its opaque."""
+
+    def learn(self, data: bytes, request: RemotingCommand) -> None:
+        """Remember the bytes of a request that `quick_answer` may answer."""
+        topic = header.optional(request, "topic")
+        before, number, after = _around_opaque(data)
+        is_plain = request.serialize_type is SerializeType.JSON and not request.flag
+        if (
+            topic is None
+            or request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC
+            or not is_plain
+            or answers.zone_of(request) is not None
+            or data.count(_OPAQUE) != 1  # another may be anything
+            or number != b"%d" % request.opaque
+            or request.opaque < 0
+        ):
+            return
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()
+        self._repeated[before, after] = _Repeated(topic, Dialect.of(request))
+
+    def quick_answer(self, data: bytes) -> bytes | None:
+        """Return the answer to a request that was learned but for its opaque, if its bytes are ready."""
+        before, number, after = _around_opaque(data)
+        asked = self._repeated.get((before, after))
+        if asked is None:
+            return None
+        route = self._client.known_route(asked.topic)
+        ready = self._ready.get(asked.topic)
+        if route is None or ready is None or not self._is_fresh(ready, route) or self._is_stale(route):
+            return None
+        body, opaque = ready.bodies.get(asked.dialect), int(number) if number.isdigit() else -1
+        if body is None or opaque > _MOST_OPAQUE or b"%d" % opaque != number:
+            return None
+        return _SUCCESS.encode(opaque, body)
 
     def answer(self, request: RemotingCommand) -> bytes | Awaitable[RemotingCommand]:
         """Return the frame of the answer when the topic is known, else what becomes the answer."""
@@ -97,15 +153,20 @@ class RouteAnswers:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def _ready_body(self, route: Route, dialect: Dialect) -> bytes:
-        order_conf = self._order_configs.get(route.topic)
         ready = self._ready.get(route.topic)
-        if ready is None or ready.generation != route.generation or ready.order_conf != order_conf:
+        if ready is None or not self._is_fresh(ready, route):
             self._missing.pop(route.topic, None)
+            order_conf = self._order_configs.get(route.topic)
             ready = self._ready[route.topic] = _Ready(route.generation, order_conf)
         body = ready.bodies.get(dialect)
         if body is None:
             body = ready.bodies[dialect] = self._body(route, dialect, None)
         return body
+
+    def _is_fresh(self, ready: _Ready, route: Route) -> bool:
+        if ready.generation != route.generation:
+            return False
+        return ready.order_conf == self._order_configs.get(route.topic)
 
     def _body(self, route: TopicRoute, dialect: Dialect, zone: str | None) -> bytes:
         config = self._current.config
@@ -121,6 +182,13 @@ class RouteAnswers:
         if len(self._missing) > _MISSING_KEPT:
             oldest, _ = self._missing.popitem(last=False)
             self._client.forget((oldest,))
+
+
+def _around_opaque(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the opaque of a JSON header as it is written, and what stands before and after it."""
+    before, _, rest = data.partition(_OPAQUE)
+    number, _, after = rest.partition(b",")
+    return before, number, after
 
 
 def _with_own_ids(route: TopicRoute) -> TopicRoute:

@@ -6,12 +6,12 @@ import logging
 import resource
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from ..daemon.http_server import AddressTaken
 from .access import networks
 from .process_config import ProcessConfig
-from .server.connection import Service
+from .server.connection import QuickAnswers, Service
 from .server.limits import OTHER_CODES, Counters, Limits
 from .server.listener import RemotingServer
 from .server.tls import Tls, TlsFiles
@@ -81,7 +81,13 @@ def tls_of(process: ProcessConfig) -> Tls:
     return Tls(process.tls_mode, files)
 
 
-def server_of(service: Service, settings: Settings, listening: socket.socket, tls: Tls) -> RemotingServer:
+class QuickService(Service, QuickAnswers, Protocol):
+    """What answers, and knows requests by their bytes."""
+
+
+def server_of(
+    service: QuickService, settings: Settings, listening: socket.socket, tls: Tls
+) -> RemotingServer:
     """Return what serves RocketMQ's protocol at a socket, within the limits of the settings."""
     process = settings.process
     trusted = networks(process.proxy_from)
@@ -97,6 +103,7 @@ def server_of(service: Service, settings: Settings, listening: socket.socket, tl
         limits=limits,
         tls=tls,
         trusted_proxies=trusted if trusted or process.allow else None,
+        quick=service,
     )
 
 

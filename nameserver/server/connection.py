@@ -40,3 +40,13 @@ class Service(Protocol):
 
         Called once, when no request of the connection is in flight any more: none can undo what is done here.
         """
+
+
+class QuickAnswers(Protocol):
+    """What knows requests by their bytes: what clients repeat for ever is answered without a decoder."""
+
+    def quick_answer(self, data: bytes, connection: Connection) -> bytes | None:
+        """Return the frame of the answer if this is one request like one that was learned; else None."""
+
+    def learn(self, data: bytes, request: RemotingCommand) -> None:
+        """Remember the bytes of one request, if it may be answered so."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from ...registry.concurrency_async import end
-from .connection import Service
+from .connection import QuickAnswers, Service
 from .limits import Counters, Ending, Limits, Place, Refused
 from .peer_connection import ConnectionContext, PeerConnection
 from .proxy_protocol import FIRST_BYTES, ProxyHeader, ProxyHeaderError
@@ -53,13 +53,18 @@ class RemotingServer:
         tls: Tls | None = None,
         trusted_proxies: Sequence[Network] | None = None,
         answers_as_asked: bool = False,
+        quick: QuickAnswers | None = None,
     ) -> None:
         self._socket = listening
         self._limits = limits or Limits()
         self._tls = tls or Tls()
         self._trusted = trusted_proxies
         self._context = ConnectionContext(
-            service, self._limits, asyncio.get_running_loop().time, answers_as_asked=answers_as_asked
+            service,
+            self._limits,
+            asyncio.get_running_loop().time,
+            answers_as_asked=answers_as_asked,
+            quick=quick,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()

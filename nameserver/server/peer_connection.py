@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, cast
 
-from ...remoting import FrameError, FrameReader, RemotingCommand
-from .connection import Service
+from ...remoting import FrameError, FrameReader, RemotingCommand, RequestCode
+from .connection import QuickAnswers, Service
 from .dispatcher import Dispatcher
 from .limits import Counters, Ending, FrameRoom, Limits, Place, Places
 
@@ -26,6 +26,9 @@ _ROOM: Final = 4  # its large frame waits for room
 _DRAIN: Final = 8
 _CLOSING: Final = 16
 _SERVES_NOTHING: Final = _FULL | _UNREAD | _CLOSING
+
+_QUICK_BYTES: Final = 1_024
+"""A request that is longer is not looked up by its bytes."""
 
 _SUDDEN: Final = frozenset((Ending.SLOW_FRAME, Ending.NO_ROOM, Ending.UNREAD))
 """Endings that do not wait until the peer has taken what was written."""
@@ -50,6 +53,7 @@ class ConnectionContext:
     read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
     """Where all connections read into: it is emptied before the next one does."""
 
+    quick: QuickAnswers | None = None
     dispatcher: Dispatcher = field(init=False)
     places: Places = field(init=False)
     room: FrameRoom = field(init=False)
@@ -165,8 +169,16 @@ class PeerConnection(asyncio.BufferedProtocol):
         context = self._context
         self._active_s = context.now_s()
         self._counters.bytes_in += nbytes
+        data = bytes(context.read_buffer[:nbytes])
+        is_whole = nbytes <= _QUICK_BYTES and not self._reader.pending_bytes and not self._held
+        if is_whole and context.quick is not None:
+            answer = context.quick.quick_answer(data, self)
+            if answer is not None:
+                self._counters.requests[RequestCode.GET_ROUTEINFO_BY_TOPIC] += 1
+                self._write(answer)
+                return
         try:
-            requests = self._reader.feed(bytes(context.read_buffer[:nbytes]))
+            requests = self._reader.feed(data)
         except FrameError as error:
             self._serve(self._reader.before)
             self._counters.decode_errors += 1
@@ -174,6 +186,8 @@ class PeerConnection(asyncio.BufferedProtocol):
             return
         if requests:
             self._serve(requests)
+            if is_whole and context.quick is not None and len(requests) == 1:
+                context.quick.learn(data, requests[0])
         if self._reader.pending_bytes or self._frame_since_s is not None:
             self._await_rest(is_new=bool(requests))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sharedroutes.nameserver.server.connection import Connection
 from sharedroutes.remoting import (
     LanguageCode,
     RemotingCommand,
@@ -37,6 +38,45 @@ def test_the_answer_of_one_request_is_written_as_the_service_gave_it() -> None:
     peer = Stage(Answers(lambda _: frame)).peer()
     peer.asks(1)
     assert peer.transport.written == [frame]
+
+
+class Quick:
+    """Knows what it has learned, byte for byte."""
+
+    def __init__(self) -> None:
+        self.learned: dict[bytes, RemotingCommand] = {}
+
+    def quick_answer(self, data: bytes, _: Connection) -> bytes | None:
+        return answered(self.learned[data], b"quick") if data in self.learned else None
+
+    def learn(self, data: bytes, request: RemotingCommand) -> None:
+        self.learned[data] = request
+
+
+def test_a_request_that_was_learned_is_answered_without_the_service() -> None:
+    stage, quick = Stage(), Quick()
+    stage.context.quick = quick
+    peer, frame = stage.peer(), encode(request(ROUTE, opaque=1))
+    peer.sends(frame)
+    peer.sends(frame)
+    peer.sends(frame * 2)  # not one request alone
+    peer.sends(frame[:9])
+    peer.sends(frame[9:])
+    assert [*quick.learned] == [frame]
+    assert len(stage.service.asked) == 4
+    assert peer.opaques() == [1] * 5
+    assert stage.context.counters.requests[ROUTE] == 5
+
+
+async def test_while_no_more_requests_are_served_none_has_a_quick_answer() -> None:
+    stage, quick = Stage(Answers(Later()), in_flight_per_connection=1), Quick()
+    stage.context.quick = quick
+    learned, frame = request(ROUTE, opaque=2), encode(request(ROUTE, opaque=2))
+    quick.learn(frame, learned)
+    peer = stage.peer()
+    peer.asks(1)
+    peer.sends(frame)
+    assert peer.opaques() == []
 
 
 @given(st.lists(COMMANDS, max_size=6), st.data())
