@@ -64,10 +64,7 @@ class _Known:
 
     address: str
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
-    """All that this front has written, or found written."""
-
-    token: str = ""
-    """Of the table in the store that has them."""
+    """All that it has said."""
 
     said: dict[bytes, str] = field(default_factory=dict)
     """Bodies, by their digest, to the token of the table that has all of them."""
@@ -241,15 +238,13 @@ class Registrar:
         for refused in body.refused:
             _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
         joins = found is not None and found.holder is Holder.FRONTS
-        held = _joined(broker, found, known) if joins and found is not None else None
+        held = _joined(broker, found) if joins and found is not None else None
         registered = await self._register(
             replace(broker, filter_servers=body.filter_servers), body, held, None, said.config
         )
-        # Of a table that others have changed since, only what was said now is sure to be there.
-        is_complete = held is not None and held.complete
-        known.topics = {**known.topics, **body.topics} if is_complete else body.topics
+        is_all = self._current.config.delete_topic_with_registration
+        known.topics = body.topics if is_all else {**known.topics, **body.topics}
         known.version, known.filter_servers = body.version, body.filter_servers
-        known.token = registered.table_token
         known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
 
     async def _register(
@@ -356,8 +351,6 @@ def _fingerprint(body: bytes) -> tuple[int, bytes]:
     return bodies.crc32(body), hashlib.blake2b(body, digest_size=16).digest()
 
 
-def _joined(broker: Broker, found: Vouched, known: _Known) -> Registration:
-    """Return the registration that the fronts share: complete where the table is as this front knows it."""
-    if known.token and known.token == found.table_token:
-        return Registration(broker, found.epoch, found.table_token, known.topics)
+def _joined(broker: Broker, found: Vouched) -> Registration:
+    """Return the registration that the fronts share; others write its table, too, so it is looked at."""
     return Registration(broker, found.epoch, found.table_token, {}, complete=False)

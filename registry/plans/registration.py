@@ -22,6 +22,7 @@ from .table import (
     difference_to_stored,
     put,
     read_table,
+    read_topics,
     routed,
 )
 
@@ -87,7 +88,8 @@ def register(
         if held is not None and held.complete and is_listed and write.is_master and not tries:
             change = difference(_base(write, held), topics)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
-            stored_token, stored = yield from read_table(write, topics)
+            read = read_table if write.is_master and removes else read_topics
+            stored_token, stored = yield from read(write, topics)
             change = difference_to_stored(stored, (yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
         if not (write.is_master and removes):

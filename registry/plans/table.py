@@ -191,6 +191,18 @@ def read_table(
             return _token(write.broker_key, tokens[0]), stored
 
 
+def read_topics(write: Write, topics: Mapping[str, TopicConfig]) -> Plan[tuple[str, dict[str, bytes]]]:
+    """Return the name of the stored table, read before its topics, and what it has of the given ones."""
+    key, stored = write.table_key, dict[str, bytes]()
+    (token,) = yield Reads((("HGET", write.broker_key, "token"),))
+    names = iter(topics)
+    while part := [*islice(names, _SCAN_COUNT)]:
+        (reply,) = yield Reads((("HMGET", key, *part),))
+        found = zip(part, checked(key, reply), strict=True)
+        stored.update((name, value) for name, value in found if value is not None)
+    return _token(write.broker_key, checked(write.broker_key, token)), stored
+
+
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
     """Return the stored topics that are listed and have their row; the others must be written again."""
     broker, entries, found = write.broker.broker_name.encode(), iter(stored.items()), dict[str, bytes]()

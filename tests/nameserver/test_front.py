@@ -205,6 +205,23 @@ async def test_a_part_of_the_table_adds_and_changes_and_removes_nothing(redis_ur
             assert route["queueDatas"][0]["writeQueueNums"] == queues, name
 
 
+async def test_what_another_front_has_written_is_not_written_again(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with running(redis_url) as one, running(redis_url) as two:
+        broker = BrokerPeer()
+        broker.topics = {name: topic(name) for name in "abc"}
+        await broker.register(one)
+        await broker.register(two)
+        broker.topics |= {"d": topic("d"), "e": topic("e")}
+        for part in ("d", "e"):
+            await broker.register(one, part)
+        told = records(admin)
+        for part in ("d", "e", "abcde"):
+            await broker.register(two, part)
+        assert records(admin) == told
+
+
 async def test_a_table_in_parts_loses_no_change_in_any_order(redis_url: str) -> None:
     async with running(redis_url) as front:
         broker = BrokerPeer()
