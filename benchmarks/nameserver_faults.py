@@ -190,7 +190,8 @@ def _kills(size: Size, cluster: _Cluster) -> Iterator[Figure]:
         if left or size.stops:
             cluster.victim.start()
             cluster.await_brokers((_VICTIM, _SURVIVOR))
-    yield from _figures(_KILLED, rounds, _KILL_TARGETS)
+    if rounds:
+        yield from _figures(_KILLED, rounds, _KILL_TARGETS)
 
 
 def _stops(size: Size, cluster: _Cluster) -> Iterator[Figure]:

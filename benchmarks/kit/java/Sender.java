@@ -15,6 +15,7 @@ public final class Sender {
     private static final byte[] BODY = new byte[128];
     private static final int LOOK_MS = 20;
 
+    @SuppressWarnings("deprecation") // there is no other way to its route
     public static void main(String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("senders");
         producer.setNamesrvAddr(args[0]);
