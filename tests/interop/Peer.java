@@ -28,6 +28,8 @@ public class Peer {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final int POLL_MS = 1_000;
+    /** More than the default: a master waits for its slave, which on a busy machine takes its time. */
+    private static final int SEND_MS = 10_000;
 
     public static void main(String[] arguments) throws Exception {
         System.setOut(System.err);
@@ -61,6 +63,7 @@ public class Peer {
         producer.setNamesrvAddr(nameServers);
         producer.setInstanceName(id);
         producer.setPollNameServerInterval(POLL_MS);
+        producer.setSendMsgTimeout(SEND_MS);
         producer.start();
         PRODUCERS.put(id, producer);
         say(id, "started");
