@@ -29,9 +29,11 @@ from .odd_sequences import (
     zones,
 )
 from .sequences import (
+    NO_TOPICS,
     ODD_TOPICS,
     QUESTIONS,
     Step,
+    closes,
     departures,
     heartbeats,
     key_values,
@@ -116,7 +118,7 @@ def test_queues_of_ordered_topics(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, registrations(topics=ODD_TOPICS), routes(ODD_TOPICS), QUESTIONS)
+@drawn(100, registrations(topics=ODD_TOPICS), routes((*ODD_TOPICS, *NO_TOPICS)), QUESTIONS)
 def test_names_with_odd_characters(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
@@ -126,7 +128,7 @@ def test_registrations_of_all_releases(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, promotions(), departures(), QUESTIONS)
+@drawn(100, promotions(), closes(), QUESTIONS)
 def test_replicas_change_their_roles(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
@@ -151,7 +153,7 @@ def test_bytes_that_are_no_frames(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, moves(), departures(), heartbeats(), QUESTIONS)
+@drawn(150, moves(), departures(), QUESTIONS)
 def test_replicas_that_share_addresses_and_ids(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
