@@ -92,6 +92,7 @@ class Front:
         )
         self._heard = "0-0"
         self._news = asyncio.Condition()
+        self._turns = asyncio.Semaphore(max(1, store.config.max_connections // 2))
         self._min_ids = MinBrokerIds(store)
         self._following: asyncio.Task[None] | None = None
 
@@ -140,7 +141,7 @@ class Front:
             return encode(response_to(request, ResponseCode.NO_PERMISSION, remark=refusal))
         if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             found = self._routes.answer(request)
-            return found if isinstance(found, bytes) else self._guarded(request, found)
+            return found if isinstance(found, bytes) else self._done(request, found)
         work = self._work(request, connection)
         if work is None:
             remark = f" request type {code} not supported"
@@ -203,6 +204,11 @@ class Front:
         return replace(self._store.config, actor=f"{connection.peer} at front {self.name}")
 
     async def _guarded(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
+        """Return what the work answers, when it is its turn: a burst of brokers must not use up the store."""
+        async with self._turns:
+            return await self._done(request, work)
+
+    async def _done(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
         """Return what the work answers; an error of the registry is an answer, too."""
         try:
             answer = await work

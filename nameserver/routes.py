@@ -22,7 +22,7 @@ from ..remoting import (
 )
 from . import answers, header
 from .answers import Dialect
-from .config import Current, WhenStale
+from .config import Current, FrontConfig, WhenStale
 
 _MISSING_KEPT: Final = 10_000
 """Topics that nobody has and somebody asks for: more are forgotten again, the longest unasked first."""
@@ -42,6 +42,7 @@ class _Ready:
     """The bodies of one route; made when first asked for."""
 
     generation: int
+    config: FrontConfig
     order_conf: str | None
     bodies: dict[Dialect, bytes] = field(default_factory=dict)
 
@@ -157,14 +158,14 @@ class RouteAnswers:
         if ready is None or not self._is_fresh(ready, route):
             self._missing.pop(route.topic, None)
             order_conf = self._order_configs.get(route.topic)
-            ready = self._ready[route.topic] = _Ready(route.generation, order_conf)
+            ready = self._ready[route.topic] = _Ready(route.generation, self._current.config, order_conf)
         body = ready.bodies.get(dialect)
         if body is None:
             body = ready.bodies[dialect] = self._body(route, dialect, None)
         return body
 
     def _is_fresh(self, ready: _Ready, route: Route) -> bool:
-        if ready.generation != route.generation:
+        if ready.generation != route.generation or ready.config is not self._current.config:
             return False
         return ready.order_conf == self._order_configs.get(route.topic)
 

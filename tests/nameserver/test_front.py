@@ -479,3 +479,24 @@ async def test_a_code_that_nobody_knows_is_refused_with_the_originals_words(redi
     async with running(redis_url) as front:
         answer = await Peer(front).ask(12345)
         assert (answer.code, answer.remark) == (3, " request type 12345 not supported")
+
+
+async def test_a_hundred_brokers_that_start_at_once_are_all_registered(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        brokers = [BrokerPeer(f"broker-{number}", f"127.0.0.1:{20_000 + number}") for number in range(100)]
+        answers = await asyncio.gather(*(broker.register(front) for broker in brokers))
+        assert {answer.code for answer in answers} == {0}
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert len(route["brokerDatas"]) == 100
+
+
+async def test_a_switch_that_is_turned_holds_for_routes_that_were_ready(redis_url: str) -> None:
+    async with running(redis_url, update_config="true") as front:
+        peer = Peer(front)
+        order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "orders", "value": "broker-a:4"}
+        await peer.ask(RequestCode.PUT_KV_CONFIG, order)
+        await BrokerPeer().register(front)
+        assert "orderTopicConf" not in (await peer.route("orders") or {})
+        await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
+        assert (await peer.route("orders") or {})["orderTopicConf"] == "broker-a:4"
