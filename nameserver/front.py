@@ -34,7 +34,7 @@ from .status import FrontStatus
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _REREAD_S: Final = (0.5, 2.0)
 
-_SETTLED_S: Final = 0.5
+_SETTLED_S: Final = 2.0
 """Longer nobody waits for the feed: an answer that is late is worse than one that is old for a moment."""
 
 _MOMENT_S: Final = 0.001

@@ -239,11 +239,12 @@ class Registrar:
             _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
         joins = found is not None and found.holder is Holder.FRONTS
         held = _joined(broker, found) if joins and found is not None else None
+        # Who comes back after it was gone has what it says now, as in RocketMQ, and not what it had before.
+        removes = found is None or self._current.config.delete_topic_with_registration
         registered = await self._register(
-            replace(broker, filter_servers=body.filter_servers), body, held, None, said.config
+            replace(broker, filter_servers=body.filter_servers), body, held, said.config, removes=removes
         )
-        is_all = self._current.config.delete_topic_with_registration
-        known.topics = body.topics if is_all else {**known.topics, **body.topics}
+        known.topics = body.topics if removes else {**known.topics, **body.topics}
         known.version, known.filter_servers = body.version, body.filter_servers
         known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
 
@@ -252,8 +253,10 @@ class Registrar:
         broker: Broker,
         body: bodies.RegisterBody,
         held: Registration | None,
-        instead_of: SeenLease | None,
         config: RegistryConfig,
+        *,
+        removes: bool,
+        instead_of: SeenLease | None = None,
     ) -> Registration:
         plan = plans.register(
             config,
@@ -264,7 +267,7 @@ class Registrar:
             instead_of=instead_of,
             version=body.version,
             joint=True,
-            removes=self._current.config.delete_topic_with_registration,
+            removes=removes,
         )
         try:
             return await self._store.run(plan)
@@ -275,7 +278,7 @@ class Registrar:
             if answer is not OwnerAnswer.NONE:
                 raise
             _LOG.warning("%s: takes over from %s: %s", broker.broker_name, error.lease.address, why)
-            return await self._register(broker, body, held, error.lease, config)
+            return await self._register(broker, body, held, config, removes=removes, instead_of=error.lease)
 
     async def _vouch(self, broker: Broker, number: int | None = None) -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.

@@ -195,9 +195,7 @@ async def answers_too_much(asked: RemotingCommand) -> RemotingCommand:
 
 
 async def test_an_error_whose_text_no_frame_can_carry_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(
-        logging.CRITICAL
-    )  # the line would be lost on its way from one process of pytest to another
+    caplog.set_level(logging.CRITICAL)  # pytest's processes cannot send each other such a line
     stage = Stage(Answers(fails_strangely))
     peer = stage.peer()
     peer.asks(1)
