@@ -344,16 +344,22 @@ def encode_change(change: Change) -> bytes:
     return orjson.dumps(record)
 
 
+def _change_field(name: str, value: Any) -> tuple[str, Any]:
+    """Return the attribute that a field of a record is, and its value; raise ValueError, which names it."""
+    attribute, read = _CHANGE_FIELDS[name]
+    try:
+        return attribute, read(value)
+    except (ValueError, TypeError):
+        what = "list of names" if read is _names else "whole number"
+        raise ValueError(f"{name} is no {what}: {value!r:.80}") from None
+
+
 def decode_change(key: str, change_id: str, record: bytes) -> Change:
     """Return the change that a record of the stream `key` describes; raise CorruptData."""
     try:
         fields = orjson.loads(record)
         of_broker = fields["kind"] not in _OF_NO_BROKER
-        rest = {
-            known[0]: known[1](value)
-            for name, value in fields.items()
-            if (known := _CHANGE_FIELDS.get(name)) is not None
-        }
+        rest = dict(_change_field(name, value) for name, value in fields.items() if name in _CHANGE_FIELDS)
         return Change(
             change_id=change_id,
             kind=ChangeKind(fields["kind"]),
