@@ -10,7 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..client import AsyncRouteClient, ClientConfig
 from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, Reset, plans
@@ -22,7 +22,7 @@ from .access import AllowList
 from .config import Current
 from .listings import Listings
 from .notices import MinBrokerIds
-from .operators import Operators
+from .operators import Operation, Operators
 from .prober import Prober
 from .registrar import Registrar
 from .routes import RouteAnswers
@@ -70,6 +70,9 @@ _OF_BROKERS: Final = frozenset((RequestCode.REGISTER_BROKER, RequestCode.UNREGIS
 _OF_OPERATORS: Final = _CHANGES - _OF_BROKERS - {RequestCode.REGISTER_TOPIC_IN_NAMESRV}
 
 
+_Handler: TypeAlias = Callable[[RemotingCommand, Connection], Awaitable[RemotingCommand]]
+
+
 class Front:
     """One name server front: the parts that answer, and what keeps them fresh."""
 
@@ -94,6 +97,7 @@ class Front:
         self._news = asyncio.Condition()
         self._turns = asyncio.Semaphore(max(1, store.config.max_connections // 2))
         self._min_ids = MinBrokerIds(store)
+        self._of_code = self._handlers()
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -102,9 +106,8 @@ class Front:
         await self._sessions.start(self._registrar.restore)
         self._following = asyncio.create_task(self._follow(), name="sharedroutes: front")
 
-    async def aclose(self, *, drain: bool) -> None:
-        """Stop; brokers that are connected stay, whichever way it ends."""
-        del drain
+    async def aclose(self) -> None:
+        """Stop; brokers that are connected stay."""
         if self._following is not None:
             await end(self._following)
         await self._prober.aclose()
@@ -142,11 +145,11 @@ class Front:
         if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             found = self._routes.answer(request)
             return found if isinstance(found, bytes) else self._done(request, found)
-        work = self._work(request, connection)
-        if work is None:
+        handler = self._of_code.get(code)
+        if handler is None:
             remark = f" request type {code} not supported"
             return encode(response_to(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
-        return self._guarded(request, work)
+        return self._in_turn(handler, request, connection)
 
     def quick_answer(self, data: bytes, connection: Connection) -> bytes | None:
         """Return the route that somebody asks for with the bytes of an earlier request."""
@@ -177,36 +180,33 @@ class Front:
             return ""
         return f"the front no longer follows the registry: {following.exception()!r}"
 
-    def _work(self, request: RemotingCommand, connection: Connection) -> Awaitable[RemotingCommand] | None:
-        code = request.code
-        if code in _LISTS:
-            return self._listings.answer(request)
-        of_brokers: dict[int, Callable[[], Awaitable[RemotingCommand]]] = {
-            RequestCode.REGISTER_BROKER: lambda: self._registrar.register(
-                request, connection, self._acting_for(connection)
-            ),
-            RequestCode.UNREGISTER_BROKER: lambda: self._registrar.unregister(request, connection),
-            RequestCode.BROKER_HEARTBEAT: lambda: self._registrar.heartbeat(request),
-            RequestCode.QUERY_DATA_VERSION: lambda: self._registrar.query_data_version(request),
-            RequestCode.REGISTER_TOPIC_IN_NAMESRV: lambda: self._registrar.register_topic(
-                request, self._acting_for(connection)
-            ),
+    def _handlers(self) -> dict[int, _Handler]:
+        """Return what answers each request code, but for that of routes."""
+        registrar, acting_for = self._registrar, self._acting_for
+
+        def named(operation: Operation) -> _Handler:
+            return lambda asked, by: operation(asked, acting_for(by))
+
+        return {
+            **dict.fromkeys(_LISTS, lambda asked, _: self._listings.answer(asked)),
+            **{code: named(operation) for code, operation in self._operators.operations.items()},
+            RequestCode.REGISTER_BROKER: lambda asked, by: registrar.register(asked, by, acting_for(by)),
+            RequestCode.UNREGISTER_BROKER: registrar.unregister,
+            RequestCode.BROKER_HEARTBEAT: lambda asked, _: registrar.heartbeat(asked),
+            RequestCode.QUERY_DATA_VERSION: lambda asked, _: registrar.query_data_version(asked),
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: named(registrar.register_topic),
         }
-        if code in of_brokers:
-            return of_brokers[code]()
-        operation = self._operators.answers(code)
-        if operation is None:
-            return None
-        return operation(request, self._acting_for(connection))
 
     def _acting_for(self, connection: Connection) -> RegistryConfig:
         """Return the settings to write with for a peer, which its records name."""
         return replace(self._store.config, actor=f"{connection.peer} at front {self.name}")
 
-    async def _guarded(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
-        """Return what the work answers, when it is its turn: a burst of brokers must not use up the store."""
+    async def _in_turn(
+        self, handler: _Handler, request: RemotingCommand, connection: Connection
+    ) -> RemotingCommand:
+        """Answer a request when it is its turn: a burst of brokers must not use up the store."""
         async with self._turns:
-            return await self._done(request, work)
+            return await self._done(request, handler(request, connection))
 
     async def _done(self, request: RemotingCommand, work: Awaitable[RemotingCommand]) -> RemotingCommand:
         """Return what the work answers; an error of the registry is an answer, too."""

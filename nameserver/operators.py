@@ -27,7 +27,7 @@ class Operators:
         self._store = store
         self._process = process
         self._current = current
-        self._of: dict[int, Operation] = {
+        self.operations: Final[dict[int, Operation]] = {
             RequestCode.PUT_KV_CONFIG: self._put,
             RequestCode.GET_KV_CONFIG: self._get,
             RequestCode.DELETE_KV_CONFIG: self._delete,
@@ -38,10 +38,6 @@ class Operators:
             RequestCode.GET_NAMESRV_CONFIG: self._config,
             RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
         }
-
-    def answers(self, code: int) -> Operation | None:
-        """Return what answers a request code; None = nothing here does."""
-        return self._of.get(code)
 
     async def _put(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
         namespace, key = header.optional(request, "namespace"), header.optional(request, "key")

@@ -39,7 +39,7 @@ class _Front(QuickService, Protocol):
     """What answers the requests of this process."""
 
     async def start(self) -> None: ...
-    async def aclose(self, *, drain: bool) -> None: ...
+    async def aclose(self) -> None: ...
     def status(self) -> FrontStatus: ...
     def change(self, properties: Mapping[str, str]) -> None: ...
 
@@ -171,7 +171,7 @@ class FrontProcess:
             await end(helper, *self._reloads)
             try:
                 async with asyncio.timeout(CLOSING_S):
-                    await front.aclose(drain=True)
+                    await front.aclose()
             except TimeoutError:
                 _LOG.warning("ending without a word to the store, which does not answer")
 

@@ -118,7 +118,7 @@ async def running(url: str, **flags: str) -> AsyncIterator[Front]:
     try:
         yield front
     finally:
-        await front.aclose(drain=True)
+        await front.aclose()
         await store.aclose()
 
 
