@@ -314,7 +314,7 @@ class TableModel:
         names = tuple(names)
         if self.index_text(topic) != index:
             return ("moved",)
-        deleted = [name for name in names if topic in self.groups[name].table]
+        deleted = [name for name in names if topic in self.group(name).table]
         for name in deleted:
             self._set(name, topic, None)
             self.groups[name].token = UNKNOWN_TOKEN
