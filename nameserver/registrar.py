@@ -52,6 +52,9 @@ _MEANWHILE_S: Final = (0.01, 0.05)
 _BODIES_KEPT: Final = 4
 _RESTORED_AT_ONCE: Final = 8
 
+_OWNERS_ASKED: Final = 3
+"""So often a registration asks whether the owner of a lease is gone: each time of a newer lease."""
+
 _LARGE_AT_ONCE: Final = 2
 """Large bodies that are read at once: one of 16 MiB takes half a gigabyte for a moment."""
 
@@ -256,29 +259,32 @@ class Registrar:
         config: RegistryConfig,
         *,
         removes: bool,
-        instead_of: SeenLease | None = None,
     ) -> Registration:
-        plan = plans.register(
+        """Register, also in the place of an owner that is gone: its lease may be renewed while it is asked."""
+        register = partial(
+            plans.register,
             config,
             broker,
             body.topics,
             held=held,
             admit=False,
-            instead_of=instead_of,
             version=body.version,
             joint=True,
             removes=removes,
         )
-        try:
-            return await self._store.run(plan)
-        except BrokerOwned as error:
-            if instead_of is not None or error.lease is None:
-                raise
-            answer, why = await probe_owner(error.lease.address, broker.address)
-            if answer is not OwnerAnswer.NONE:
-                raise
-            _LOG.warning("%s: takes over from %s: %s", broker.broker_name, error.lease.address, why)
-            return await self._register(broker, body, held, config, removes=removes, instead_of=error.lease)
+        gone: SeenLease | None = None
+        for _ in range(_OWNERS_ASKED):
+            try:
+                return await self._store.run(register(instead_of=gone))
+            except BrokerOwned as error:
+                if error.lease is None:
+                    raise
+                answer, why = await probe_owner(error.lease.address, broker.address)
+                if answer is not OwnerAnswer.NONE:
+                    raise
+                gone = error.lease
+                _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, why)
+        return await self._store.run(register(instead_of=gone))
 
     async def _vouch(self, broker: Broker, number: int | None = None) -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.

@@ -11,6 +11,7 @@ import orjson
 import pytest
 import redis
 
+from sharedroutes.nameserver import registrar
 from sharedroutes.nameserver.front import Front
 from sharedroutes.registry import Broker, RouteStore
 from sharedroutes.registry.keys import Keys
@@ -23,6 +24,7 @@ from sharedroutes.remoting import (
     encode,
     request,
 )
+from sharedroutes.remoting.broker.owner import OwnerFound, probe_owner
 from tests.broker_agent.speaking_broker import SpeakingBroker, topic
 from tests.nameserver.rig import BrokerPeer, Peer, running
 from tests.registry.builders import topics
@@ -345,6 +347,28 @@ async def test_a_newcomer_takes_over_from_an_owner_that_is_gone(redis_url: str) 
 
         there = {"0": f"127.0.0.1:{newcomer.port}"}
         await await_until(lambda: _is(address, there), description="clients are told the newcomer")
+
+
+@pytest.mark.parametrize(("renewals", "code", "times_asked"), [(2, 0, 3), (99, 1, 3)])
+async def test_an_owner_whose_lease_was_renewed_meanwhile_is_asked_again(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, renewals: int, code: int, times_asked: int
+) -> None:
+    async with running(redis_url) as front, SpeakingBroker() as newcomer:
+        gone, asked = BrokerPeer(address="127.0.0.1:1"), 0  # nobody listens there
+        await gone.register(front)
+
+        async def probe_and_renew(address: str, own_address: str) -> OwnerFound:
+            nonlocal asked
+            asked += 1
+            found = await probe_owner(address, own_address)
+            if asked <= renewals:  # as a front does that hears of the owner, or has lost its place
+                await gone.peers[front.name].ask(RequestCode.BROKER_HEARTBEAT, gone.fields)
+            return found
+
+        monkeypatch.setattr(registrar, "probe_owner", probe_and_renew)
+        answer = await BrokerPeer(address=f"127.0.0.1:{newcomer.port}").register(front)
+        assert (answer.code, asked) == (code, times_asked)
+        assert code == 0 or "127.0.0.1:1" in (answer.remark or "")
 
 
 @pytest.mark.parametrize(
