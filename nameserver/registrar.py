@@ -260,7 +260,7 @@ class Registrar:
         *,
         removes: bool,
     ) -> Registration:
-        """Register, also in the place of an owner that is gone: its lease may be renewed while it is asked."""
+        """Register, also in the place of an owner that is gone; its lease may be renewed meanwhile."""
         register = partial(
             plans.register,
             config,
