@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,13 +10,13 @@ from time import monotonic
 from typing import Final, TextIO
 
 import click
-from rich.console import Console
 
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
-from sharedroutes.registry import EmbeddedServer, RegistryError, RouteStore, StoreUnavailable
+from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
 
+from .command import JSON_OPTION, console_beside, errors_in_one_line, publish
 from .fleet import Fleet
-from .processes import DemoFailed, Interrupted, Patience
+from .processes import DemoFailed, Patience
 from .results import Log, Observed, Report, measure, summary, to_json
 from .scenario import BROKERS, SCENARIO, SETTINGS, TOPIC, Event, Happening, Settings
 from .sender import Sender
@@ -25,22 +24,10 @@ from .show import Show
 
 _CALM_DEADLINE_S: Final = 10.0
 _START_DEADLINE_S: Final = 15.0
-_PIPE_COLUMNS: Final = 80
-_BY_SIGNAL: Final = 128
-"""What shells add to the number of the signal that ended a program."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--json",
-    "json_file",
-    type=click.File("w", lazy=False),
-    is_flag=False,
-    flag_value="-",
-    metavar="[FILE]",
-    help="Write the figures as one JSON document to FILE, or to standard output; then the rest goes to "
-    "standard error.",
-)
+@JSON_OPTION
 def demo(json_file: TextIO | None) -> None:
     """Kill brokers, a host and Redis under a client that keeps sending, and lose no message.
 
@@ -48,34 +35,20 @@ def demo(json_file: TextIO | None) -> None:
 
     Exit status 0 when every event was seen and no message was lost, otherwise 1.
     """
-    console = _console(to_stderr=json_file is not None and json_file.name == "<stdout>")
-    patience, show = Patience(), Show(console, SETTINGS)
-    try:
-        with (
-            patience.signals(),
-            tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
-            ExitStack() as stack,
-        ):
-            stage = Stage(stack, Path(folder), SETTINGS, patience, show)
-            with show.on():
-                report = stage.run()
-            logs = stage.logs()
-    except Interrupted as error:
-        click.echo(str(error), err=True)
-        sys.exit(_BY_SIGNAL + error.number)
-    except (DemoFailed, RegistryError) as error:
-        raise click.ClickException(str(error)) from error
-    console.print(summary(report, SETTINGS))
-    if json_file is not None:
-        click.echo(to_json(report, SETTINGS), file=json_file)
-    if not report.ok:
-        click.echo(f"The last lines of all processes:\n{logs}", err=True)
-        sys.exit(1)
-
-
-def _console(*, to_stderr: bool) -> Console:
-    stream = sys.stderr if to_stderr else sys.stdout
-    return Console(stderr=to_stderr, width=None if stream.isatty() else _PIPE_COLUMNS)
+    console, patience = console_beside(json_file), Patience()
+    show = Show(console, SETTINGS)
+    with (
+        errors_in_one_line(),
+        patience.signals(),
+        tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
+        ExitStack() as stack,
+    ):
+        stage = Stage(stack, Path(folder), SETTINGS, patience, show)
+        with show.on():
+            report = stage.run()
+        logs = stage.logs()
+    document = to_json(report, SETTINGS)
+    publish(console, summary(report, SETTINGS), json_file, document, ok=report.ok, logs=logs)
 
 
 class Stage:

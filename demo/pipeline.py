@@ -16,13 +16,12 @@ from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
 from sharedroutes.pipeline.report import History, write_report
 from sharedroutes.pipeline.schemas import FAULTS
-from sharedroutes.registry import RegistryError
 
+from .command import errors_in_one_line
 from .drill import Drill, Fault, Places
-from .processes import DemoFailed, Interrupted, Patience
+from .processes import Patience
 from .scenario import SETTINGS
 
-_BY_SIGNAL: Final = 128
 _LATE_S: Final = 2.0
 """What a busy machine may add to the time in which something is noticed."""
 
@@ -45,14 +44,12 @@ def demo(start: Start, /, *, out: Path | None) -> None:
     places.out.mkdir(parents=True, exist_ok=True)
     spark = start()
     patience = Patience()
-    try:
-        with patience.signals(), tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder:
-            page, faults = _run(spark, places, Path(folder), patience)
-    except Interrupted as error:
-        click.echo(str(error), err=True)
-        sys.exit(_BY_SIGNAL + error.number)
-    except (DemoFailed, RegistryError) as error:
-        raise click.ClickException(str(error)) from error
+    with (
+        errors_in_one_line(),
+        patience.signals(),
+        tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
+    ):
+        page, faults = _run(spark, places, Path(folder), patience)
     tables = page.parent / "tables"
     problems = 0
     for text, good in findings(faults, _rows(tables, "detection"), _rows(tables, "broker_sessions")):

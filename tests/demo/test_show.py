@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from demo.scenario import BROKERS, SETTINGS, Happening
-from demo.show import SLOT_S, Show, cells, noticed, store_cells
+from demo.show import SLOT_S, Show, cells, noticed
+from demo.timeline import store_cells
 from tests.demo.records import observed, try_of
 
 FULL: Final = 8
@@ -35,8 +36,8 @@ def test_the_timeline_moves_on() -> None:
 
 def test_the_line_of_the_store_shows_when_it_ran() -> None:
     changes = [(0.0, True), (2 * SLOT_S, False), (3.5 * SLOT_S, True)]
-    assert store_cells(changes, 0, 4) == "█··██"
-    assert store_cells(changes, 2, 3) == "·█"
+    assert store_cells(changes, 0, 4, SLOT_S) == "█··██"
+    assert store_cells(changes, 2, 3, SLOT_S) == "·█"
 
 
 @pytest.mark.parametrize("happening", list(Happening))
