@@ -7,16 +7,13 @@ from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import Final, Protocol
 
-import orjson
-
 from ...daemon.http_server import Request, Response
+from ...daemon.pages import VIEWS, json, not_allowed, view
 from ...registry import NotFound
 from ..planner.status import AgentStatus
 
-VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
 
-_JSON: Final = "application/json"
 _LONGEST_WAIT_S: Final = 86_400
 
 
@@ -69,44 +66,24 @@ class Pages:
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
         if request.path in VIEWS:
-            if request.method not in ("GET", "HEAD"):
-                return _not_allowed("GET, HEAD")
-            return self._view(request)
+            status = self._process.status()
+            return view(request, status, as_json=lambda: _as_json(status), metrics=self._metrics_page)
         if request.path in CONTROLS:
             return await self._controlled(request)
         return Response.text(
             HTTPStatus.NOT_FOUND, "here are:", *VIEWS, *(f"POST {path}" for path in CONTROLS)
         )
 
-    def _view(self, request: Request) -> Response:
-        match request.path:
-            case "/metrics":
-                return self._metrics_page(request.headers.get("accept", ""))
-            case "/healthz":
-                return _verdict(self._process.status().unhealthy)
-            case "/readyz":
-                return _verdict(self._process.status().unready)
-            case _:
-                return _json(HTTPStatus.OK, _as_json(self._process.status()))
-
-    def _metrics_page(self, accept: str) -> Response:
+    def _metrics_page(self, accept: str) -> tuple[bytes, str]:
         if self._metrics is None:
-            try:
-                from .metrics import Metrics  # noqa: PLC0415 - most never ask for it, and it takes 2 MB
-            except ModuleNotFoundError:
-                from ...extras import lacking  # noqa: PLC0415 - as above
+            from .metrics import Metrics  # noqa: PLC0415 - see view()
 
-                problem = lacking("/metrics", "metrics")
-                if problem is None:
-                    raise
-                return Response.text(HTTPStatus.NOT_IMPLEMENTED, problem)
             self._metrics = Metrics(self._process.status).page
-        body, content_type = self._metrics(accept)
-        return Response(body=body, content_type=content_type)
+        return self._metrics(accept)
 
     async def _controlled(self, request: Request) -> Response:
         if request.method != "POST":
-            return _not_allowed("POST")
+            return not_allowed("POST")
         if refusal := self._refusal(request):
             return Response.text(HTTPStatus.FORBIDDEN, refusal)
         if problem := _wrong_query(request):
@@ -138,8 +115,8 @@ class Pages:
                 names = self._process.resume(broker)
             case _:
                 problems = await self._process.reload()
-                return _json(HTTPStatus.OK, {"problems": list(problems)})
-        return _json(HTTPStatus.ACCEPTED, {"brokers": list(names)})
+                return json({"problems": list(problems)})
+        return json({"brokers": list(names)}, HTTPStatus.ACCEPTED)
 
 
 def _wrong_query(request: Request) -> str:
@@ -155,25 +132,6 @@ def _wrong_query(request: Request) -> str:
     except ValueError:
         fits = False
     return "" if fits else f"wait_s: {wait!r} is not within 0..{_LONGEST_WAIT_S} seconds"
-
-
-def _verdict(reasons: Sequence[str]) -> Response:
-    if reasons:
-        return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, *reasons)
-    return Response.text(HTTPStatus.OK, "ok")
-
-
-def _not_allowed(methods: str) -> Response:
-    status = HTTPStatus.METHOD_NOT_ALLOWED
-    return Response(status=status, body=f"use {methods}\n".encode(), headers=(("Allow", methods),))
-
-
-def _json(status: HTTPStatus, value: object) -> Response:
-    return Response(
-        status=status,
-        body=orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
-        content_type=_JSON,
-    )
 
 
 def _as_json(status: ProcessStatus) -> dict[str, object]:

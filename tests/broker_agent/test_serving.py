@@ -410,9 +410,10 @@ def test_without_the_extra_the_page_of_metrics_names_it() -> None:
     code = """
 import sys; sys.modules["prometheus_client"] = None
 import asyncio
+from unittest.mock import Mock
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.daemon.http_server import Request
-page = asyncio.run(Pages(None, control="off").answer(Request(method="GET", path="/metrics")))
+page = asyncio.run(Pages(Mock(), control="off").answer(Request(method="GET", path="/metrics")))
 print(page.status.value, page.body.decode())
 """
     done = run_python(code)

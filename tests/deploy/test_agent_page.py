@@ -17,12 +17,13 @@ import pytest
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.command import EXIT_CODES
 from sharedroutes.broker_agent.process.metrics import METRICS
-from sharedroutes.broker_agent.process.pages import CONTROLS, VIEWS
+from sharedroutes.broker_agent.process.pages import CONTROLS
 from sharedroutes.broker_agent.process.sidecar import SIGNALS
 from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.main import COMMANDS
 from sharedroutes.daemon.option import Kind, Option
+from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess

@@ -19,9 +19,9 @@ import yaml
 
 from sharedroutes import __version__
 from sharedroutes.broker_agent.process.command import EXIT_CODES
-from sharedroutes.broker_agent.process.pages import VIEWS
 from sharedroutes.broker_agent.settings.sidecar_config import DEFAULT_HTTP, OPTIONS
 from sharedroutes.cli.agent_ctl import DEFAULT_HTTP as CTL_HTTP
+from sharedroutes.daemon.pages import VIEWS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from sharedroutes import __version__
+from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.nameserver.command import EXIT_CODES
-from sharedroutes.nameserver.pages import VIEWS
 from sharedroutes.nameserver.process_config import DEFAULT_HTTP, DEFAULT_LISTEN, OPTIONS, ProcessConfig
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -11,9 +11,9 @@ import pytest
 
 from sharedroutes.cli.main import COMMANDS
 from sharedroutes.daemon.option import Kind, Option
+from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.nameserver.command import EXIT_CODES
 from sharedroutes.nameserver.metrics import PREFIX
-from sharedroutes.nameserver.pages import VIEWS
 from sharedroutes.nameserver.process_config import OPTIONS
 from sharedroutes.nameserver.settings import NO_EFFECT, property_of
 from sharedroutes.nameserver.status import FAMILIES
