@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import MISSING, Field, fields
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,8 +27,9 @@ from sharedroutes.client.attempts.policy import RETRYABLE_CODES_4, code_of_refus
 from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.selection import AllocateConsistentHash
 from sharedroutes.registry import RegistryConfig
+from tests.markdown import names, page, rows
 
-PAGE: Final = (Path(__file__).resolve().parents[1] / "docs" / "client.md").read_text(encoding="utf-8")
+PAGE: Final = page("client.md")
 NAMED: Final[dict[str, Any]] = {
     "LADDER": LADDER,
     "LADDER_4": LADDER_4,
@@ -49,24 +48,11 @@ FORKS: Final = {"before_fork", "after_fork_in_parent", "after_fork_in_child"}
 """Methods that are public for the fork's hooks only."""
 
 
-def rows(heading: str) -> list[list[str]]:
-    """Return the cells of the first table under a heading, without its head."""
-    section = re.split(r"^#+ ", PAGE.partition(f"## {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    table = re.search(r"(?:^\|.*\|\n)+", section, re.MULTILINE)
-    assert table, heading
-    _, _, *lines = re.findall(r"^\|(.*)\|$", table[0], re.MULTILINE)
-    return [[cell.strip() for cell in line.split("|")] for line in lines]
-
-
 def default_of(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
     assert field.default_factory is not MISSING, f"{field.name} has no default"
     return field.default_factory()
-
-
-def names(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 SETTINGS: Final = (
@@ -83,7 +69,7 @@ SETTINGS: Final = (
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_every_setting_is_in_its_table_with_its_default(kind: Any) -> None:
     written = {}
-    for setting, default, _unit, meaning in rows(f"`{kind.__name__}`"):
+    for setting, default, _unit, meaning in rows(PAGE, f"`{kind.__name__}`"):
         (name,), (text,) = names(setting), names(default)
         assert meaning, name
         written[name] = NAMED[text] if text in NAMED else ast.literal_eval(text)
@@ -91,14 +77,14 @@ def test_every_setting_is_in_its_table_with_its_default(kind: Any) -> None:
 
 
 def test_every_metric_is_in_the_table_with_its_kind_and_labels() -> None:
-    written = [(*names(name), kind, tuple(names(labels))) for name, kind, labels, _ in rows("Metrics")]
+    written = [(*names(name), kind, tuple(names(labels))) for name, kind, labels, _ in rows(PAGE, "Metrics")]
     kinds = {"counter": COUNTERS, "histogram": HISTOGRAMS, "gauge": GAUGES}
     assert written == [(one.name, kind, one.labels) for kind, found in kinds.items() for one in found]
 
 
 @pytest.mark.parametrize(("client", "other_name"), [(RouteClient, "close"), (AsyncRouteClient, "aclose")])
 def test_every_method_is_in_the_table(client: type, other_name: str) -> None:
-    written = {name for row in rows("Methods") for name in names(row[0])}
+    written = {name for row in rows(PAGE, "Methods") for name in names(row[0])}
     public = {name for name in dir(client) if not name.startswith("_")} - FORKS
     assert written == public - {other_name} | {"close"}
 
@@ -122,7 +108,7 @@ def value(text: str) -> Any:
 def test_the_table_of_presets_has_every_difference_between_them() -> None:
     columns = ("sharedroutes", "rocketmq-4", "rocketmq-5")
     written: dict[str, dict[str, Any]] = {name: {} for name in PRESETS}
-    for setting, *cells, rocketmqs in rows("Presets"):
+    for setting, *cells, rocketmqs in rows(PAGE, "Presets"):
         (name,) = names(setting)
         assert rocketmqs, name
         for column, cell in zip(columns, cells, strict=True):

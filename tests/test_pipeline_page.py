@@ -35,6 +35,7 @@ from sharedroutes.pipeline.sources import registries, samples
 from sharedroutes.pipeline.sources.changes_settings import MEANINGS
 from sharedroutes.pipeline.sources.routes import READ_OPTIONS, WRITE_OPTIONS
 from sharedroutes.pipeline.tables import Table
+from tests.markdown import anchors, check_links, names
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
@@ -80,10 +81,6 @@ def rows(text: str, head: str) -> list[list[str]]:
     """Return the cells of the only table with that head."""
     (table,) = re.findall(rf"^{re.escape(head)}\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in table.splitlines()]
-
-
-def names(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def options_in(heading: str, head: str = "| option | default | meaning |") -> dict[str, str]:
@@ -226,19 +223,10 @@ def test_what_a_snippet_imports_is_there(snippet: str) -> None:
             assert [one.name for one in node.names if not hasattr(module, one.name)] == []
 
 
-def anchors(path: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in headings}
-
-
 def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        path, _, anchor = target.partition("#")
-        page = ROOT / "docs" / (path or "pipeline.md")
-        assert page.exists(), target
-        assert not anchor or anchor in anchors(page), target
+    check_links(PAGE)
 
 
 def test_no_two_headings_have_the_same_anchor() -> None:
     outside = re.sub(r"^```.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert len(re.findall(r"^#+ ", outside, re.MULTILINE)) == len(anchors(ROOT / "docs" / "pipeline.md"))
+    assert len(re.findall(r"^#+ ", outside, re.MULTILINE)) == len(anchors(PAGE))

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from sharedroutes.cli.main import COMMANDS
+from tests.markdown import anchors
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -18,11 +19,6 @@ PAGES: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "d
 FIGURES: Final = re.findall(
     r"^\| [^|]+ \| ([^|]+) \| `python -m benchmarks (\w+)` \| [^|]* ?\|$", README, re.MULTILINE
 )
-
-
-def anchors(page: str) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in headings}
 
 
 def test_it_is_short() -> None:

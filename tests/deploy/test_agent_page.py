@@ -27,9 +27,10 @@ from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
+from tests.markdown import check_links, code_blocks, names, page, rows
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = (ROOT / "docs" / "agent.md").read_text(encoding="utf-8")
+PAGE: Final = page("agent.md")
 SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
@@ -40,17 +41,6 @@ OF_PROCESS: Final = {
     ("master", "gauge", ("broker", "address", "ha_address")),
 }
 """The metrics that are not one number for each broker."""
-
-
-def rows(heading: str) -> list[list[str]]:
-    """Return the cells of the first table under a heading, without its head."""
-    section = re.split(r"^##+ ", PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    _, _, *lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
-
-
-def names(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def options(section: str, *, each_broker: bool = False) -> list[Option]:
@@ -92,7 +82,7 @@ def test_what_is_installed_has_every_command_of_the_page() -> None:
     ],
 )
 def test_every_setting_is_in_its_table(heading: str, expected: list[Option]) -> None:
-    assert rows(heading) == [row_of(option) for option in expected]
+    assert rows(PAGE, heading) == [row_of(option) for option in expected]
 
 
 @pytest.mark.parametrize(
@@ -127,13 +117,13 @@ def test_the_rule_that_makes_variables_from_flags_holds() -> None:
 
 
 def test_every_request_is_in_the_table() -> None:
-    written = [names(request)[0] for request, _ in rows("HTTP")]
+    written = [names(request)[0] for request, _ in rows(PAGE, "HTTP")]
     assert written == [*(f"GET {path}" for path in VIEWS), *(f"POST {path}" for path in CONTROLS)]
 
 
 def test_every_control_command_is_in_the_table() -> None:
     assert isinstance(agent_ctl, click.Group)
-    written = {names(command)[0]: set(names(does)) for command, does in rows("Commands")}
+    written = {names(command)[0]: set(names(does)) for command, does in rows(PAGE, "Commands")}
     assert set(written) == set(agent_ctl.commands)
     for name, command in agent_ctl.commands.items():
         flags = {flag for parameter in command.params for flag in parameter.opts}
@@ -141,14 +131,14 @@ def test_every_control_command_is_in_the_table() -> None:
 
 
 def test_every_phase_is_in_the_table() -> None:
-    assert [names(phase)[0] for phase, _ in rows("Phases")] == [phase.value for phase in Phase]
+    assert [names(phase)[0] for phase, _ in rows(PAGE, "Phases")] == [phase.value for phase in Phase]
 
 
 def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
     prefix = "sharedroutes_agent_"
     written = {
         (names(name)[0].removeprefix(prefix), kind, tuple(names(labels))): means
-        for name, kind, labels, means in rows("Metrics")
+        for name, kind, labels, means in rows(PAGE, "Metrics")
     }
     of_brokers = {
         (one.name, "counter" if one.name.endswith("_total") else "gauge", ("broker",)): one.help
@@ -159,17 +149,17 @@ def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
 
 
 def test_every_signal_is_in_the_table() -> None:
-    written = [getattr(signal, name) for said, _ in rows("Signals") for name in names(said)]
+    written = [getattr(signal, name) for said, _ in rows(PAGE, "Signals") for name in names(said)]
     assert written == list(SIGNALS)
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    assert {int(code): meaning for code, meaning in rows("Exit codes")} == EXIT_CODES
+    assert {int(code): meaning for code, meaning in rows(PAGE, "Exit codes")} == EXIT_CODES
 
 
 def test_every_source_of_topics_is_in_the_table() -> None:
     (option,) = [option for option in OPTIONS if option.key == "topics_from"]
-    assert tuple(names(source)[0] for source, _ in rows("Sources of topics")) == option.choices
+    assert tuple(names(source)[0] for source, _ in rows(PAGE, "Sources of topics")) == option.choices
 
 
 FILES: Final = sorted(path for path in (ROOT / "deploy").iterdir() if path.is_file())
@@ -177,19 +167,11 @@ FILES: Final = sorted(path for path in (ROOT / "deploy").iterdir() if path.is_fi
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert path.read_text(encoding="utf-8") in blocks
+    assert path.read_text(encoding="utf-8") in code_blocks(PAGE)
 
 
 def test_links_lead_somewhere() -> None:
-    headings = {
-        re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-")
-        for line in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
-    }
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        path, _, anchor = target.partition("#")
-        assert (ROOT / "docs" / path).exists()
-        assert not anchor or anchor in headings, target
+    check_links(PAGE)
 
 
 def ran(snippet: str) -> subprocess.CompletedProcess[str]:

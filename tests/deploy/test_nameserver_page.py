@@ -19,10 +19,11 @@ from sharedroutes.nameserver.settings import NO_EFFECT, property_of
 from sharedroutes.nameserver.status import FAMILIES
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.remoting import RequestCode, ResponseCode
+from tests.markdown import check_links, code_blocks, names, page, rows
 from tests.nameserver.running import FrontRun
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = (ROOT / "docs" / "nameserver.md").read_text(encoding="utf-8")
+PAGE: Final = page("nameserver.md")
 FILES: Final = sorted((ROOT / "deploy" / "nameserver").iterdir())
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
@@ -31,17 +32,6 @@ OF_PROCESS: Final = {
     ("worker_restarts_total", "counter", ()),
 }
 """The metrics of a process as a whole."""
-
-
-def rows(heading: str) -> list[list[str]]:
-    """Return the cells of the first table under a heading, without its head."""
-    section = re.split(r"^##+ ", PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    _, _, *lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
-
-
-def names(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 def values_of(option: Option) -> str:
@@ -76,7 +66,7 @@ def row_of(option: Option) -> list[str]:
 
 
 def test_every_setting_is_in_its_table() -> None:
-    assert rows("Settings") == [row_of(option) for option in OPTIONS]
+    assert rows(PAGE, "Settings") == [row_of(option) for option in OPTIONS]
 
 
 def test_the_rule_that_makes_variables_from_flags_holds() -> None:
@@ -91,17 +81,17 @@ def test_the_rule_that_makes_variables_from_flags_holds() -> None:
 
 
 def test_every_key_without_effect_is_in_its_table() -> None:
-    assert {name: why for cell, why in rows("Keys without effect") for name in names(cell)} == NO_EFFECT
+    assert {name: why for cell, why in rows(PAGE, "Keys without effect") for name in names(cell)} == NO_EFFECT
 
 
 def test_every_page_is_in_the_table() -> None:
-    assert [names(page)[0] for page, _ in rows("Pages")] == [*VIEWS]
+    assert [names(page)[0] for page, _ in rows(PAGE, "Pages")] == [*VIEWS]
 
 
 def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
     written = {
         (names(name)[0].removeprefix(PREFIX), kind, tuple(names(labels))): means
-        for name, kind, labels, means in rows("Metrics of a front")
+        for name, kind, labels, means in rows(PAGE, "Metrics of a front")
     }
     declared = {
         (one.name, "counter" if one.is_counter else "gauge", one.labels): one.help for one in FAMILIES
@@ -111,18 +101,22 @@ def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
 
 
 def test_every_signal_is_in_the_table() -> None:
-    written = [getattr(signal, name) for said, _ in rows("Signals to a front") for name in names(said)]
+    written = [getattr(signal, name) for said, _ in rows(PAGE, "Signals to a front") for name in names(said)]
     assert written == [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    assert {int(code): meaning for code, meaning in rows("Exit codes of a front")} == EXIT_CODES
+    assert {int(code): meaning for code, meaning in rows(PAGE, "Exit codes of a front")} == EXIT_CODES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert path.read_text(encoding="utf-8") in blocks
+    assert path.read_text(encoding="utf-8") in code_blocks(PAGE)
+
+
+@pytest.mark.parametrize("name", ["nameserver.md", "migrate.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    check_links(page(name))
 
 
 def test_what_is_installed_has_every_command_of_the_page() -> None:
@@ -135,7 +129,7 @@ def test_what_is_installed_has_every_command_of_the_page() -> None:
 def test_the_table_of_requests_has_the_codes_that_a_front_answers(
     tmp_path: Path, own_server: EmbeddedServer
 ) -> None:
-    written = {int(code): names(name) for code, name, *_ in rows("Requests")}
+    written = {int(code): names(name) for code, name, *_ in rows(PAGE, "Requests")}
     with FrontRun(tmp_path, "--redis", own_server.url) as front, front.peer() as peer:
         answers = {code: peer.ask(code).code for code in range(1_000)}
     answered = {code for code, how in answers.items() if how != ResponseCode.REQUEST_CODE_NOT_SUPPORTED}

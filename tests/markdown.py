@@ -1,0 +1,49 @@
+"""What the pages under docs/ say in their tables and code blocks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+_DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+
+
+def page(name: str) -> str:
+    """Return the text of a page."""
+    return (_DOCS / name).read_text(encoding="utf-8")
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading, without its head."""
+    section = re.split(r"^##+ ", text.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    table = re.search(r"(?:^\|.*\|\n)+", section, re.MULTILINE)
+    assert table, heading
+    _, _, *lines = re.findall(r"^\|(.*)\|$", table[0], re.MULTILINE)
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    """Return what a cell has in backquotes."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def code_blocks(text: str) -> list[str]:
+    """Return the content of every code block, of whatever language."""
+    return re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def check_links(text: str) -> None:
+    """Check that every link leads to a file, or to a heading of this page or of another one."""
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if path.startswith("https://"):
+            continue
+        assert (_DOCS / path).exists(), target
+        assert not anchor or anchor in anchors(page(path) if path else text), target
+
+
+def anchors(text: str) -> set[str]:
+    """Return what links may name of a page, as GitHub makes it of the headings."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in headings}
