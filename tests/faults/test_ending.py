@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.registry import ChangeKind, EmbeddedServer
-from tests.deploy.test_deploy import container
+from tests.deploy.test_agent_deploy import container
 from tests.faults.ending import Lookups, Pod
 from tests.faults.orders import KUBERNETES, SYSTEMD, Order, exec_stop
 from tests.ports import free_port
