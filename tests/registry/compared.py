@@ -47,7 +47,7 @@ class Compared(RuleBasedStateMachine):
 
         self.going: list[Going] = []
         self.issued: set[int] = set()
-        self.tokens: set[str] = set()
+        self.tokens: set[tuple[str, str]] = set()
         self.sweeper = ""
         """Who holds the sweep."""
 
@@ -324,12 +324,12 @@ class Compared(RuleBasedStateMachine):
         expected = self.model.put(going.broker, int(epoch), tokens, chunk, going.seniors)
         assert answer[: len(expected)] == expected
         if expected[0] == "ok":
-            self.new_token(tokens[1])
+            self.new_token(going.broker.broker_name, tokens[1])
         return expected
 
-    def new_token(self, token: str) -> None:
-        assert token not in self.tokens, "a table token was used twice"
-        self.tokens.add(token)
+    def new_token(self, name: str, token: str) -> None:
+        assert (name, token) not in self.tokens, "a table token was used twice"
+        self.tokens.add((name, token))
 
     def activated(self, going: Going, call: Call, answer: Answer) -> Answer:
         assert _ids(call.keys[8:]) == going.former
@@ -403,7 +403,7 @@ class Compared(RuleBasedStateMachine):
                     self.issue(group.epochs[broker_id], 0)
             if group.token == UNKNOWN_TOKEN:
                 group.token = fields[b"token"].decode()
-                self.new_token(group.token)
+                self.new_token(name, group.token)
 
     def picture(self) -> dict[str, Any]:
         """Return what the model's picture says, as the store has it; check times on the way."""
