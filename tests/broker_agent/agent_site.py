@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
 from tests.broker_agent.stand_ins import BrokerProcess
+from tests.logged import LoggedProcess
 from tests.support import wait_until
 
 PATIENT: Final = """
@@ -26,46 +24,24 @@ agent_command()
 """
 
 
-class AgentProcess:
+class AgentProcess(LoggedProcess):
     """`python -m sharedroutes.broker_agent`, and what it says."""
 
+    PATIENCE_S = 30.0
+
     def __init__(self, folder: Path, *arguments: str, program: str = "", **environment: str) -> None:
-        self._log_path = folder / "agent.log"
-        how = ("-c", program) if program else ("-m", "sharedroutes.broker_agent")
-        command = (sys.executable, *how, *arguments)
-        with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def log(self) -> str:
-        """Return what it has said so far."""
-        return self._log_path.read_text()
-
-    def until_said(self, text: str) -> None:
-        wait_until(lambda: text in self.log(), timeout_s=30.0, description=f"the agent says {text!r}")
+        super().__init__(
+            folder, "agent", "sharedroutes.broker_agent", arguments, environment, program=program
+        )
 
     def http(self) -> str:
         """Return where it serves HTTP."""
-        self.until_said("HTTP at ")
-        address: str = re.findall(r"HTTP at (\S+)", self.log())[0]
-        return address
+        return self.found(r"HTTP at (\S+)")[1]
 
     def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `sharedroutes agent-ctl` for it."""
         command = (sys.executable, "-m", "sharedroutes.cli", "agent-ctl", "--http", self.http(), *words)
         return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal; return the exit code."""
-        self.process.send_signal(how)
-        return self.process.wait(30.0)
 
 
 class Site:

@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final, Self
 
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, encode, request
+from tests.logged import LoggedProcess
 from tests.support import wait_until
 
 _STRICT: Final = {"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}
 """Every warning is an error, in workers, too."""
 
 
-class FrontRun:
+class FrontRun(LoggedProcess):
     """`python -m sharedroutes.nameserver` at free ports, with every warning an error."""
 
     def __init__(self, folder: Path, *arguments: str, program: str = "", **environment: str) -> None:
-        self._log_path = folder / "front.log"
-        how = ("-c", program) if program else ("-m", "sharedroutes.nameserver")
         at_free_ports = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-        command = (sys.executable, *how, *at_free_ports, *arguments)
-        with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **_STRICT, **environment})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def log(self) -> str:
-        """Return what it has said so far."""
-        return self._log_path.read_text()
-
-    def until_said(self, text: str) -> None:
-        wait_until(lambda: text in self.log(), timeout_s=60.0, description=f"it says {text!r}")
+        super().__init__(
+            folder,
+            "front",
+            "sharedroutes.nameserver",
+            (*at_free_ports, *arguments),
+            {**_STRICT, **environment},
+            program=program,
+        )
 
     def address(self) -> tuple[str, int]:
         """Return where it listens, as soon as it does."""
-        return self._found(r"name server at (\S+):(\d+)")
+        return self._place(r"name server at (\S+):(\d+)")
 
     def peer(self) -> Peer:
         """Return a new connection to it."""
@@ -57,7 +42,7 @@ class FrontRun:
 
     def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         """Return status and body of a page."""
-        host, port = self._found(r"HTTP at (\S+):(\d+)")
+        host, port = self._place(r"HTTP at (\S+):(\d+)")
         connection = HTTPConnection(host, port, timeout=10.0)
         try:
             connection.request(method, path, headers=headers)
@@ -75,16 +60,12 @@ class FrontRun:
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; return the exit code. It must not have said anything of an error of its own."""
-        self.process.send_signal(how)
-        code = self.process.wait(60.0)
+        code = super().end(how)
         assert "Traceback" not in self.log(), self.log()
         return code
 
-    def _found(self, pattern: str) -> tuple[str, int]:
-        match = wait_until(
-            lambda: re.search(pattern, self.log()), timeout_s=60.0, description=f"it says {pattern!r}"
-        )
-        assert match is not None
+    def _place(self, pattern: str) -> tuple[str, int]:
+        match = self.found(pattern)
         return match[1], int(match[2])
 
 
