@@ -49,9 +49,6 @@ class RegisterBody:
     filter_servers: tuple[str, ...] | None = ()
     """None leaves those of the broker as they are."""
 
-    mappings: dict[str, QueueMapping] = field(default_factory=dict)
-    """Queue mappings of topics that stand neither in this body nor in `previous`."""
-
     refused: tuple[str, ...] = ()
     """The topics that the registry cannot hold, and why; after the first hundred only their number."""
 
@@ -174,13 +171,15 @@ class _Topics:
         """Return all that was taken; static topics have their mappings."""
         for name in self._unmapped & self._topics.keys():
             del self._topics[name]
-        for name in [*self._mappings]:
+        for name, mapping in self._mappings.items():
             old = self._previous.get(name)
             config = self._topics.get(name, old)
-            if config is not None:
-                self._topics[name] = _or_old(config, self._mappings.pop(name), old)
+            if config is None:
+                self.refuse(name, "a queue mapping, and the topic itself was never registered")
+            else:
+                self._topics[name] = _or_old(config, mapping, old)
         refused = [*self._refused, *([f"and {self._more} more"] if self._more else ())]
-        return RegisterBody(self._topics, version, filter_servers, self._mappings, tuple(refused))
+        return RegisterBody(self._topics, version, filter_servers, tuple(refused))
 
     def _config(self, name: str, *values: Any) -> TopicConfig:
         """Return a topic that shares with the others what is equal: tables of 100,000 topics are held."""
