@@ -46,13 +46,10 @@ class Asking(Connection, Protocol):
 class Dispatcher:
     """Hands the requests of all connections to the service."""
 
-    def __init__(
-        self, service: Service, limits: Limits, counters: Counters, *, answers_as_asked: bool
-    ) -> None:
+    def __init__(self, service: Service, limits: Limits, counters: Counters) -> None:
         self._service = service
         self._most = limits.in_flight
         self._counters = counters
-        self._answers_as_asked = answers_as_asked
         self.tasks: set[asyncio.Task[None]] = set()
         """The requests in flight, those of connections that have ended among them."""
 
@@ -109,9 +106,9 @@ class Dispatcher:
     def _encoded(self, request: RemotingCommand, answer: RemotingCommand | None) -> bytes | None:
         if answer is None or request.flag & _ONEWAY:
             return None
-        kind = request.serialize_type if self._answers_as_asked else SerializeType.JSON
+        # JSON even to a binary request: as RocketMQ 5 answers, and everybody reads it.
         flag = answer.flag | _RESPONSE
-        return encode(replace(answer, opaque=request.opaque, flag=flag, serialize_type=kind))
+        return encode(replace(answer, opaque=request.opaque, flag=flag, serialize_type=SerializeType.JSON))
 
     def _failed(self, request: RemotingCommand, connection: Asking, error: BaseException) -> bytes | None:
         """Return the answer that names an unexpected error; of each connection the first one is logged."""

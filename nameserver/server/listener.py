@@ -52,7 +52,6 @@ class RemotingServer:
         limits: Limits | None = None,
         tls: Tls | None = None,
         trusted_proxies: Sequence[Network] | None = None,
-        answers_as_asked: bool = False,
         quick: QuickAnswers | None = None,
     ) -> None:
         self._socket = listening
@@ -63,7 +62,6 @@ class RemotingServer:
             service,
             self._limits,
             asyncio.get_running_loop().time,
-            answers_as_asked=answers_as_asked,
             quick=quick,
         )
         self._tasks: list[asyncio.Task[None]] = []

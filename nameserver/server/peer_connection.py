@@ -43,9 +43,6 @@ class ConnectionContext:
     service: Service
     limits: Limits
     now_s: Callable[[], float]
-    answers_as_asked: bool = False
-    """Whether a binary request has a binary answer (RocketMQ 4); else all answers are JSON (RocketMQ 5)."""
-
     counters: Counters = field(default_factory=Counters)
     is_draining: bool = False
     connections: set[PeerConnection] = field(default_factory=set)
@@ -62,9 +59,7 @@ class ConnectionContext:
 
     def __post_init__(self) -> None:
         """Make what is made of these."""
-        self.dispatcher = Dispatcher(
-            self.service, self.limits, self.counters, answers_as_asked=self.answers_as_asked
-        )
+        self.dispatcher = Dispatcher(self.service, self.limits, self.counters)
         self.places = Places(self.limits, self.counters)
         self.room = FrameRoom(self.limits)
 

@@ -165,14 +165,10 @@ class Peer:
 class Stage:
     """A context whose clock the test moves."""
 
-    def __init__(
-        self, service: Answers | None = None, *, answers_as_asked: bool = False, **limits: Any
-    ) -> None:
+    def __init__(self, service: Answers | None = None, **limits: Any) -> None:
         self.now_s = 1_000.0
         self.service = service or Answers()
-        self.context = ConnectionContext(
-            self.service, Limits(**limits), lambda: self.now_s, answers_as_asked=answers_as_asked
-        )
+        self.context = ConnectionContext(self.service, Limits(**limits), lambda: self.now_s)
 
     def peer(self, host: str = "10.0.0.1") -> Peer:
         return Peer(self.context, host)

@@ -130,15 +130,12 @@ async def test_what_a_coroutine_function_returns_is_awaited() -> None:
     assert [found.body for found in peer.got()] == [b"there"]
 
 
-@pytest.mark.parametrize(("as_asked", "kind"), [(False, SerializeType.JSON), (True, SerializeType.ROCKETMQ)])
-async def test_a_binary_request_has_a_json_answer_unless_it_is_to_be_as_in_rocketmq_4(
-    *, as_asked: bool, kind: SerializeType
-) -> None:
+async def test_a_binary_request_has_a_json_answer_as_in_rocketmq_5() -> None:
     later = Later()
-    peer = Stage(Answers(later), answers_as_asked=as_asked).peer()
+    peer = Stage(Answers(later)).peer()
     peer.asks(1, serialize_type=SerializeType.ROCKETMQ)
     await later.give(1)
-    assert [answer.serialize_type for answer in peer.got()] == [kind]
+    assert [answer.serialize_type for answer in peer.got()] == [SerializeType.JSON]
 
 
 async def test_a_one_way_request_is_executed_and_never_answered() -> None:
