@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final, cast
 
+from demo.nameserver.rocketmq import NO_TLS, own_files, write_broker_conf
+
 from .hosts import topics_json, write_topics
 
 QUIET: Final = "quiet"
@@ -41,21 +43,6 @@ scanNotActiveBrokerInterval={scan_ms}
 serverChannelMaxIdleTimeSeconds={idle_s}
 kvConfigPath={folder}/kvConfig.json
 configStorePath={folder}/namesrv.properties
-"""
-
-
-_BROKER_CONF: Final = """\
-brokerClusterName=DefaultCluster
-brokerName={name}
-brokerId=0
-brokerRole=ASYNC_MASTER
-brokerIP1={host}
-listenPort={port}
-haListenPort={ha_port}
-namesrvAddr={name_servers}
-storePathRootDir={folder}/store
-storePathCommitLog={folder}/store/commitlog
-mappedFileSizeCommitLog=268435456
 """
 
 
@@ -164,16 +151,9 @@ class Broker(JavaProcess):
     def __init__(
         self, classpath: str, folder: Path, name: str, topics: Sequence[str], name_servers: str
     ) -> None:
-        port, conf = free_port(), folder / "broker.conf"
-        text = _BROKER_CONF.format(
-            host=_LOOPBACK,
-            name=name,
-            port=port,
-            ha_port=free_port(),
-            folder=folder,
-            name_servers=name_servers,
-        )
-        conf.write_text(text, encoding="utf-8")
+        port = free_port()
+        settings = {"brokerName": name, "namesrvAddr": name_servers}
+        conf = write_broker_conf(folder, (port, free_port()), settings)
         write_topics(folder / "store" / "config" / "topics.json", topics_json(topics, queues=4))
         options = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m")
         command = ("java", *_own(folder), *options, "-cp", classpath, _BROKER_STARTUP, "-c", str(conf))
@@ -181,8 +161,7 @@ class Broker(JavaProcess):
 
 
 def _own(folder: Path) -> tuple[str, ...]:
-    """Return what makes a process keep its files in a folder of its own, and spare it the certificate."""
-    return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}", "-Dtls.server.mode=disabled")
+    return (*own_files(folder), NO_TLS)
 
 
 @contextmanager

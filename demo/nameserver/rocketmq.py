@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,23 +25,11 @@ _DOWNLOAD_S: Final = 600
 
 _TRAFFIC: Final = Path(__file__).with_name("Traffic.java")
 _FEW_THREADS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_BROKER_CONF: Final = """\
-brokerClusterName={cluster}
-brokerName={name}
-brokerId=0
-brokerRole=ASYNC_MASTER
-brokerIP1={host}
-listenPort={port}
-haListenPort={ha_port}
-namesrvAddr={name_servers}
-storePathRootDir={folder}/store
-storePathCommitLog={folder}/store/commitlog
-mappedFileSizeCommitLog=16777216
-autoCreateTopicEnable=false
-waitTimeMillsInSendQueue=2000
-osPageCacheBusyTimeOutMills=2000
-"""
-"""With patience for a busy machine: by default a broker refuses what has waited for 0.2 s."""
+NO_TLS: Final = "-Dtls.server.mode=disabled"
+"""It is not used, and its certificate takes a process 2 s to make."""
+
+_PATIENT: Final = {"waitTimeMillsInSendQueue": "2000", "osPageCacheBusyTimeOutMills": "2000"}
+"""For a busy machine: by default a broker refuses what has waited for 0.2 s."""
 
 
 def fetch(pom: Path, folder: Path) -> None:
@@ -67,31 +55,36 @@ def prepare() -> None:
         ) from error
 
 
+def own_files(folder: Path) -> tuple[str, ...]:
+    """Return what makes a process of RocketMQ keep its files in a folder of its own."""
+    return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
+
+
+def write_broker_conf(folder: Path, ports: Sequence[int], settings: Mapping[str, str]) -> Path:
+    """Write the broker.conf of a master at these ports, its own and that for slaves; return the file."""
+    port, ha_port = ports
+    said = {
+        "brokerClusterName": CLUSTER,
+        "brokerId": "0",
+        "brokerRole": "ASYNC_MASTER",
+        "brokerIP1": LOOPBACK,
+        "listenPort": str(port),
+        "haListenPort": str(ha_port),
+        "storePathRootDir": f"{folder}/store",
+        "storePathCommitLog": f"{folder}/store/commitlog",
+        "mappedFileSizeCommitLog": str(256 << 20),
+    }
+    conf = folder / "broker.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in {**said, **settings}.items()))
+    return conf
+
+
 def broker(name: str, folder: Path, ports: Sequence[int], name_servers: str) -> tuple[str, ...]:
     """Return the command that starts a broker, which keeps its files in `folder`."""
-    conf = folder / "broker.conf"
-    port, ha_port = ports
-    conf.write_text(
-        _BROKER_CONF.format(
-            cluster=CLUSTER,
-            name=name,
-            host=LOOPBACK,
-            port=port,
-            ha_port=ha_port,
-            name_servers=name_servers,
-            folder=folder,
-        )
-    )
+    settings = {"brokerName": name, "namesrvAddr": name_servers, "autoCreateTopicEnable": "false", **_PATIENT}
+    conf = write_broker_conf(folder, ports, {**settings, "mappedFileSizeCommitLog": str(16 << 20)})
     heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *_FEW_THREADS)
-    # TLS is not used, and its certificate takes 2 s to make.
-    return _java(
-        folder,
-        *heap,
-        "-Dtls.server.mode=disabled",
-        "org.apache.rocketmq.broker.BrokerStartup",
-        "-c",
-        str(conf),
-    )
+    return _java(folder, *heap, NO_TLS, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf))
 
 
 def make_topic(topic: str, folder: Path, name_servers: str) -> tuple[str, ...]:
@@ -109,5 +102,4 @@ def traffic(folder: Path, name_servers: str, topic: str, messages_per_s: int) ->
 
 
 def _java(folder: Path, *words: str) -> tuple[str, ...]:
-    own = (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
-    return ("java", "-cp", f"{JARS / RELEASE}/*", *own, *words)
+    return ("java", "-cp", f"{JARS / RELEASE}/*", *own_files(folder), *words)

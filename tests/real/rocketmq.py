@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import pytest
 
-from demo.nameserver.rocketmq import JARS
+from demo.nameserver.rocketmq import JARS, NO_TLS, own_files, write_broker_conf
 from tests.ports import free_port
 from tests.support import wait_until
 
@@ -30,7 +30,6 @@ _STARTUP: Final = {
     "controller": "org.apache.rocketmq.controller.ControllerStartup",
     "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
 }
-_NO_TLS: Final = ("-Dtls.server.mode=disabled",)
 _FOR_4: Final = tuple(
     f"--add-{how}=java.base/{package}=ALL-UNNAMED"
     for how, package in (("opens", "java.nio"), ("exports", "jdk.internal.ref"))
@@ -147,9 +146,8 @@ class RealNameServer(RealProcess):
             "configStorePath": f"{folder}/namesrv.properties",
         } | dict(settings)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        command = java(
-            release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(self.conf)
-        )
+        words = (NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(self.conf))
+        command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
@@ -162,40 +160,21 @@ class RealBroker(RealProcess):
         folder: Path,
         settings: Mapping[str, str] = {},
         *,
-        properties: Sequence[str] = _NO_TLS,
+        properties: Sequence[str] = (NO_TLS,),
     ) -> None:
         (folder / "conf").mkdir(parents=True, exist_ok=True)
         (folder / "conf" / "logback_broker.xml").write_text(_LOGBACK)
         port = free_port()
-        self.conf = folder / "broker.conf"
-        said = {
-            "brokerClusterName": "DefaultCluster",
-            "brokerName": "broker-real",
-            "brokerId": "0",
-            "brokerRole": "ASYNC_MASTER",
-            "brokerIP1": "127.0.0.1",
-            "listenPort": str(port),
-            "haListenPort": str(free_port()),
-            "storePathRootDir": f"{folder}/store",
-            "storePathCommitLog": f"{folder}/store/commitlog",
-            "mappedFileSizeCommitLog": str(256 << 20),
-            "autoCreateTopicEnable": "true",
-        } | dict(settings)
-        self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        command = java(
-            release, *_own(folder), *_FOR_4, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf)
-        )
+        usual = {"brokerName": "broker-real", "autoCreateTopicEnable": "true"}
+        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **settings})
+        words = (*_FOR_4, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
+        command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
 def _inherited() -> dict[str, str]:
     """Return the environment without what names a name server that is not the test's."""
     return {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
-
-
-def _own(folder: Path) -> tuple[str, ...]:
-    """Return what makes a process keep its files in a folder of its own."""
-    return (f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}")
 
 
 class RealController(RealProcess):
@@ -206,7 +185,8 @@ class RealController(RealProcess):
         conf = folder / "controller.conf"
         said = self.settings(folder, port)
         conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        command = java(release, *_own(folder), *_NO_TLS, "-Xmx256m", _STARTUP["controller"], "-c", str(conf))
+        words = (NO_TLS, "-Xmx256m", _STARTUP["controller"], "-c", str(conf))
+        command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
     @staticmethod
@@ -234,6 +214,6 @@ class RealProxy(RealProcess):
             "namesrvAddr": name_servers,
         }
         conf.write_text(json.dumps(said))
-        own = (*_own(folder), f"-Dcom.rocketmq.proxy.configPath={conf}")
-        command = java(release, *own, *_NO_TLS, "-Xmx512m", _STARTUP["proxy"], "-pc", str(conf))
+        own = (*own_files(folder), f"-Dcom.rocketmq.proxy.configPath={conf}")
+        command = java(release, *own, NO_TLS, "-Xmx512m", _STARTUP["proxy"], "-pc", str(conf))
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder), "RMQ_PROXY_HOME": str(folder)})
