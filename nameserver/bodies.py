@@ -8,11 +8,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from operator import attrgetter, itemgetter
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
-from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig
+from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig, codec
+from ..registry.checks import check_name
 from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS, QueueData
 from ..remoting import fastjson
 from ..remoting import properties as java_properties
@@ -32,11 +33,10 @@ _ZLIB: Final = b"\x78"
 _MAPPINGS: Final = "topicQueueMappingInfoMap"
 _MAPPING_FIELDS: Final = {"totalQueues": "total_queues", "epoch": "epoch", "scope": "scope", "dirty": "dirty"}
 _LONGEST_NUMBER: Final = 20
-_THEIRS: Final = tuple(TOPIC_FIELDS)  # in the order of TopicConfig
+_SHAPE: Final = tuple(TOPIC_FIELDS)[1:-1]  # in the order of TopicConfig, without name and attributes
+_shape_of: Final = itemgetter(*_SHAPE)
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
 _DEFAULTS: Final = (16, 16, 6, 0, False, "SINGLE_TAG", _NO_ATTRIBUTES)
-_all_fields: Final = itemgetter(*_THEIRS)
-_values_of: Final = attrgetter(*TOPIC_FIELDS.values())
 _QUEUE_FIELDS: Final = ("brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag")
 
 
@@ -44,7 +44,9 @@ _QUEUE_FIELDS: Final = ("brokerName", "readQueueNums", "writeQueueNums", "perm",
 class RegisterBody:
     """What a broker registers (RocketMQ: RegisterBrokerBody)."""
 
-    topics: dict[str, TopicConfig] = field(default_factory=dict)
+    topics: dict[str, bytes] = field(default_factory=dict)
+    """Encoded configurations, the same object for all topics of a shape: a broker has few."""
+
     version: DataVersion = field(default_factory=DataVersion)
     filter_servers: tuple[str, ...] | None = ()
     """None leaves those of the broker as they are."""
@@ -64,14 +66,14 @@ def registration(
     version: int,
     compressed: bool = False,
     broker_name: str | None = None,
-    previous: Mapping[str, TopicConfig] | None = None,
+    previous: Mapping[str, bytes] | None = None,
 ) -> RegisterBody:
     """Return what a broker of a release registers; raises BodyError.
 
     A compressed body is read even if its label says that it is not: brokers of 5.x send it so.
-    `previous` are the topics that the broker registered before. Those that are equal are the same objects,
-    which takes a third of the time and no memory. A static topic keeps its queue mapping when none is sent,
-    as in RocketMQ; a mapping without its topic, as at the end of a split registration, is given to it.
+    `previous` are the topics that the broker registered before: a static one keeps its queue mapping when
+    none is sent, as in RocketMQ; a mapping without its topic, as at the end of a split registration, is given
+    to it.
     Mappings that name another broker than `broker_name` are refused, with their topics.
     """
     topics = _Topics(previous or {}, broker_name)
@@ -111,46 +113,45 @@ def properties(body: bytes) -> dict[str, str]:
 class _Topics:
     """The topics of one body, and what of them cannot be used."""
 
-    def __init__(self, previous: Mapping[str, TopicConfig], broker_name: str | None) -> None:
+    def __init__(self, previous: Mapping[str, bytes], broker_name: str | None) -> None:
         self._previous = previous
         self._broker_name = broker_name
-        self._topics: dict[str, TopicConfig] = {}
+        self._topics: dict[str, bytes] = {}
         self._mappings: dict[str, QueueMapping] = {}
         self._unmapped: set[str] = set()
         self._refused: list[str] = []
         self._more = 0
-        self._shared: dict[object, Any] = {}
+        self._shapes: dict[object, bytes] = {}
 
     def add(self, key: str, value: object) -> None:
         """Take one TopicConfig, with the names that RocketMQ gives its fields."""
         if not isinstance(value, dict):
             self.refuse(key, f"expected an object, got {value!r:.{_SHOWN}}")
             return
+        name, attributes = value.get("topicName"), value.get("attributes")  # 4.9 has no attributes
         try:
-            values = _all_fields(value)
-        except KeyError:  # 4.9 has no attributes
-            values = tuple(map(value.get, _THEIRS))
-        if isinstance(values[0], str):
-            self.add_values(values)
+            shape = _shape_of(value)
+        except KeyError:
+            shape = tuple(map(value.get, _SHAPE))
+        if isinstance(name, str):
+            self.add_values(name, shape, attributes)
         else:
-            self.refuse(key, f"topicName: expected a string, got {values[0]!r:.40}")
+            self.refuse(key, f"topicName: expected a string, got {name!r:.40}")
 
-    def add_values(self, values: tuple[Any, ...]) -> None:
+    def add_values(self, name: str, shape: tuple[Any, ...], attributes: object) -> None:
         """Take one topic, by the values of its fields in their order; None = the default."""
-        name = values[0]
-        old = self._previous.get(name)
         if name in self._topics:
             self.refuse(name, "stands twice")
-        # What is equal is what RocketMQ would understand, too: it takes true for 1.
-        elif old is not None and _values_of(old) == values:
-            self._topics[old.topic_name] = old
-        else:
-            try:
-                config = self._config(*values)
-            except InvalidInput as error:
-                self.refuse(name, str(error))
-            else:
-                self._topics[name] = config if old is None else _or_old(config, old.queue_mapping, old)
+            return
+        try:
+            config = self._config(name, shape, attributes)
+        except InvalidInput as error:
+            self.refuse(name, str(error))
+            return
+        old = self._previous.get(name)
+        if old is not None and old != config and (mapping := codec.mapping_of(old)):
+            config = codec.with_mapping(config, mapping)
+        self._topics[name] = config
 
     def add_mapping(self, topic: str, value: object) -> None:
         """Take one TopicQueueMappingInfo; a topic whose mapping makes no sense is refused."""
@@ -172,28 +173,26 @@ class _Topics:
         for name in self._unmapped & self._topics.keys():
             del self._topics[name]
         for name, mapping in self._mappings.items():
-            old = self._previous.get(name)
-            config = self._topics.get(name, old)
+            config = self._topics.get(name) or self._previous.get(name)
             if config is None:
                 self.refuse(name, "a queue mapping, and the topic itself was never registered")
             else:
-                self._topics[name] = _or_old(config, mapping, old)
+                self._topics[name] = codec.with_mapping(config, codec.encode_mapping(mapping))
         refused = [*self._refused, *([f"and {self._more} more"] if self._more else ())]
         return RegisterBody(self._topics, version, filter_servers, tuple(refused))
 
-    def _config(self, name: str, *values: Any) -> TopicConfig:
-        """Return a topic that shares with the others what is equal: tables of 100,000 topics are held."""
-        if None in values:
-            pairs = zip(values, _DEFAULTS, strict=True)
-            values = tuple([default if value is None else value for value, default in pairs])
-        reads, writes, perm, flag, order, kind, attributes = values
-        if isinstance(kind, str):
-            kind = self._shared.setdefault(kind, kind)
-        if attributes == {}:
-            attributes = _NO_ATTRIBUTES
-        elif isinstance(attributes, dict) and all(isinstance(text, str) for text in attributes.values()):
-            attributes = self._shared.setdefault(tuple(sorted(attributes.items())), attributes)
-        return TopicConfig(name, reads, writes, perm, flag, order, kind, attributes)
+    def _config(self, name: str, shape: tuple[Any, ...], attributes: object) -> bytes:
+        """Return the configuration of a topic; each shape is checked and encoded once."""
+        key = shape, tuple(attributes.items()) if isinstance(attributes, dict) else attributes
+        try:
+            # What is equal is what RocketMQ would understand, too: it takes true for 1.
+            known = self._shapes.get(key)
+        except TypeError:  # holds a list or a table, which is refused by its field's name
+            return _encoded(name, (*shape, attributes))
+        if known is None:
+            known = self._shapes[key] = _encoded(name, (*shape, attributes))
+        check_name("topicName", name)
+        return known
 
     def _mapping(self, value: object) -> QueueMapping:
         fields = _object("TopicQueueMappingInfo", value)
@@ -226,7 +225,7 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
     It says neither topicSysFlag nor order. Attributes may hold blanks, at which RocketMQ's own reading ends.
     """
     version = _data_version(_json("dataVersion", parts.text("dataVersion")))
-    shapes: dict[str, tuple[Any, ...]] = {}
+    shapes: dict[str, tuple[tuple[Any, ...], object]] = {}
     for text in parts.texts("topics"):
         name, _, rest = text.decode("utf-8", "replace").partition(" ")
         try:
@@ -237,7 +236,7 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
             except BodyError as error:
                 topics.refuse(name, str(error))
                 continue
-        topics.add_values((name, *values))
+        topics.add_values(name, *values)
     filter_servers = _filter_servers(_json("filterServerList", parts.text("filterServerList")))
     for text in parts.texts("queue mappings") if with_mappings else ():
         info = _object("TopicQueueMappingInfo", _json("TopicQueueMappingInfo", text))
@@ -248,23 +247,26 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
     return topics.registered(version, filter_servers)
 
 
-def _of_shape(text: str) -> tuple[Any, ...]:
-    """Return the values of a topic but for its name; raises BodyError."""
+def _of_shape(text: str) -> tuple[tuple[Any, ...], object]:
+    """Return the shape of a topic, and its attributes; raises BodyError."""
     found = text.split(" ", 4)
     if len(found) < 4:  # noqa: PLR2004 - as many as name, queues, permission and filter type are
         raise BodyError(f"{text!r:.80} is no TopicConfig")
-    reads, writes, perm = map(_whole, _THEIRS[1:4], found)
+    reads, writes, perm = map(_whole, _SHAPE, found[:3])
     attributes = None
     if len(found) > 4:  # noqa: PLR2004
         with suppress(ValueError):  # RocketMQ does without them, too
             attributes = fastjson.loads(found[4])
-    return reads, writes, perm, 0, False, found[3], attributes if isinstance(attributes, dict) else {}
+    shape = reads, writes, perm, 0, False, found[3]
+    return shape, attributes if isinstance(attributes, dict) else {}
 
 
-def _or_old(config: TopicConfig, mapping: QueueMapping | None, old: TopicConfig | None) -> TopicConfig:
-    """Return a topic with a mapping, and the same object as before if it is equal."""
-    new = config if config.queue_mapping == mapping else replace(config, queue_mapping=mapping)
-    return old if old is not None and old == new else new
+def _encoded(name: str, values: tuple[Any, ...]) -> bytes:
+    """Return the encoded configuration of a topic, by the values of its fields; raises InvalidInput."""
+    given: list[Any] = [
+        default if value is None else value for value, default in zip(values, _DEFAULTS, strict=True)
+    ]
+    return codec.encode_config(TopicConfig(name, *given))
 
 
 def _data_version(value: object) -> DataVersion:

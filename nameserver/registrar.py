@@ -66,8 +66,8 @@ class _Known:
     """What this front knows of the table of a replica."""
 
     address: str
-    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
-    """All that it has said."""
+    topics: Mapping[str, bytes] = field(default_factory=dict)
+    """All that it has said, with encoded configurations."""
 
     said: dict[bytes, str] = field(default_factory=dict)
     """Bodies, by their digest, to the token of the table that has all of them."""
@@ -320,7 +320,7 @@ class _Said:
         self._body: bodies.RegisterBody | None = None
 
     async def body(
-        self, broker_name: str, previous: Mapping[str, TopicConfig], large: asyncio.Semaphore
+        self, broker_name: str, previous: Mapping[str, bytes], large: asyncio.Semaphore
     ) -> bodies.RegisterBody:
         """Return what the body says, of large ones a few at a time; raises BodyError."""
         if self._body is None:

@@ -88,8 +88,8 @@ def encode_config(config: TopicConfig) -> bytes:
         config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
     )
     mapping = config.queue_mapping
-    if mapping is not None:  # JSON holds no tab
-        return encode_config(replace(config, queue_mapping=None)) + b"\t" + encode_mapping(mapping)
+    if mapping is not None:
+        return with_mapping(encode_config(replace(config, queue_mapping=None)), encode_mapping(mapping))
     if not (config.order or config.attributes or config.topic_filter_type != "SINGLE_TAG"):
         return numbers
     rest: dict[str, Any] = {}
@@ -100,6 +100,16 @@ def encode_config(config: TopicConfig) -> bytes:
     if config.attributes:
         rest["attributes"] = dict(config.attributes)
     return numbers + b" " + orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+
+
+def mapping_of(config: bytes) -> bytes:
+    """Return the queue mapping that stands in an encoded configuration; empty = none."""
+    return config.partition(b"\t")[2]
+
+
+def with_mapping(config: bytes, mapping: bytes) -> bytes:
+    """Return an encoded configuration with this encoded queue mapping, in the place of its own."""
+    return config.partition(b"\t")[0] + b"\t" + mapping  # JSON holds no tab
 
 
 def encode_mapping(mapping: QueueMapping) -> bytes:

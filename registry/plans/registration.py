@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from .. import codec
 from ..config import RegistryConfig
@@ -37,7 +37,7 @@ _DENIED: Final = ("NOPERM", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERD
 def register(
     config: RegistryConfig,
     broker: Broker,
-    topics: Mapping[str, TopicConfig],
+    topics: Mapping[str, TopicConfig | bytes],
     *,
     held: Registration | None = None,
     take_over: bool = True,
@@ -56,14 +56,16 @@ def register(
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
     live lease of another address yields only to a higher state version in `version`, or to `instead_of`, the
     lease that BrokerOwned named and whose owner was found gone, unless it was renewed since.
-    With `admit`, a broker that an operator took out is admitted again (see withdraw). `joint`: a front
-    registers it, and all fronts share the epoch. Without `removes`, topics that are not given stay.
+    With `admit`, a broker that an operator took out is admitted again (see withdraw). Without `removes`,
+    topics that are not given stay. `joint`: a front registers it, and all fronts share the epoch; its topics
+    may be encoded, and the registration that is returned does not have them.
     Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, InvalidInput, NewerSchema.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
+    own = {} if joint else cast(dict[str, TopicConfig], topics)
     write = replace(Write.of(config, broker), version=version)
     if held is None:
-        for name, item in topics.items():
+        for name, item in own.items():
             check_entry(name, item)
         by = RESTARTED if take_over else SUCCESSOR
         epoch = yield from claim(write, by, admit=admit, instead_of=instead_of, joint=joint)
@@ -71,7 +73,7 @@ def register(
         _check_held(broker, held)
         epoch = held.epoch
     token = held.table_token if held else ""
-    registration = Registration(broker, epoch, token, topics)
+    registration = Registration(broker, epoch, token, own, complete=not joint)
     for tries in range(_TRIES):
         around = yield from _look_around(write, held)
         servers = around.filter_servers if broker.filter_servers is None else broker.filter_servers
@@ -86,7 +88,7 @@ def register(
             continue
         is_listed = held is None or write.keys.topics not in held.corrupt_keys
         if held is not None and held.complete and is_listed and write.is_master and not tries:
-            change = difference(_base(write, held), topics)
+            change = difference(_base(write, held), own)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
             read = read_table if write.is_master and removes else read_topics
             stored_token, stored = yield from read(write, topics)

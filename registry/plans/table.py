@@ -92,15 +92,15 @@ def difference(base: Mapping[str, TopicConfig], topics: Mapping[str, TopicConfig
 
 
 def difference_to_stored(
-    stored: Mapping[str, bytes], served: Mapping[str, bytes], topics: Mapping[str, TopicConfig]
+    stored: Mapping[str, bytes], served: Mapping[str, bytes], topics: Mapping[str, TopicConfig | bytes]
 ) -> TableDifference:
-    """Return the difference of `topics` to a stored table, which holds encoded configurations.
+    """Return the difference of `topics`, encoded or not, to a stored table of encoded configurations.
 
     `served`: those of it that are listed and have their row; the others are written again, or removed.
     """
     added, changed, shapes = dict[str, bytes](), dict[str, bytes](), dict[bytes, bytes]()
     for name, config in topics.items():
-        old, new = served.get(name), codec.encode_config(config)
+        old, new = served.get(name), config if isinstance(config, bytes) else codec.encode_config(config)
         if old != new:
             (added if old is None else changed)[name] = shapes.setdefault(new, new)
     return TableDifference(added, changed, [name for name in stored if name not in topics])
@@ -164,7 +164,7 @@ def fenced(broker: Broker, epoch: int, current: str) -> StaleEpoch:
 
 
 def read_table(
-    write: Write, known: Mapping[str, TopicConfig] = _NOTHING
+    write: Write, known: Mapping[str, TopicConfig | bytes] = _NOTHING
 ) -> Plan[tuple[str, dict[str, bytes]]]:
     """Return the name of the stored table, read before any of its pages, and the table.
 
@@ -186,12 +186,16 @@ def read_table(
             if codec.is_text(name):
                 topic = name.decode()
                 ours = known.get(topic)
-                stored[topic if ours is None else ours.topic_name] = shapes.setdefault(value, value)
+                stored[ours.topic_name if isinstance(ours, TopicConfig) else topic] = shapes.setdefault(
+                    value, value
+                )
         if cursor == 0:
             return _token(write.broker_key, tokens[0]), stored
 
 
-def read_topics(write: Write, topics: Mapping[str, TopicConfig]) -> Plan[tuple[str, dict[str, bytes]]]:
+def read_topics(
+    write: Write, topics: Mapping[str, TopicConfig | bytes]
+) -> Plan[tuple[str, dict[str, bytes]]]:
     """Return the name of the stored table, read before its topics, and what it has of the given ones."""
     key, stored = write.table_key, dict[str, bytes]()
     (token,) = yield Reads((("HGET", write.broker_key, "token"),))

@@ -12,6 +12,7 @@ from benchmarks.kit.load import OPAQUE
 from benchmarks.kit.name_servers import registration, route_request
 from benchmarks.kit.workload import tables, topic_names
 from sharedroutes.nameserver import bodies
+from sharedroutes.registry.codec import encode_config
 from sharedroutes.remoting import encode
 
 
@@ -38,4 +39,4 @@ def test_a_registration_has_all_topics() -> None:
     (table,) = tables(topic_names(20), 1)
     command = registration("broker-000", "127.0.1.1:10911", table)
     found = bodies.registration(command.body, version=command.version)
-    assert found.topics == table
+    assert found.topics == {name: encode_config(config) for name, config in table.items()}

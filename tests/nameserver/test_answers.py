@@ -28,6 +28,7 @@ from sharedroutes.registry import (
     TopicConfig,
     TopicRoute,
 )
+from sharedroutes.registry.codec import decode_config
 from sharedroutes.registry.plans.routes import route_of
 from sharedroutes.remoting import RemotingCommand, fastjson, request
 from tests.interop.answers import comparable
@@ -76,9 +77,10 @@ class State:
         servers = {**old.filter_servers} | ({address: found.filter_servers} if found.filter_servers else {})
         addresses = {**old.broker_addrs, int(fields["brokerId"]): address}
         self.alive[name] = replace(old, broker_addrs=addresses, filter_servers=servers)
-        self.topics |= found.topics
+        topics = {of: decode_config("", of, config) for of, config in found.topics.items()}
+        self.topics |= topics
         self.versions[name] = found.version
-        for config in found.topics.values():
+        for config in topics.values():
             counts = (config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag)
             row = QueueData(name, *counts, config.queue_mapping)
             self.rows[config.topic_name] = (*self.rows.get(config.topic_name, ()), row)

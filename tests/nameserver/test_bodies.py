@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sharedroutes.nameserver import bodies, compressed
 from sharedroutes.nameserver.bodies import RegisterBody, registration
 from sharedroutes.nameserver.compressed import BodyError
-from sharedroutes.registry import DataVersion, QueueData, QueueMapping, TopicConfig, topic_table
+from sharedroutes.registry import DataVersion, QueueData, QueueMapping, TopicConfig
+from sharedroutes.registry.codec import encode_config
 from tests.nameserver import written
-from tests.nameserver.written import T1, T2, V
+from tests.nameserver.written import T1, T2, V, encoded
 
 NAMES: Final = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
 COUNTS: Final = st.integers(0, 65_536)
@@ -60,7 +61,7 @@ def test_what_a_broker_registers_is_read(
     topics: list[TopicConfig], version: DataVersion, servers: list[str] | None
 ) -> None:
     found = read(written.body(topics, version, servers))
-    assert found == RegisterBody(topic_table(topics), version, None if servers is None else tuple(servers))
+    assert found == RegisterBody(encoded(topics), version, None if servers is None else tuple(servers))
 
 
 @given(TABLES, VERSIONS, SERVERS, KINDS)
@@ -69,7 +70,7 @@ def test_a_compressed_body_is_read_whatever_its_label_says(
 ) -> None:
     body = written.compressed(topics, version, servers)
     found = registration(body, version=479, compressed=label == "compressed")
-    sent = topic_table(replace(one, topic_sys_flag=0, order=False) for one in topics)
+    sent = encoded(replace(one, topic_sys_flag=0, order=False) for one in topics)
     assert found == RegisterBody(sent, version, None if servers is None else tuple(servers))
 
 
@@ -77,22 +78,24 @@ def test_a_compressed_body_is_read_whatever_its_label_says(
 def test_a_broker_before_3_0_11_sends_its_topics_alone(
     topics: list[TopicConfig], version: DataVersion
 ) -> None:
-    assert read(written.wrapper(topics, version), 36) == RegisterBody(topic_table(topics), version, None)
+    assert read(written.wrapper(topics, version), 36) == RegisterBody(encoded(topics), version, None)
 
 
 @given(TABLES, TABLES, KINDS)
-def test_topics_that_stay_as_they_were_are_the_same_objects(
+def test_a_table_is_read_whatever_was_registered_before(
     topics: list[TopicConfig], before: list[TopicConfig], kind: str
 ) -> None:
     if kind == "compressed":
         topics = [replace(one, topic_sys_flag=0, order=False) for one in topics]
-    previous = {one.topic_name: replace(one, queue_mapping=None) for one in before}
-    previous |= topic_table(topics[1:])
+    previous = encoded([*(replace(one, queue_mapping=None) for one in before), *topics[1:]])
     body = written.compressed(topics, V) if kind == "compressed" else written.as_json(written.body(topics, V))
-    found = registration(body, version=479, previous=previous)
-    assert found.topics == topic_table(topics)
-    for one in topics[1:]:
-        assert found.topics[one.topic_name] is previous[one.topic_name]
+    assert registration(body, version=479, previous=previous).topics == encoded(topics)
+
+
+def test_topics_of_one_shape_share_what_is_kept_of_them() -> None:
+    topics = [replace(T2, topic_name=f"T{number}") for number in range(10)]
+    found = read(written.body(topics, V)).topics
+    assert len({id(config) for config in found.values()}) == 1
 
 
 def test_no_body_is_an_empty_one() -> None:
@@ -111,7 +114,7 @@ def test_what_is_not_there_is_empty(content: dict[str, object], servers: tuple[s
 def test_keys_may_be_numbers_without_quotes() -> None:
     content = written.as_json(written.body([replace(T1, queue_mapping=STATIC)], V))
     found = registration(content.replace(b'{"0":', b"{0:"), version=479)
-    assert found.topics["T1"].queue_mapping == STATIC
+    assert found.topics["T1"] == encode_config(replace(T1, queue_mapping=STATIC))
 
 
 def test_a_version_of_4_9_has_no_state_version() -> None:
@@ -122,7 +125,7 @@ def test_a_version_of_4_9_has_no_state_version() -> None:
 
 def test_defaults_are_those_of_rocketmq() -> None:
     wrapper = {"topicConfigTable": {"T": {"topicName": "T", "perm": None}}}
-    assert read({"topicConfigSerializeWrapper": wrapper}).topics == {"T": TopicConfig("T", 16, 16, 6)}
+    assert read({"topicConfigSerializeWrapper": wrapper}).topics == encoded([TopicConfig("T", 16, 16, 6)])
 
 
 ODD: Final[dict[str, tuple[object, str]]] = {
@@ -151,7 +154,7 @@ def test_an_odd_topic_takes_no_other_one_away(what: str) -> None:
     content = written.body([T1, T2], V)
     content["topicConfigSerializeWrapper"]["topicConfigTable"]["x"] = value
     found = read(content)
-    assert (found.topics, found.version) == ({"T1": T1, "T2": T2}, V)
+    assert (found.topics, found.version) == (encoded([T1, T2]), V)
     (refused,) = found.refused
     assert re.search(said, refused)
 
@@ -167,21 +170,21 @@ def test_mappings_may_come_without_their_topics(kind: str) -> None:
         del content["topicConfigSerializeWrapper"]["topicConfigTable"]["T1"]
         body = written.as_json(content)
     found = registration(body, version=479)
-    assert found.topics == {"T2": T2}
+    assert found.topics == encoded([T2])
     assert found.refused == ("topic 'T1': a queue mapping, and the topic itself was never registered",)
-    found = registration(body, version=479, previous={"T1": T1})
-    assert (found.topics, found.refused) == ({"T1": static, "T2": T2}, ())
-    found = registration(body, version=479, previous={"T1": static})
-    assert found.topics["T1"] is static
+    found = registration(body, version=479, previous=encoded([T1]))
+    assert (found.topics, found.refused) == (encoded([static, T2]), ())
+    found = registration(body, version=479, previous=encoded([static]))
+    assert found.topics == encoded([static, T2])
 
 
 def test_a_static_topic_keeps_its_mapping_when_none_is_sent() -> None:
     static = replace(T1, queue_mapping=STATIC)
     content = written.body([T1], V)
-    assert read(content, previous={"T1": static}).topics["T1"] is static
+    assert read(content, previous=encoded([static])).topics == encoded([static])
     larger = replace(T1, read_queue_nums=8)
-    found = read(written.body([larger], V), previous={"T1": static})
-    assert found.topics == {"T1": replace(larger, queue_mapping=STATIC)}
+    found = read(written.body([larger], V), previous=encoded([static]))
+    assert found.topics == encoded([replace(larger, queue_mapping=STATIC)])
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ def test_a_static_topic_whose_mapping_makes_no_sense_is_left_out(
     content = written.body([replace(T1, queue_mapping=STATIC), T2], V)
     content["topicConfigSerializeWrapper"]["topicQueueMappingInfoMap"]["T1"] |= change
     found = read(content, broker_name="broker-a")
-    assert found.topics == {"T2": T2}
+    assert found.topics == encoded([T2])
     (refused,) = found.refused
     assert refused.startswith("topic 'T1': queue mapping: ")
     assert re.search(said, refused)
@@ -217,7 +220,8 @@ def test_a_static_topic_whose_mapping_makes_no_sense_is_left_out(
 def test_a_mapping_that_says_nothing_else_has_no_queues() -> None:
     content = written.body([T1], V)
     content["topicConfigSerializeWrapper"]["topicQueueMappingInfoMap"] = {"T1": {}}
-    assert read(content, broker_name="broker-a").topics["T1"].queue_mapping == QueueMapping(0, 0)
+    unmapped = replace(T1, queue_mapping=QueueMapping(0, 0))
+    assert read(content, broker_name="broker-a").topics == encoded([unmapped])
 
 
 MALFORMED: Final[dict[str, tuple[bytes, str]]] = {
@@ -306,9 +310,9 @@ PLACES: Final = (
 )
 
 
-@given(st.sampled_from(PLACES), ANYTHING, st.booleans().map({True: {"T1": T1, "T2": T2}, False: {}}.get))
+@given(st.sampled_from(PLACES), ANYTHING, st.sampled_from([encoded([T1, T2]), {}]))
 def test_anything_may_stand_anywhere(
-    place: tuple[str, ...], value: object, previous: dict[str, TopicConfig]
+    place: tuple[str, ...], value: object, previous: dict[str, bytes]
 ) -> None:
     content: Any = {"": written.body([replace(T1, queue_mapping=STATIC), T2], V)}
     inner, last = content, ""

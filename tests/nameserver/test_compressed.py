@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sharedroutes.nameserver import compressed
 from sharedroutes.nameserver.bodies import RegisterBody, registration
 from sharedroutes.nameserver.compressed import BodyError
+from sharedroutes.registry.codec import decode_config
 from tests.nameserver import written
-from tests.nameserver.written import T1, T2, V
+from tests.nameserver.written import T1, T2, V, encoded
 
 
 def deflated(content: bytes, version: int = 479) -> RegisterBody:
@@ -25,7 +26,7 @@ def deflated(content: bytes, version: int = 479) -> RegisterBody:
 
 def test_a_body_of_4_9_ends_without_mappings() -> None:
     content = written.inflated([b"T1 4 4 6 SINGLE_TAG"], mappings=None)
-    assert deflated(content, 407) == RegisterBody({"T1": T1})
+    assert deflated(content, 407) == RegisterBody(encoded([T1]))
     with pytest.raises(BodyError, match="number of queue mappings: the body ends before it does"):
         deflated(content, 413)
 
@@ -33,7 +34,7 @@ def test_a_body_of_4_9_ends_without_mappings() -> None:
 def test_a_topic_without_attributes_or_with_unreadable_ones_has_none() -> None:
     lines = [b"T1 4 4 6 SINGLE_TAG", b"T2 4 4 6 SINGLE_TAG {x", b"T3 4 4 6 SINGLE_TAG null"]
     found = deflated(written.inflated(lines))
-    assert found.topics == {name: replace(T1, topic_name=name) for name in ("T1", "T2", "T3")}
+    assert found.topics == encoded(replace(T1, topic_name=name) for name in ("T1", "T2", "T3"))
     assert found.refused == ()
 
 
@@ -52,14 +53,14 @@ def test_a_topic_without_attributes_or_with_unreadable_ones_has_none() -> None:
 )
 def test_an_odd_topic_of_a_compressed_body_takes_no_other_one_away(line: bytes, said: str) -> None:
     found = deflated(written.inflated([written.line(T1), line, written.line(T2)], written.version(V)))
-    assert (found.topics, found.version) == ({"T1": T1, "T2": T2}, V)
+    assert (found.topics, found.version) == (encoded([T1, T2]), V)
     (refused,) = found.refused
     assert re.search(said, refused)
 
 
 def test_attributes_of_a_compressed_body_may_hold_blanks() -> None:
     found = deflated(written.inflated([b'T 4 4 6 SINGLE_TAG {"a": "b c"}']))
-    assert found.topics["T"].attributes == {"a": "b c"}
+    assert decode_config("", "T", found.topics["T"]).attributes == {"a": "b c"}
 
 
 def test_a_hundred_odd_topics_are_named_and_the_others_counted() -> None:

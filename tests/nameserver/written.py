@@ -8,10 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sharedroutes.registry import DataVersion, QueueMapping, TopicConfig
+from sharedroutes.registry.codec import encode_config
 
 T1: Final = TopicConfig("T1", 4, 4)
 T2: Final = TopicConfig("T2", 8, 8, attributes={"message.type": "FIFO"})
 V: Final = DataVersion(1, 1_700_000_000_000, 3)
+
+
+def encoded(topics: Iterable[TopicConfig]) -> dict[str, bytes]:
+    """Return a table as it is registered."""
+    return {one.topic_name: encode_config(one) for one in topics}
 
 
 def topic(config: TopicConfig) -> dict[str, Any]:
