@@ -47,7 +47,8 @@ A flag takes precedence over its variable, and a variable over the file that --c
 as mqnamesrv takes it.
 
 SIGTERM and SIGINT drain: /readyz says no, no more connections are accepted, what was asked is answered. A
-second one ends the process at once. SIGHUP reads certificates and the file anew.
+second one ends the process at once. SIGHUP reads certificates and the file anew, and applies what can be
+changed while it runs.
 
 Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.
 """

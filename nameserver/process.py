@@ -25,7 +25,7 @@ from .pages import Pages
 from .process_config import OPTIONS
 from .server.listener import RemotingServer
 from .serving import QuickService, bound, of_counters, server_of, shown, tls_of
-from .settings import Settings
+from .settings import Settings, switches
 from .status import FrontStatus, ProcessStatus, of_front
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
@@ -82,6 +82,7 @@ class FrontProcess:
         is_worker: bool = False,
     ) -> None:
         self._settings = settings
+        self._switches = switches(settings.front)
         self._reread = reread
         self._use_log = use_log
         self._is_worker = is_worker
@@ -231,9 +232,12 @@ class FrontProcess:
 
     def _apply(self, settings: Settings) -> None:
         self._use_log(settings.process.log_format, settings.process.log_level)
+        # What stands as before in the file may have been changed by mqadmin, and stays so.
+        before, self._switches = self._switches, switches(settings.front)
+        self.change({name: text for name, text in self._switches.items() if text != before[name]})
         for option in OPTIONS:
-            before, after = self._settings.values[option.key], settings.values[option.key]
-            if before.value != after.value and option.key not in ("log_format", "log_level"):
+            known, after = self._settings.values[option.key], settings.values[option.key]
+            if known.value != after.value and not option.is_live:
                 where = option.key if after.is_default else after.place
                 _LOG.error("reload: %s has changed: restart the front to apply it", where)
         _LOG.info("reloaded")

@@ -277,9 +277,11 @@ def test_a_hangup_reads_the_settings_anew(tmp_path: Path, own_server: EmbeddedSe
     config.write_text("logFormat=text\n")
     with FrontRun(tmp_path, "--redis", own_server.url, "-c", str(config)) as front:
         front.until_ready()
-        config.write_text("logFormat=json\nserverChannelMaxIdleTimeSeconds=7\n")
+        before = front.state()["front"]["switches"]
+        config.write_text("logFormat=json\nserverChannelMaxIdleTimeSeconds=7\nenableTopicList=false\n")
         front.process.send_signal(signal.SIGHUP)
         front.until_said('"message":"reloaded"')
+        assert front.state()["front"]["switches"] == {**before, "enableTopicList": "false"}
         said = [json.loads(line) for line in front.log().splitlines() if line.startswith("{")]
         changed = f"{config}:2: serverChannelMaxIdleTimeSeconds"
         assert f"reload: {changed} has changed: restart the front to apply it" in front.log()
@@ -287,6 +289,19 @@ def test_a_hangup_reads_the_settings_anew(tmp_path: Path, own_server: EmbeddedSe
         config.write_text("logFormat=loud\n")
         front.process.send_signal(signal.SIGHUP)
         front.until_said(f"reload: the settings are unchanged: {config}:1: logFormat: 'loud' is none of")
+        assert front.end() == 0
+
+
+def test_a_hangup_leaves_what_an_operator_has_changed(tmp_path: Path, own_server: EmbeddedServer) -> None:
+    config = tmp_path / "namesrv.conf"
+    config.write_text("updateConfig=true\n")
+    with FrontRun(tmp_path, "--redis", own_server.url, "-c", str(config)) as front, front.peer() as peer:
+        assert peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"supportActingMaster=true").code == 0
+        config.write_text("updateConfig=true\norderMessageEnable=true\n")
+        front.process.send_signal(signal.SIGHUP)
+        front.until_said("reloaded")
+        found = front.state()["front"]["switches"]
+        assert (found["supportActingMaster"], found["orderMessageEnable"]) == ("true", "true")
         assert front.end() == 0
 
 
