@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -74,11 +75,13 @@ _Handler: TypeAlias = Callable[[RemotingCommand, Connection], Awaitable[Remoting
 
 
 class Front:
-    """One name server front: the parts that answer, and what keeps them fresh."""
+    """One name server front: the parts that answer, and what keeps them fresh; `name` is its alone."""
 
-    def __init__(self, store: AsyncRouteStore, settings: Settings, rng: random.Random | None = None) -> None:
+    def __init__(
+        self, store: AsyncRouteStore, settings: Settings, name: str, rng: random.Random | None = None
+    ) -> None:
         rng = rng or random.Random()
-        self.name = _name(rng)
+        self.name = name
         self._store = store
         self._rng = rng
         self._current = Current(settings.front)
@@ -199,7 +202,7 @@ class Front:
 
     def _acting_for(self, connection: Connection) -> RegistryConfig:
         """Return the settings to write with for a peer, which its records name."""
-        return replace(self._store.config, actor=f"{connection.peer} at front {self.name}")
+        return replace(self._store.config, actor=f"{connection.peer} at {self._store.config.actor}")
 
     async def _in_turn(
         self, handler: _Handler, request: RemotingCommand, connection: Connection
@@ -284,7 +287,7 @@ def _is_reached(position: str, by: str) -> bool:
     return wanted is None or heard is None or heard >= wanted
 
 
-def _name(rng: random.Random) -> str:
+def new_name() -> str:
     """Return a name that no other front has, and no front before; a dot ends it where it is a part of one."""
     host = socket.gethostname()[:64].replace(".", "-")
-    return f"{host}-{os.getpid()}-{rng.randrange(1 << 32):08x}"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -9,9 +9,10 @@ import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ..daemon.http_server import AddressTaken, HttpServer
 from ..daemon.notifier import Notifier
@@ -20,11 +21,11 @@ from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
 from .config import WhenStale
-from .front import Front
+from .front import Front, new_name
 from .pages import Pages
 from .process_config import OPTIONS
 from .server.listener import RemotingServer
-from .serving import QuickService, bound, of_counters, server_of, shown, tls_of
+from .serving import bound, of_counters, server_of, shown, tls_of
 from .settings import Settings, switches
 from .status import FrontStatus, ProcessStatus, of_front
 
@@ -33,20 +34,6 @@ _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 LOOK_S: Final = 1.0
 CLOSING_S: Final = 2.0
 """So long the end of store, front and pages may take, after the drain."""
-
-
-class _Front(QuickService, Protocol):
-    """What answers the requests of this process."""
-
-    async def start(self) -> None: ...
-    async def aclose(self) -> None: ...
-    def status(self) -> FrontStatus: ...
-    def change(self, properties: Mapping[str, str]) -> None: ...
-
-
-def open_front(store: AsyncRouteStore, settings: Settings) -> _Front:
-    """Return what answers requests."""
-    return Front(store, settings)
 
 
 async def serve_pages(server: HttpServer, settings: Settings) -> None:
@@ -91,7 +78,7 @@ class FrontProcess:
         self._stopping = asyncio.Event()
         self._has_failed = False
         self._listen = ""
-        self._front: _Front | None = None
+        self._front: Front | None = None
         self._server: RemotingServer | None = None
         self._began_s = asyncio.get_running_loop().time()
         self._reloads: set[asyncio.Task[None]] = set()
@@ -104,9 +91,10 @@ class FrontProcess:
         listening = bound(self._settings.process, shared=self._is_worker)
         try:
             await serve_pages(server, self._settings)
-            process = self._settings.process
-            async with AsyncRouteStore.from_url(process.redis_url, process.registry) as store:
-                await self._serve(store, listening)
+            process, name = self._settings.process, new_name()
+            config = replace(process.registry, actor=f"front {name}")
+            async with AsyncRouteStore.from_url(process.redis_url, config) as store:
+                await self._serve(Front(store, self._settings, name), listening)
             return int(self._has_failed)
         finally:
             listening.close()
@@ -160,8 +148,8 @@ class FrontProcess:
             return (*front.unready, f"it has not heard from the store for {age_s:.1f} s")
         return front.unready
 
-    async def _serve(self, store: AsyncRouteStore, listening: socket.socket) -> None:
-        self._front = front = open_front(store, self._settings)
+    async def _serve(self, front: Front, listening: socket.socket) -> None:
+        self._front = front
         self._server = server = server_of(front, self._settings, listening, self._tls)
         helper = asyncio.create_task(self._watch(), name="sharedroutes: word to systemd")
         try:
@@ -176,7 +164,7 @@ class FrontProcess:
             except TimeoutError:
                 _LOG.warning("ending without a word to the store, which does not answer")
 
-    async def _until_started(self, front: _Front, server: RemotingServer, address: str) -> bool:
+    async def _until_started(self, front: Front, server: RemotingServer, address: str) -> bool:
         """Return whether it accepts connections now; else it was told to end before."""
         starting = asyncio.ensure_future(front.start())
         stopped = asyncio.ensure_future(self._stopping.wait())

@@ -6,13 +6,14 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import orjson
 
 from sharedroutes.nameserver.bodies import crc32
-from sharedroutes.nameserver.front import Front
+from sharedroutes.nameserver.front import Front, new_name
 from sharedroutes.nameserver.settings import load
 from sharedroutes.registry import AsyncRouteStore
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, encode, request
@@ -112,8 +113,9 @@ async def running(url: str, **flags: str) -> AsyncIterator[Front]:
     """Run a front with these settings on a store."""
     given = {"--" + name.replace("_", "-"): text for name, text in flags.items()}
     settings = load({"--redis": url, **given}, {})
-    store = AsyncRouteStore.from_url(url, settings.process.registry)
-    front = Front(store, settings, random.Random(next(_NUMBERS)))  # its name is drawn, too
+    name = new_name()
+    store = AsyncRouteStore.from_url(url, replace(settings.process.registry, actor=f"front {name}"))
+    front = Front(store, settings, name, random.Random(next(_NUMBERS)))
     await front.start()
     try:
         yield front

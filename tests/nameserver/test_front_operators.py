@@ -113,6 +113,17 @@ async def test_records_say_who_asked_for_the_change(redis_url: str, admin: redis
         }
 
 
+async def test_records_of_what_a_front_does_by_itself_name_it(redis_url: str, admin: redis.Redis) -> None:
+    broker = BrokerPeer()
+    async with running(redis_url) as front:
+        await broker.register(front)
+        broker.die()
+        await await_until(
+            lambda: records(admin)[-1]["kind"] == "down", description="the lease of the broker has ended"
+        )
+        assert records(admin)[-1]["by"] == f"front {front.name}"
+
+
 async def test_a_switch_that_is_turned_holds_for_routes_that_were_ready(redis_url: str) -> None:
     async with running(redis_url, update_config="true") as front:
         peer = Peer(front)
