@@ -133,8 +133,9 @@ class Prober:
         one.out_since_s = None
         try:
             config = self._store.config
+            stays = plans.Rest.STAYS
             await self._store.run(
-                plans.register(config, broker, {}, take_over=False, admit=False, joint=True, removes=False)
+                plans.register(config, broker, {}, take_over=False, admit=False, joint=True, rest=stays)
             )
             await self._store.run(fronts.vouch(config, broker, "", anew=True))
         except (

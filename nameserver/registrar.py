@@ -242,14 +242,24 @@ class Registrar:
             _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
         joins = found is not None and found.holder is Holder.FRONTS
         held = _joined(broker, found) if joins and found is not None else None
-        # Who comes back after it was gone has what it says now, as in RocketMQ, and not what it had before.
-        removes = found is None or self._current.config.delete_topic_with_registration
+        rest = self._rest(body)
         registered = await self._register(
-            replace(broker, filter_servers=body.filter_servers), body, held, said.config, removes=removes
+            replace(broker, filter_servers=body.filter_servers), body, held, said.config, rest
         )
-        known.topics = body.topics if removes else {**known.topics, **body.topics}
+        is_all = found is None or rest is plans.Rest.GOES
+        known.topics = body.topics if is_all else {**known.topics, **body.topics}
         known.version, known.filter_servers = body.version, body.filter_servers
         known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
+
+    def _rest(self, body: bodies.RegisterBody) -> plans.Rest:
+        """Return what becomes of topics that a registration lacks.
+
+        Who comes back to an empty group has what it says now, as in RocketMQ, and not what was there before.
+        One topic alone is a change of one, which may come first; RocketMQ refuses it then.
+        """
+        if self._current.config.delete_topic_with_registration:
+            return plans.Rest.GOES
+        return plans.Rest.STAYS if len(body.topics) == 1 else plans.Rest.GOES_OF_FORMERS
 
     async def _register(
         self,
@@ -257,8 +267,7 @@ class Registrar:
         body: bodies.RegisterBody,
         held: Registration | None,
         config: RegistryConfig,
-        *,
-        removes: bool,
+        rest: plans.Rest,
     ) -> Registration:
         """Register, also in the place of an owner that is gone; its lease may be renewed meanwhile."""
         register = partial(
@@ -270,7 +279,7 @@ class Registrar:
             admit=False,
             version=body.version,
             joint=True,
-            removes=removes,
+            rest=rest,
         )
         gone: SeenLease | None = None
         for _ in range(_OWNERS_ASKED):

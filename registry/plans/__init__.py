@@ -42,5 +42,5 @@ from .operators import (
     set_write_perm,
     withdraw,
 )
-from .registration import register, register_topic
+from .registration import Rest, register, register_topic
 from .routes import Listing, Lookup, brokers, lookup, route_of

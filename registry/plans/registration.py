@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final, cast
 
 from .. import codec
@@ -34,6 +35,15 @@ _NOT_THERE: Final = ""
 _DENIED: Final = ("NOPERM", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN")
 
 
+class Rest(Enum):
+    """What becomes of the topics of the table that a registration does not give."""
+
+    STAYS = "stays"
+    GOES = "goes"
+    GOES_OF_FORMERS = "goes of formers"
+    """It goes when nobody of the group is alive: then what they had is nobody's any more."""
+
+
 def register(
     config: RegistryConfig,
     broker: Broker,
@@ -45,20 +55,20 @@ def register(
     instead_of: SeenLease | None = None,
     version: DataVersion = NO_VERSION,
     joint: bool = False,
-    removes: bool = True,
+    rest: Rest = Rest.GOES,
 ) -> Plan[Registration]:
     """Make `topics` the broker's table and give it a lease (RocketMQ: RouteInfoManager.registerBroker).
 
     Topics first, in chunks, the lease last. With the last registration in `held` only the difference is sent;
     without one the table in the store is read and compared. A slave brings topics only while no replica with
-    a lower id is alive, and only if it says whether it may stand in as master; it takes none away, since the
-    table is its master's. It learns where the master is.
+    a lower id is alive, and only if it says whether it may stand in as master. It learns where the master is.
     With `take_over`, a live lease of the same address is no obstacle: a restarted agent takes over at once. A
     live lease of another address yields only to a higher state version in `version`, or to `instead_of`, the
     lease that BrokerOwned named and whose owner was found gone, unless it was renewed since.
-    With `admit`, a broker that an operator took out is admitted again (see withdraw). Without `removes`,
-    topics that are not given stay. `joint`: a front registers it, and all fronts share the epoch; its topics
-    may be encoded, and the registration that is returned does not have them.
+    With `admit`, a broker that an operator took out is admitted again (see withdraw). `joint`: a front
+    registers it, and all fronts share the epoch; its topics may be encoded, and the registration that is
+    returned does not have them. `rest`: what becomes of topics that are not given; an agent's slave takes
+    none away, since the table is its master's.
     Raises BrokerOwned, BrokerWithdrawn, StaleEpoch, InvalidInput, NewerSchema.
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
@@ -75,7 +85,7 @@ def register(
     token = held.table_token if held else ""
     registration = Registration(broker, epoch, token, own, complete=not joint)
     for tries in range(_TRIES):
-        around = yield from _look_around(write, held)
+        around = yield from _look_around(write, held, rest)
         servers = around.filter_servers if broker.filter_servers is None else broker.filter_servers
         write = replace(write, broker=replace(broker, filter_servers=servers))
         registration = replace(registration, filter_servers=servers)
@@ -86,15 +96,16 @@ def register(
             if done is not None:
                 return done
             continue
+        removes = around.is_first or (rest is Rest.GOES and (write.is_master or joint))
         is_listed = held is None or write.keys.topics not in held.corrupt_keys
         if held is not None and held.complete and is_listed and write.is_master and not tries:
             change = difference(_base(write, held), own)
         else:  # the store holds another table than ours, or we do not know: look, and complete it
-            read = read_table if write.is_master and removes else read_topics
+            read = read_table if removes else read_topics
             stored_token, stored = yield from read(write, topics)
             change = difference_to_stored(stored, (yield from routed(write, stored)), topics)
             registration = replace(registration, table_token=stored_token)
-        if not (write.is_master and removes):
+        if not removes:
             change = replace(change, removed=[])
         done = yield from _complete(write, registration, change, around, lost_token=token)
         if done is not None:
@@ -110,7 +121,7 @@ def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfi
     """
     write = Write.of(config, held.broker)
     name, topics = topic.topic_name, {**held.topics, topic.topic_name: topic}
-    around = yield from _look_around(write, held)
+    around = yield from _look_around(write, held, Rest.STAYS)
     if around.seniors is not None:
         change = yield from _one_change(write, held, topic)
         done = yield from put(write, held.epoch, held.table_token, change, seniors=around.seniors)
@@ -149,7 +160,7 @@ class _Around:
 
     A master has none. A slave writes the group's table only while all with a lower id are gone (RocketMQ: the
     prime slave), and never when it does not say whether it may act as master. RocketMQ removes topics on no
-    registration, unless deleteTopicWithBrokerRegistration is on; here a master's registration does.
+    registration, unless deleteTopicWithBrokerRegistration is on; here an agent's does.
     """
 
     former_ids: Sequence[int]
@@ -161,8 +172,11 @@ class _Around:
     filter_servers: tuple[str, ...]
     """As the group has them for this replica at this address."""
 
+    is_first: bool
+    """Whether it may remove what the group had, since nobody of it is alive."""
 
-def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
+
+def _look_around(write: Write, held: Registration | None, rest: Rest) -> Plan[_Around]:
     """Read what a registration must know of the other replicas, if they matter to it."""
     broker = write.broker
     may_write = write.is_master or broker.enable_acting_master is not None
@@ -178,7 +192,17 @@ def _look_around(write: Write, held: Registration | None) -> Plan[_Around]:
         former_ids = codec.ids_of_address(fields, broker.address, broker.broker_id)
         servers = codec.filter_servers_at(fields, broker.broker_id, broker.address)
     seniors = (yield from _seniors(write, fields, former_ids)) if may_write else None
-    return _Around(seniors, former_ids, known is None, servers)
+    looks = rest is Rest.GOES_OF_FORMERS and held is None
+    is_first = looks and not (yield from _are_alive(write, fields))
+    return _Around(seniors, former_ids, known is None, servers, is_first)
+
+
+def _are_alive(write: Write, fields: Mapping[bytes, bytes]) -> Plan[bool]:
+    """Return whether a replica of the group has a lease, at whichever address."""
+    members = codec.decode_group(write.broker.broker_name, fields).broker_ids
+    leases = [write.lease_key(of) for of in sorted({*members, write.broker.broker_id})]
+    (alive,) = yield Reads((("EXISTS", *leases),))
+    return bool(checked(leases[0], alive))
 
 
 def _seniors(

@@ -68,8 +68,8 @@ class Pair:
     original: str
     front: str
     port: int
-    differences: Sequence[Difference] = ()
-    seen: set[Difference] = field(default_factory=set)
+    differences: Sequence[Difference] = field(default=(), repr=False)
+    seen: set[Difference] = field(default_factory=set, repr=False)
     """The documented differences that have shown."""
 
     def run(self, steps: Sequence[Step]) -> None:

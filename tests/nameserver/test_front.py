@@ -227,13 +227,31 @@ async def test_what_another_front_has_written_is_not_written_again(
 async def test_who_comes_back_after_its_end_has_what_it_says_now(redis_url: str) -> None:
     async with running(redis_url) as front:
         broker = BrokerPeer()
-        broker.topics = {name: topic(name) for name in "ab"}
+        broker.topics = {name: topic(name) for name in "abc"}
         await broker.register(front)
         await broker.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, broker.fields)
         del broker.topics["a"]
         await broker.register(front)
         assert await Peer(front).route("a") is None
         assert await Peer(front).route("b") is not None
+
+
+async def test_who_comes_back_to_its_group_or_with_one_topic_takes_nothing_away(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        master, slave = BrokerPeer(), BrokerPeer(address="127.0.0.1:10921", broker_id=1)
+        for broker in (master, slave):
+            broker.topics = {name: topic(name) for name in "abc"}
+        await slave.register(front)
+        await master.register(front, "ab")
+        assert await Peer(front).route("c") is not None
+        await slave.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, slave.fields)
+        await master.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, master.fields)
+        await master.register(front, "a")
+        assert await Peer(front).route("b") is not None
+        await master.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, master.fields)
+        await slave.register(front, "bc")
+        assert await Peer(front).route("a") is None
+        assert await Peer(front).route("c") is not None
 
 
 async def test_a_table_in_parts_loses_no_change_in_any_order(redis_url: str) -> None:

@@ -52,7 +52,7 @@ class Fronts:
                 held=joined(one, found) if joins and isinstance(found, Vouched) else None,
                 admit=False,
                 joint=True,
-                removes=False,
+                rest=plans.Rest.STAYS,
             )
         )
         again = await self.vouch(session, one)
