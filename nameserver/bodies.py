@@ -90,8 +90,9 @@ def registration(
 
 
 def data_version(body: bytes) -> DataVersion | None:
-    """Return the DataVersion that is a body, or None for an empty one; raises BodyError."""
-    return _data_version(_json("dataVersion", body)) if body else None
+    """Return the DataVersion that is a body, or None for an empty one or null; raises BodyError."""
+    found = _json("dataVersion", body) if body else None
+    return None if found is None else _data_version(found)
 
 
 def topic_route_queues(body: bytes) -> list[QueueData]:

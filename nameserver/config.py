@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -101,6 +102,8 @@ class Current:
     """The settings of a front at the moment: some can be changed while it runs."""
 
     config: FrontConfig
+    order_configs: Mapping[str, str] | None = None
+    """What operators have set of the queues of ordered topics; None = nobody ever has."""
 
 
 FRONT_OPTIONS: Final = tuple(options_of(FrontConfig))

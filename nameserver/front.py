@@ -86,16 +86,13 @@ class Front:
         self._rng = rng
         self._current = Current(settings.front)
         self._allows = AllowList(settings.process.allow).allows
-        self._order_configs: dict[str, str] = {}
         self._client = AsyncRouteClient(store, ClientConfig(registry=store.config, sweep=True))
-        self._routes = RouteAnswers(self._client, store, self._current, self._order_configs)
+        self._routes = RouteAnswers(self._client, store, self._current)
         self._listings = Listings(store, self._current)
         self._operators = Operators(store, settings.process, self._current)
         self._prober = Prober(store, self._current, rng)
         self._sessions = Sessions(store, self.name, self._prober.turn, rng)
-        self._registrar = Registrar(
-            store, self._sessions, self._current, self._order_configs, self._settled, rng
-        )
+        self._registrar = Registrar(store, self._sessions, self._current, self._settled, rng)
         self._heard = "0-0"
         self._news = asyncio.Condition()
         self._turns = asyncio.Semaphore(max(1, store.config.max_connections // 2))
@@ -270,12 +267,9 @@ class Front:
 
     async def _read_order_configs(self) -> None:
         try:
-            found = await self._store.kv.entries(plans.ORDER_TOPIC_CONFIG) or {}
+            self._current.order_configs = await self._store.kv.entries(plans.ORDER_TOPIC_CONFIG)
         except CorruptData as error:
             _LOG.error("the order of topics cannot be read: %s", error)
-            return
-        self._order_configs.clear()
-        self._order_configs.update(found)
 
 
 def _host(connection: Connection) -> str:

@@ -88,14 +88,12 @@ class Registrar:
         store: AsyncRouteStore,
         sessions: Sessions,
         current: Current,
-        order_configs: Mapping[str, str],
         settled: Settled,
         rng: random.Random,
     ) -> None:
         self._store = store
         self._sessions = sessions
         self._current = current
-        self._order_configs = order_configs
         self._settled = settled
         self._rng = rng
         self._known: dict[tuple[str, int], _Known] = {}
@@ -128,7 +126,10 @@ class Registrar:
         async with self._restoring:
             known = self._known.get((broker.broker_name, broker.broker_id))
             is_there = self._sessions.has(number, broker)
-            if known is None or known.is_out or known.address != broker.address or not is_there:
+            # While its first registration is under way, nothing is known of it that could be brought back.
+            if known is None or not known.said or known.is_out or not is_there:
+                return
+            if known.address != broker.address:
                 return
             try:
                 with self._sessions.in_use(number):
@@ -312,9 +313,10 @@ class Registrar:
         return await self._store.run(fronts.id_at(self._store.keys, broker_name, address))
 
     def _order_body(self) -> bytes:
-        if not self._current.config.return_order_topic_config or not self._order_configs:
+        table = self._current.order_configs
+        if table is None or not self._current.config.return_order_topic_config:
             return b""
-        return answers.kv_table(self._order_configs)
+        return answers.kv_table(table)
 
 
 class _Said:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final, NamedTuple
 
 from ..client import AsyncRouteClient, NoRoute, Route
-from ..registry import AsyncRouteStore, StoreUnavailable
+from ..registry import AsyncRouteStore, InvalidInput, StoreUnavailable
 from ..registry.model import MASTER_ID, BrokerData, TopicRoute
 from ..remoting import (
     FrameTemplate,
@@ -62,12 +62,10 @@ class RouteAnswers:
         client: AsyncRouteClient,
         store: AsyncRouteStore,
         current: Current,
-        order_configs: Mapping[str, str],
     ) -> None:
         self._client = client
         self._store = store
         self._current = current
-        self._order_configs = order_configs
         self._ready: dict[str, _Ready] = {}
         self._missing: OrderedDict[str, None] = OrderedDict()
         self._repeated: dict[tuple[bytes, bytes], _Repeated] = {}
@@ -130,6 +128,8 @@ class RouteAnswers:
         except NoRoute:
             self._note_missing(topic)
             return _no_route(request, topic)
+        except InvalidInput:  # no topic can have this name
+            return _no_route(request, topic)
         return self._answered(request, route)
 
     async def _asked(self, topic: str, stale: Route | None) -> TopicRoute:
@@ -157,7 +157,7 @@ class RouteAnswers:
         ready = self._ready.get(route.topic)
         if ready is None or not self._is_fresh(ready, route):
             self._missing.pop(route.topic, None)
-            order_conf = self._order_configs.get(route.topic)
+            order_conf = self._order_conf(route.topic)
             ready = self._ready[route.topic] = _Ready(route.generation, self._current.config, order_conf)
         body = ready.bodies.get(dialect)
         if body is None:
@@ -167,13 +167,17 @@ class RouteAnswers:
     def _is_fresh(self, ready: _Ready, route: Route) -> bool:
         if ready.generation != route.generation or ready.config is not self._current.config:
             return False
-        return ready.order_conf == self._order_configs.get(route.topic)
+        return ready.order_conf == self._order_conf(route.topic)
+
+    def _order_conf(self, topic: str) -> str | None:
+        configs = self._current.order_configs
+        return configs.get(topic) if configs else None
 
     def _body(self, route: TopicRoute, dialect: Dialect, zone: str | None) -> bytes:
         config = self._current.config
         if not config.support_acting_master:
             route = _with_own_ids(route)
-        order_conf = self._order_configs.get(route.topic) if config.order_message_enable else None
+        order_conf = self._order_conf(route.topic) if config.order_message_enable else None
         return answers.route(route, dialect, order_topic_conf=order_conf, zone=zone)
 
     def _note_missing(self, topic: str) -> None:

@@ -86,7 +86,7 @@ def topic(peer: Peer, cluster: BrokerCluster) -> str:
 
 
 def test_topics_that_mqadmin_makes_and_deletes_are_at_both_name_servers(
-    peer: Peer, cluster: BrokerCluster, topic: str
+    peer: Peer, cluster: BrokerCluster, beside: NameServers, topic: str
 ) -> None:
     for member in cluster.name_servers.members:
         assert topic in peer.admin("topicList", "-n", member.address).split()
@@ -102,10 +102,15 @@ def test_topics_that_mqadmin_makes_and_deletes_are_at_both_name_servers(
             "a": {"0": cluster["a-master"].address, "1": cluster["a-slave"].address},
             "b": {"0": cluster["b-master"].address},
         }
-    said = peer.admin("deleteTopic", "-n", cluster.name_servers.addresses, "-c", CLUSTER, "-t", topic)
+    everywhere = f"{cluster.name_servers.addresses};{beside.addresses}"
+    said = peer.admin("deleteTopic", "-n", everywhere, "-c", CLUSTER, "-t", topic)
     assert "success" in said, said
     for member in cluster.name_servers.members:
-        assert route(member.address, topic) is None
+        wait_until(
+            lambda: route(member.address, topic) is None,  # noqa: B023 - called in this round
+            timeout_s=10,
+            description=f"{member.address} has heard that {topic} was deleted",
+        )
         assert topic not in peer.admin("topicList", "-n", member.address).split()
 
 

@@ -428,10 +428,18 @@ async def test_versions_are_compared_and_a_question_about_them_is_a_heartbeat(
         admin.pexpire(KEYS.lease("broker-a", 0), 1_000)
         same = await peer.ask(*asked, orjson.dumps(broker.version))
         assert (same.ext_fields, orjson.loads(same.body)) == ({"changed": "false"}, broker.version)
+        assert (await peer.ask(*asked, b"null")).ext_fields == {"changed": "true"}
         assert admin.pttl(KEYS.lease("broker-a", 0)) > 4_000
         admin.pexpire(KEYS.lease("broker-a", 0), 1_000)
         await peer.ask(RequestCode.BROKER_HEARTBEAT, broker.fields)
         assert admin.pttl(KEYS.lease("broker-a", 0)) > 4_000
+
+
+@pytest.mark.parametrize("name", ["", " ", "two words", "t" * 1_000])
+async def test_a_name_that_no_topic_can_have_is_a_topic_that_nobody_has(redis_url: str, name: str) -> None:
+    async with running(redis_url) as front:
+        answer = await Peer(front).ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_lists_follow_the_table(redis_url: str) -> None:

@@ -63,6 +63,7 @@ async def test_key_values_are_the_same_at_all_fronts_and_come_with_registrations
             22,
             "No config item, Namespace: ORDER_TOPIC_CONFIG Key: orders",
         )
+        assert (await BrokerPeer().register(two)).body == b'{"table":{}}'
 
 
 async def test_a_front_that_is_read_only_refuses_brokers_and_operators(redis_url: str) -> None:
