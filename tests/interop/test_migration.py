@@ -34,8 +34,8 @@ QUICK: Final = {
 }
 """The broker reads its list of name servers anew each second, and not every two minutes.
 
-When one is no longer in it, the broker closes their connection at once only if it last asked that one; else the
-connection stays until it has been idle for so long, and so does the broker in the table at its other end.
+When one is no longer in it, the broker closes their connection at once only if it last asked that one; else
+the connection stays until it has been idle for so long, and so does the broker in the table at its other end.
 """
 
 _COPY: Final = re.compile(r"^```sh\n(python3 - .*?)^```$", re.MULTILINE | re.DOTALL)
