@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -12,6 +11,7 @@ import orjson
 from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
 from ..registry.acl import Role
 from ..registry.codec import encode_change
+from ..registry.past import MOST_NAMES, told
 from ..registry.plans import ORIGIN
 from .output import iso, shown, terminal_columns, wrapped
 from .store_options import with_store
@@ -19,9 +19,6 @@ from .store_options import with_store
 _PAGE: Final = 1_000
 _RETRY_S: Final = 0.5
 _IDLE_S: Final = 0.2
-_MOST_NAMES: Final = 20
-"""The most topic names of one change on a terminal; elsewhere all are printed."""
-
 _KIND: Final = max(map(len, ChangeKind))
 
 
@@ -36,8 +33,8 @@ _KIND: Final = max(map(len, ChangeKind))
 def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> None:
     """List the changes of the registry, one a line, as far back as its change stream goes.
 
-    Times are local, by the store's clock. Exit status 1 when changes after the given id have been trimmed
-    from the stream: the remaining ones are listed.
+    Times are local, by the store's clock. A terminal is shown 20 topics of a change; pipes and JSON have all.
+    Exit status 1 when changes after the given id have been trimmed from the stream: the others are listed.
     """
     if output == "table":
         click.echo(click.style(_line("id", "time", "change", "of what"), bold=True))
@@ -151,22 +148,13 @@ def _subject(change: Change) -> str:
 
 def _details(change: Change) -> str:
     by = f"by {change.by}" if change.by else ""
-    return "; ".join(filter(None, (_what(change), by)))
+    user = f"as {change.user}" if change.user else ""
+    return "; ".join(filter(None, (_what(change), " ".join(filter(None, (by, user))))))
 
 
 def _what(change: Change) -> str:
-    if change.kind is ChangeKind.TOPICS:
-        return "; ".join(_topics(change))
     if change.kind is ChangeKind.DELETED:
         return f"from {' '.join(change.brokers)}"
-    return change.address or change.reason
-
-
-def _topics(change: Change) -> Iterator[str]:
-    counts = {"added": change.added, "changed": change.changed, "removed": change.removed}
-    most = None if terminal_columns() is None else _MOST_NAMES
-    for what, names in counts.items():
-        if names:
-            left = len(names) - len(names[:most])
-            more = f" and {left} more (--output json names all)" if left else ""
-            yield f"{what} {len(names)}: {' '.join(sorted(names)[:most])}{more}"
+    if change.kind is ChangeKind.KV:
+        return change.reason
+    return told(change, None if terminal_columns() is None else MOST_NAMES)

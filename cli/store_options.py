@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import logging
+import os
 import re
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,7 +98,8 @@ def _warnings() -> Iterator[None]:
 def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
     """Open the store; a RegistryError becomes a message and exit status 1, a wrong option 2."""
     try:
-        store = RouteStore.from_url(redis_url, RegistryConfig(namespace=namespace))
+        config = RegistryConfig(namespace=namespace, actor=operator())
+        store = RouteStore.from_url(redis_url, config)
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     with store:
@@ -106,6 +110,15 @@ def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
             raise click.ClickException(refusal(str(error), what, needs, namespace)) from error
         except RegistryError as error:
             raise click.ClickException(str(error)) from error
+
+
+def operator() -> str:
+    """Return who runs this command, and where, as the records of what it changes say it."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # a container often runs as a number without a name
+        name = str(os.getuid())
+    return f"{click.get_current_context().command_path} of {name}@{socket.gethostname()}"[:200]
 
 
 def refusal(error: str, what: str, needs: Role, namespace: str) -> str:

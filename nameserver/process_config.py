@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -177,7 +178,8 @@ class ProcessConfig:
             raise InvalidInput("tls_client_ca: is missing: no certificate of a client could be checked")
         if self.tls_key is not None and self.tls_cert is None:
             raise InvalidInput("tls_cert: is missing: tls_key is the key of one")
-        registry = RegistryConfig(namespace=self.namespace, call_deadline_s=self.call_deadline_s)
+        actor = f"front at {socket.gethostname()}"
+        registry = RegistryConfig(namespace=self.namespace, call_deadline_s=self.call_deadline_s, actor=actor)
         object.__setattr__(self, "registry", registry)
 
     @property

@@ -58,6 +58,8 @@ CHANGES: Final = Table(
             "bigint",
             "with an expired down: when the lease ended, by the store's clock; null = not told",
         ),
+        Column("by", "string", "who wrote it: agent, front, operator's command; empty or null = not told"),
+        Column("user", "string", "by which user of the store; empty or null = the default one, or not told"),
         Column("problem", "string", "why the record cannot be read; null = it can"),
         Column("record", "string", "with a problem: the record as it stands in the stream"),
     ),

@@ -337,7 +337,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 _OF_NO_BROKER = (ChangeKind.DELETED, ChangeKind.KV)
 _CHANGE_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    **{name: (name, str) for name in ("cluster", "address", "reason", "by", "namespace", "key")},
+    **{name: (name, str) for name in ("cluster", "address", "reason", "by", "user", "namespace", "key")},
     **{name: (name, _names) for name in ("added", "changed", "removed", "brokers")},
     "ttl": ("lease_ttl_ms", int),
     "ended": ("lease_ended_ms", int),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypedDict
 
 from .checks import check_int, check_seconds, check_text
 from .errors import InvalidInput
@@ -14,6 +14,13 @@ _MAX_CHUNK_TOPICS: Final = 2_000
 _MAX_ACTOR_BYTES: Final = 256
 _MIN_CONNECTIONS: Final = 3
 """For a doorbell, for lease events, and for calls."""
+
+
+class Signature(TypedDict):
+    """Who wrote a change: attributes of Change."""
+
+    by: str
+    user: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +60,12 @@ class RegistryConfig:
     actor: str = ""
     """Who writes, as the records of the change stream say it; empty = they do not."""
 
+    store_user: str = ""
+    """By whose rights in the store, as the records say it; a store's URL that names a user decides."""
+
     def __post_init__(self) -> None:
-        check_text("actor", self.actor, _MAX_ACTOR_BYTES, empty=True)
+        for name in ("actor", "store_user"):
+            check_text(name, getattr(self, name), _MAX_ACTOR_BYTES, empty=True)
         namespace: object = self.namespace
         if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
             raise InvalidInput(f"namespace: {self.namespace!r} is not 1 to 64 letters, digits or _ . : -")
@@ -70,6 +81,11 @@ class RegistryConfig:
         """Return the given settings, or the defaults, with the given namespace unless that is None."""
         config = config or cls()
         return config if namespace is None else replace(config, namespace=namespace)
+
+    @property
+    def signature(self) -> Signature:
+        """Who writes, as the records of changes say it."""
+        return {"by": self.actor, "user": self.store_user}
 
     @property
     def lease_ttl_ms(self) -> int:

@@ -381,6 +381,10 @@ EXPIRED: Final = "expired"
 """The reason of a DOWN whose lease has ended by itself; any other reason was given by the owner."""
 
 
+FORGOTTEN: Final = "forgotten"
+"""The reason of a DOWN, under id 0, by which an operator forgets a broker with all its replicas."""
+
+
 class ChangeKind(StrEnum):
     """What a record of the change stream is about."""
 
@@ -426,6 +430,9 @@ class Change:
 
     by: str = ""
     """Who asked for it, where that is known: RegistryConfig.actor of whoever wrote it."""
+
+    user: str = ""
+    """The user of the store by whose rights it was written; empty = the default one, or unknown."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -30,6 +31,7 @@ from .connection.replies import (
     normal,
     translate,
 )
+from .connection.url import parse_url
 from .errors import InvalidInput, SeenLease, log_corrupt
 from .keys import Keys
 from .model import (
@@ -88,6 +90,7 @@ class RouteStore:
         registry of the store; None = as the settings say. Raises InvalidInput.
         """
         config = RegistryConfig.of(config, namespace)
+        config = replace(config, store_user=parse_url(url).username or config.store_user)
         return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
 
     @classmethod

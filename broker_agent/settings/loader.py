@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,8 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarCon
             values["call_deadline_s"] = Value(
                 max(_SHORTEST_CALL_S, shortest_s), f"{DEFAULT}: at most heartbeat_s"
             )
-    registry = RegistryConfig(**{key: values[key].value for key in options_in(Section.STORE) if key != "url"})
+    stored = {key: values[key].value for key in options_in(Section.STORE) if key != "url"}
+    registry = RegistryConfig(**stored, actor=f"agent at {socket.gethostname()}")
     made = [loader.broker(broker, values, registry) for broker in brokers]
     found = tuple(one for one in made if isinstance(one, BrokerSettings))
     for problem in twins(broker.config for broker in found):

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...registry.model import MASTER_ID, ChangeKind
+from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
 from ..tables import Column, Table
 from .frames import covered, eras, readable, shaped
 from .holdings import SET, holdings, placements
@@ -135,7 +135,7 @@ def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> 
 def _wiped(changes: DataFrame, until_ms: int | None) -> DataFrame:
     """Return when brokers were wiped; who is lifted first was wiped before what is known."""
     kind = F.col("kind")
-    is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == "forgotten")
+    is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
     told = readable(changes, until_ms).where(kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten)
     of_broker = Window.partitionBy("registry", "broker", "era").orderBy("ms", "seq")
     begins = kind == ChangeKind.WIPED

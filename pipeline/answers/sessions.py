@@ -8,14 +8,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...registry.model import EXPIRED, ChangeKind
+from ...registry.model import EXPIRED, FORGOTTEN, ChangeKind
 from ..tables import Column, Table
 from .frames import eras, readable, shaped
 
 __all__ = ["BROKER_SESSIONS", "broker_sessions"]
-
-_FORGOTTEN: Final = "forgotten"
-"""The reason of the down with which an operator forgets a broker: of all its replicas, under id 0."""
 
 _MOVED: Final = r"^has id \d+ now$"
 """The reason of the down of a replica whose address has registered under another id."""
@@ -85,7 +82,7 @@ def broker_sessions(changes: DataFrame, until_ms: int | None = None) -> DataFram
 def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
     """Return every up and down of a replica, with the next time that its broker was forgotten."""
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.UP, ChangeKind.DOWN))
-    is_forgotten = (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == _FORGOTTEN)
+    is_forgotten = (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
     # Backwards, because Spark works out a frame that ends with the partition anew for each of its rows.
     later = (
         Window.partitionBy("registry", "broker", "era")
@@ -168,7 +165,7 @@ def _ended() -> Expression:
 
 def _times(sessions: DataFrame) -> DataFrame:
     """Add when each session ended, and until when the replica was away after it."""
-    is_forgotten = F.col("ended") == _FORGOTTEN
+    is_forgotten = F.col("ended") == FORGOTTEN
     lease_ended_ms = F.when(F.col("ended") == "expired", F.col("end.lease_ended_ms"))
     told_ms = F.when(is_forgotten, F.col("forgotten.ms")).otherwise(F.col("end.ms"))
     end_ms = F.coalesce(F.least(lease_ended_ms, "told_ms"), "told_ms", "era_to_ms")
@@ -179,7 +176,7 @@ def _times(sessions: DataFrame) -> DataFrame:
     return (
         sessions.withColumn("lease_ended_ms", lease_ended_ms)
         .withColumn("told_ms", told_ms)
-        .withColumn("reason", F.when(is_forgotten, F.lit(_FORGOTTEN)).otherwise(F.col("reason")))
+        .withColumn("reason", F.when(is_forgotten, F.lit(FORGOTTEN)).otherwise(F.col("reason")))
         .withColumn(
             "end_id", F.when(is_forgotten, F.col("forgotten.change_id")).otherwise(F.col("end.change_id"))
         )

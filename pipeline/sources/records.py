@@ -44,6 +44,8 @@ _FIELDS: Final = {
     "key": ("key", _TEXT),
     "lease_ttl_ms": ("ttl", _WHOLE),
     "lease_ended_ms": ("ended", _WHOLE),
+    "by": ("by", _TEXT),
+    "user": ("user", _TEXT),
 }
 """The columns that come from the record: the name of the field, and its type."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Final, NamedTuple
 
 import orjson
@@ -25,7 +26,8 @@ class Registry(NamedTuple):
 
     def store(self) -> RouteStore:
         """Return a store on it, to be closed; raises InvalidInput. Nothing is sent yet."""
-        return RouteStore.from_url(self.url, RegistryConfig(namespace=self.namespace))
+        actor = f"pipeline load at {socket.gethostname()}"  # of all sources, only a load writes
+        return RouteStore.from_url(self.url, RegistryConfig(namespace=self.namespace, actor=actor))
 
 
 def registries_of(options: Options) -> tuple[Registry, ...]:

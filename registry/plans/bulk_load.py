@@ -11,7 +11,7 @@ from ..checks import check_broker_name
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
-from ..model import MASTER_ID, Broker, Change, ChangeKind
+from ..model import FORGOTTEN, MASTER_ID, Broker, Change, ChangeKind
 from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, script_reply
 from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
@@ -348,7 +348,8 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
 def _remove_group(write: Write, epoch: int, token: str, ids: tuple[int, ...]) -> Plan[bool]:
     """Remove the group and what is left of the table; False when the group has changed."""
     keys, name = write.keys, write.broker.broker_name
-    record = Change(kind=ChangeKind.DOWN, broker_name=name, epoch=epoch, reason="forgotten")
+    signed = write.config.signature
+    record = Change(kind=ChangeKind.DOWN, broker_name=name, epoch=epoch, reason=FORGOTTEN, **signed)
     members = [word for broker_id in ids for word in (broker_id, keys.lease_member(name, broker_id))]
     call = Call(
         scripts.FORGET,

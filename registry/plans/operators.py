@@ -52,7 +52,7 @@ def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) 
         (keys.broker(broker_name), keys.broker_topics(broker_name), keys.changes, keys.schema),
         (
             "0" if writable else "1",
-            codec.encode_change(Change(kind=kind, broker_name=broker_name, by=config.actor)),
+            codec.encode_change(Change(kind=kind, broker_name=broker_name, **config.signature)),
             config.feed_bounds,
         ),
     )
@@ -106,7 +106,7 @@ def _delete_call(
 ) -> Call:
     gone = {name.encode() for name in brokers}
     left = b"\n".join(row for row in index.split(b"\n") if row.partition(b" ")[0] not in gone)
-    record = Change(kind=ChangeKind.DELETED, removed=(topic,), brokers=brokers, by=config.actor)
+    record = Change(kind=ChangeKind.DELETED, removed=(topic,), brokers=brokers, **config.signature)
     tables = [key for name in brokers for key in (keys.broker(name), keys.broker_topics(name))]
     return Call(
         scripts.DELETE_TOPIC,
@@ -207,5 +207,5 @@ def _check_names(namespace: str, key: str = "-") -> None:
 
 def _record(config: RegistryConfig, namespace: str, key: str, what: str) -> bytes:
     return codec.encode_change(
-        Change(kind=ChangeKind.KV, namespace=namespace, key=key, reason=what, by=config.actor)
+        Change(kind=ChangeKind.KV, namespace=namespace, key=key, reason=what, **config.signature)
     )

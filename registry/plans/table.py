@@ -151,9 +151,11 @@ class Write:
 
     def record(self, kind: ChangeKind, epoch: int, **more: Any) -> bytes:
         """Return the encoded change that tells followers of it; `more` are other fields of Change."""
-        of, by = self.broker, self.config.actor
+        of, signed = self.broker, self.config.signature
         return codec.encode_change(
-            Change(kind=kind, broker_name=of.broker_name, broker_id=of.broker_id, epoch=epoch, by=by, **more)
+            Change(
+                kind=kind, broker_name=of.broker_name, broker_id=of.broker_id, epoch=epoch, **signed, **more
+            )
         )
 
 

@@ -229,6 +229,7 @@ class Checks:
             epoch=held[0],
             cluster=broker.cluster,
             address=broker.address,
+            **self._config.signature,
         )
         new, record, seen = codec.encode_member(broker), codec.encode_change(up), (lease, broker_id, epoch)
         return self._field(name, field, stored or b"", new, record, seen)

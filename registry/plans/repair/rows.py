@@ -202,6 +202,7 @@ def _mend_call(config: RegistryConfig, keys: Keys, broker_name: str, part: Seque
         added=tuple(added),
         changed=tuple(chain.from_iterable(topics.values())),
         removed=tuple(removed),
+        **config.signature,
     )
     prefix = keys.topic("")
     return Call(

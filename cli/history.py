@@ -1,0 +1,103 @@
+"""`history`, `table`, `diff` and `before`, of the live stream: the past as far as the stream reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import click
+
+from ..registry import Change, HistoryBounds, Lookup, RouteStore
+from ..registry.acl import Role
+from ..registry.history import Before, Difference, Question, TableAt, TopicHistory
+from ..registry.past import brokers_now, brokers_of, place_of
+from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
+from .output import iso
+from .questions import Make, commands, print_answer
+from .store_options import with_store
+
+_PAGE: Final = 10_000
+
+
+class _Told(NamedTuple):
+    changes: list[Change]
+    corrupt: int
+
+
+def _ask(make: Make) -> Callable[..., None]:
+    @with_store(Role.READER)
+    def run(store: RouteStore, output: str, /, **given: Any) -> None:
+        question = make(_clock_ms(store), **given)
+        bounds = store.history_bounds()
+        problem = _too_early(question, bounds)
+        if problem and _earliest_ms(question)[1]:
+            raise click.ClickException(problem)
+        told = _changes(store)
+        if told.corrupt:
+            click.echo(f"{told.corrupt} entries of the stream cannot be read: left out", err=True)
+        rows = question.rows(told.changes, brokers_now(_table(store, question, told.changes)))
+        print_answer(output, question.columns, rows)
+        if problem:
+            raise click.ClickException(problem)
+
+    return run
+
+
+def _clock_ms(store: RouteStore) -> int:
+    """Return the store's clock: what is asked for is compared with ids that it has given."""
+    now_us = store.run(server_time())
+    if isinstance(now_us, ErrorReply):
+        raise click.ClickException(f"the store does not tell its time: {now_us.message}")
+    return now_us // 1_000
+
+
+def _changes(store: RouteStore) -> _Told:
+    """Return all that the stream holds; it is read anew when it is trimmed meanwhile."""
+    while True:
+        changes, corrupt, position = list[Change](), 0, ORIGIN
+        while True:
+            page = store.changes_since(position, _PAGE)
+            if page.lost:
+                break
+            changes += page.changes
+            corrupt += len(page.corrupt)
+            position = page.position
+            if page.complete:
+                return _Told(changes, corrupt)
+
+
+def _table(store: RouteStore, question: Question, changes: list[Change]) -> Lookup:
+    """Return what the registry holds now: of the topics that are asked for, if some are, else of all."""
+    topics = {question.topic} if isinstance(question, TopicHistory) else set[str]()
+    if isinstance(question, TableAt):
+        topics |= question.topics
+    if not topics:
+        return store.run(whole_table(store.keys))
+    of = {name for change in changes for name in brokers_of(change)}
+    return store.lookup(sorted(topics), anew=sorted(of))
+
+
+def _earliest_ms(question: Question) -> tuple[int, bool]:
+    """Return from when on a question has to know the changes, and whether it has no answer without."""
+    if isinstance(question, TableAt):
+        return question.at_ms, True
+    if isinstance(question, Before | Difference):
+        return question.from_ms, True
+    return question.since_ms, False
+
+
+def _too_early(question: Question, bounds: HistoryBounds) -> str | None:
+    """Return what to say of a question that the stream does not reach back to; None = it does."""
+    asked_ms, _ = _earliest_ms(question)
+    is_whole = bounds.written == bounds.entries  # nothing was trimmed: before it, nothing was changed
+    first_ms, _ = place_of(bounds.first_id)
+    if is_whole or asked_ms == 0 or first_ms <= asked_ms:
+        return None
+    return (
+        f"the change stream reaches back to {iso(first_ms)}, and no further: what was before, at "
+        f"{iso(asked_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
+    )
+
+
+_COMMANDS: Final = commands(_ask)
+history, table, diff, before = _COMMANDS.values()

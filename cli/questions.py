@@ -1,0 +1,160 @@
+"""The questions to the past as commands: the same for the live stream and for the kept history."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import click
+
+from ..registry.history import (
+    Before,
+    BrokerHistory,
+    Column,
+    Difference,
+    Question,
+    Row,
+    TableAt,
+    TopicHistory,
+)
+from .output import iso, print_json, print_table
+from .root import Group
+from .times import TIME, Moment
+
+Make: TypeAlias = Callable[..., Question]
+"""Makes a question of the time now, in ms, and of what the command was given."""
+
+Ask: TypeAlias = Callable[[Make], Callable[..., None]]
+"""Makes what a command runs: it asks the question that `make` makes, and prints the answer."""
+
+_MINUTE_MS: Final = 60_000
+_MAY_BE_EMPTY: Final = ("by", "user", "replicas")
+
+
+class _Asked(NamedTuple):
+    make: Make
+    parameters: tuple[Callable[[Any], Any], ...]
+
+
+def _span(since: Moment | None, until: Moment, now_ms: int) -> dict[str, int]:
+    since_ms, until_ms = _in_order(since, until, now_ms) if since else (0, until.ms(now_ms))
+    return {"since_ms": since_ms, "until_ms": until_ms}
+
+
+def _in_order(earlier: Moment, later: Moment, now_ms: int) -> tuple[int, int]:
+    from_ms, to_ms = earlier.ms(now_ms), later.ms(now_ms)
+    if from_ms > to_ms:
+        raise click.BadParameter(f"{earlier.text!r} is later than {later.text!r}", param_hint=earlier.option)
+    return from_ms, to_ms
+
+
+def _of_topic(now_ms: int, topic: str, since: Moment | None, until: Moment) -> Question:
+    """List what happened to TOPIC: changes of it, and of the brokers that had it at that time."""
+    return TopicHistory(topic=topic, **_span(since, until, now_ms))
+
+
+def _of_broker(now_ms: int, broker: str, since: Moment | None, until: Moment) -> Question:
+    """List what happened to BROKER."""
+    return BrokerHistory(broker=broker, **_span(since, until, now_ms))
+
+
+def _table(now_ms: int, at: Moment, topics: tuple[str, ...]) -> Question:
+    """Show which brokers had which topics at a TIME, and what they were good for."""
+    return TableAt(at_ms=at.ms(now_ms), topics=frozenset(topics))
+
+
+def _difference(now_ms: int, earlier: Moment, later: Moment) -> Question:
+    """Show what was otherwise at one TIME than at an earlier one."""
+    from_ms, to_ms = _in_order(earlier, later, now_ms)
+    return Difference(from_ms=from_ms, to_ms=to_ms)
+
+
+def _before(now_ms: int, at: Moment, minutes: float) -> Question:
+    """List what changed before TIME, with the topics that each change hit, worst first.
+
+    `out`: topics for which no broker takes messages any more; `fewer`: others with fewer brokers that do.
+    """
+    return Before(at_ms=at.ms(now_ms), window_ms=round(minutes * _MINUTE_MS))
+
+
+def _time(*names: str, **more: Any) -> Callable[[Any], Any]:
+    return click.option(*names, type=TIME, metavar="TIME", **more)
+
+
+_SPAN: Final = (
+    _time("--since", help="Only what came after it.  [default: all]"),
+    _time("--until", default="now", help="Only what came until then.  [default: now]"),
+)
+_HISTORY: Final = {
+    "topic": _Asked(_of_topic, (click.argument("topic"), *_SPAN)),
+    "broker": _Asked(_of_broker, (click.argument("broker"), *_SPAN)),
+}
+_ASKED: Final = {
+    "table": _Asked(
+        _table,
+        (
+            _time("--at", required=True, help="The moment."),
+            click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated."),
+        ),
+    ),
+    "diff": _Asked(
+        _difference,
+        (
+            _time("--from", "earlier", required=True, help="The earlier moment."),
+            _time("--to", "later", default="now", help="The later one.  [default: now]"),
+        ),
+    ),
+    "before": _Asked(
+        _before,
+        (
+            click.argument("at", type=TIME, metavar="TIME"),
+            click.option(
+                "--minutes",
+                type=click.FloatRange(0, min_open=True),
+                default=5.0,
+                show_default=True,
+                help="How long before.",
+            ),
+        ),
+    ),
+}
+
+
+def commands(ask: Ask) -> dict[str, click.Command]:
+    """Return the commands `history`, `table`, `diff` and `before`, which ask as `ask` says."""
+    history = Group("history", help="List what happened to a topic, or to a broker.", no_args_is_help=True)
+    for name, asked in _HISTORY.items():
+        history.add_command(_command(name, asked, ask))
+    return {"history": history} | {name: _command(name, asked, ask) for name, asked in _ASKED.items()}
+
+
+def _command(name: str, asked: _Asked, ask: Ask) -> click.Command:
+    run = functools.wraps(asked.make)(ask(asked.make))
+    for parameter in reversed(asked.parameters):
+        run = parameter(run)
+    return click.command(name)(run)
+
+
+def print_answer(output: str, columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Print the rows of an answer."""
+    names = [column.name for column in columns]
+    if output == "json":
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    if not found:
+        click.echo("nothing", err=True)
+        return
+    left = [name for name in names if name not in _MAY_BE_EMPTY or any(row[name] for row in found)]
+    print_table(["time" if name == "ms" else name for name in left], [_cells(row, left) for row in found])
+
+
+def _cells(row: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(iso(row[name]) if name == "ms" else _text(row[name]) for name in names)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return " ".join(map(str, value)) or "-"
+    return str(value) or "-"
