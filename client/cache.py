@@ -346,8 +346,8 @@ class RouteCache:
 def _merged(old: Rows, new: Rows) -> tuple[Rows, bool]:
     """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
     named = {row.broker_name for row in new}
-    lacking = tuple(row for row in old if row.broker_name not in named)
-    return in_order(new + lacking), not lacking
+    lacking = tuple([row for row in old if row.broker_name not in named])
+    return (in_order(new + lacking), False) if lacking else (new, True)
 
 
 def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, bool]:

@@ -89,7 +89,7 @@ class TableCopy:
 
     def served(self, rows: Rows | None) -> Rows:
         """Return the rows that a route shows: those of live brokers."""
-        return tuple(row for row in rows or () if row.broker_name in self.alive)
+        return tuple([row for row in rows or () if row.broker_name in self.alive])
 
     def brokers_of(self, topic: str) -> set[str]:
         """Return the brokers that the rows of a topic name."""
@@ -106,10 +106,11 @@ class TableCopy:
     def put(self, topic: str, rows: Rows) -> None:
         """Store the rows of a topic."""
         self.missing.pop(topic, None)
-        self._unlink(topic)
+        before, names = self.brokers_of(topic), {row.broker_name for row in rows}
+        self._unlink(topic, before - names)
         self.rows[topic] = rows
-        for row in rows:
-            self._topics.setdefault(row.broker_name, set()).add(topic)
+        for name in names - before:
+            self._topics.setdefault(name, set()).add(topic)
 
     def put_missing(self, topic: str) -> list[str]:
         """Note that nobody holds a topic; return those that were forgotten to make room."""
@@ -124,7 +125,7 @@ class TableCopy:
     def forget(self, topic: str) -> None:
         """Know nothing of a topic."""
         self.missing.pop(topic, None)
-        self._unlink(topic)
+        self._unlink(topic, self.brokers_of(topic))
         self.rows.pop(topic, None)
 
     def put_replicas(self, name: str, broker: BrokerData | None) -> None:
@@ -152,8 +153,8 @@ class TableCopy:
             members = tuple(sorted(broker.broker_addrs))
             self.groups[name] = Group(broker.cluster, name, members, broker.wiped)
 
-    def _unlink(self, topic: str) -> None:
-        for name in self.brokers_of(topic):
+    def _unlink(self, topic: str, names: Iterable[str]) -> None:
+        for name in names:
             topics = self._topics[name]
             topics.discard(topic)
             if not topics:
