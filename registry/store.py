@@ -323,9 +323,11 @@ class RouteStore:
         return self._link.send(batch.commands)
 
     def _call(self, call: Call) -> list[Any]:
-        arguments = (len(call.keys), *call.keys, *call.args)
-        replies = self._link.send([("EVALSHA", call.script.sha, *arguments)])
-        if no_script(replies[0]):
-            replies = self._link.send([("EVAL", call.script.source, *arguments)])
+        calls = [(len(one.keys), *one.keys, *one.args) for one in (call, *call.following)]
+        replies = self._link.send([("EVALSHA", call.script.sha, *arguments) for arguments in calls])
+        done = next((place for place, reply in enumerate(replies) if no_script(reply)), len(replies))
+        if done < len(replies):
+            source = call.script.source
+            replies[done:] = self._link.send([("EVAL", source, *arguments) for arguments in calls[done:]])
         self._foreign_keys.look(replies, monotonic())
         return replies

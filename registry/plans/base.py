@@ -2,7 +2,8 @@
 
 A plan does no I/O and reads no clock, so the sync and the async store run the same one. A batch is *either*
 plain reads *or* exactly one script: then a script that the server does not know can be sent again in full
-without running anything twice. A plan is single-use; its executor closes it in `finally`.
+without running anything twice. It may be called several times in one round trip, if each call does nothing
+unless the one before it did its work. A plan is single-use; its executor closes it in `finally`.
 
 Every plan raises StoreUnavailable and StoreRefused, and CorruptData when a key that it needs holds something
 foreign. The docstrings of plans name what else they raise.
@@ -39,6 +40,8 @@ class Call:
     script: Script
     keys: Sequence[str]
     args: Sequence[str | int | bytes]
+    following: Sequence[Call] = ()
+    """Calls of the same script that are sent with it; each does nothing unless the one before it has run."""
 
 
 Batch: TypeAlias = Reads | Call
@@ -134,6 +137,11 @@ def script_reply(call: Call, left_out: set[str] | None = None) -> Plan[list[Any]
     Foreign keys that it skipped are added to `left_out`; the store that runs the plan logs them.
     """
     (told,) = yield call
+    return read_reply(call, told, left_out)
+
+
+def read_reply(call: Call, told: Reply, left_out: set[str] | None = None) -> list[Any]:
+    """Return the reply of one script as `script_reply` does."""
     if isinstance(told, ErrorReply):
         raise StoreRefused(f"{call.script.name}: {told.code} {told.message}")
     reply, foreign = without(told)

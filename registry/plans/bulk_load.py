@@ -18,7 +18,7 @@ from .listings import owner
 from .operators import check_schema, set_write_perm
 from .repair.checks import field_problem
 from .routes import mget
-from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunk, read_table, routed
+from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunks, read_table, routed
 
 NOBODY: Final = "nobody.invalid:1"
 """The address of a writer that is not the broker (RFC 2606: no host has this name)."""
@@ -257,7 +257,7 @@ def _write(config: RegistryConfig, found: Look, *, in_owners_name: bool) -> _Ste
     write, epoch, seniors = prepared
     done, written = Put("ok", found.token), 0
     for chunk in chunks_onto(found.token, found.difference, config.chunk_topics):
-        done = yield from put_chunk(write, epoch, done, chunk, seniors)
+        done = yield from put_chunks(write, epoch, done, [chunk], seniors)
         if done.status != "ok":  # junior: a replica has come since we looked
             return None
         written += len(chunk)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -14,7 +14,7 @@ from ..config import RegistryConfig
 from ..errors import CorruptData, InvalidInput, StaleEpoch
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicConfig
-from .base import Call, Plan, Reads, checked, script_reply, unless_foreign
+from .base import Call, Plan, Reads, checked, read_reply, unless_foreign
 from .routes import mget
 
 _SCAN_COUNT: Final = 500
@@ -22,6 +22,10 @@ _SCAN_COUNT: Final = 500
 
 _MAX_PART_BYTES: Final = 262_144
 """Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
+
+_CALLS_AT_ONCE: Final = 4
+_TOPICS_AT_ONCE: Final = 1_200
+"""In one round trip: it ends long before its deadline, however many brokers have the topics."""
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
@@ -257,11 +261,11 @@ def put(
 
     `seniors` are the leases of the replicas that have more say over the table than this one.
     """
-    done = Put("ok", token)
-    for chunk in chunks_onto(token, difference, write.config.chunk_topics):
-        done = yield from put_chunk(write, epoch, done, chunk, seniors, lost_token=lost_token)
-        if done.status != "ok":
-            break
+    size = write.config.chunk_topics
+    at_once = max(1, min(_CALLS_AT_ONCE, _TOPICS_AT_ONCE // size))
+    done, chunks = Put("ok", token), chunks_onto(token, difference, size)
+    while done.status == "ok" and (some := [*islice(chunks, at_once)]):
+        done = yield from put_chunks(write, epoch, done, some, seniors, lost_token=lost_token)
     return done
 
 
@@ -271,24 +275,34 @@ def chunks_onto(token: str, difference: TableDifference, size: int) -> Iterator[
     return chunks if token else chain([next(chunks, TableDifference())], chunks)
 
 
-def put_chunk(
+def put_chunks(
     write: Write,
     epoch: int,
     done: Put,
-    chunk: TableDifference,
+    chunks: Sequence[TableDifference],
     seniors: Sequence[str],
     *,
     lost_token: str = "",
 ) -> Plan[Put]:
-    """Write the next chunk, after those that are done; raise StaleEpoch."""
-    token, corrupt = _following_token(epoch, done.token, lost_token), {*done.corrupt_keys}
-    call = _put_call(write, epoch, (done.token, token), chunk, seniors)
-    status, *rest = yield from script_reply(call, corrupt)
-    if status == "fenced":
-        raise fenced(write.broker, epoch, rest[0])
-    if status != "ok":
-        return Put("junior" if status == "junior" else "moved", done.token)
-    return Put("ok", token, tuple(sorted({*corrupt, *rest})))
+    """Write the next chunks in one round trip, after those that are done; raise StaleEpoch.
+
+    Each expects the token that the one before it leaves, so that none is written after one that was not.
+    """
+    token, calls, tokens = done.token, list[Call](), list[str]()
+    for chunk in chunks:
+        expected, token = token, _following_token(epoch, token, lost_token)
+        calls.append(_put_call(write, epoch, (expected, token), chunk, seniors))
+        tokens.append(token)
+    replies = yield replace(calls[0], following=calls[1:])
+    for call, reply, token in zip(calls, replies, tokens, strict=True):
+        corrupt = {*done.corrupt_keys}
+        status, *rest = read_reply(call, reply, corrupt)
+        if status == "fenced":
+            raise fenced(write.broker, epoch, rest[0])
+        if status != "ok":
+            return Put("junior" if status == "junior" else "moved", done.token)
+        done = Put("ok", token, tuple(sorted({*corrupt, *rest})))
+    return done
 
 
 def _following_token(epoch: int, *used: str) -> str:

@@ -28,6 +28,7 @@ from sharedroutes.registry.plans.table import NO_VERSION
 from tests.fix_redis import offences
 from tests.registry.going import CONFIG, KEYS, PICTURE, TRIES, Going, once
 from tests.registry.model_of_table import UNKNOWN_EPOCH, UNKNOWN_TOKEN, Answer, Copy, TableModel
+from tests.registry.probes import one_by_one
 
 Run: TypeAlias = Callable[[Plan[Any]], Any]
 
@@ -188,7 +189,7 @@ class Compared(RuleBasedStateMachine):
         return going
 
     def begin(self, plan: Plan[Any], **more: Any) -> Going:
-        going = Going(plan, Reads(()), **more)
+        going = Going(one_by_one(plan), Reads(()), **more)
         self.advance(going, None)
         return going
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import redis
 
 from sharedroutes.registry import scripts
-from sharedroutes.registry.plans import Batch, Call, Plan
+from sharedroutes.registry.plans import Batch, Call, Plan, Reply
 from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.fix_redis import Store
 from tests.support import await_until
@@ -24,8 +25,26 @@ class Crash(Exception):
     """The process that ran the plan died."""
 
 
+def one_by_one(plan: Plan[T]) -> Plan[T]:
+    """Run a plan with each call as a batch of its own, also those that it sends together."""
+    try:
+        batch = next(plan)
+        while True:
+            replies: list[Reply] = []
+            calls = (batch, *batch.following) if isinstance(batch, Call) else ()
+            for call in calls:
+                replies += yield replace(call, following=())
+            batch = plan.send(replies if calls else (yield batch))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        plan.close()
+
+
 def observed(plan: Plan[T], look: Callable[[Batch], None]) -> Plan[T]:
-    """Run a plan and call `look` with each batch when its replies are there."""
+    """Run a plan and call `look` with each batch, and each call, when its replies are there."""
+    plan = one_by_one(plan)
     try:
         batch = next(plan)
         while True:
@@ -90,3 +109,13 @@ async def lease_ended(store: Store, admin: redis.Redis, broker_id: int = 0, name
 def one_batch(batch: Batch) -> Plan[list[Any]]:
     """Send one batch, and return its replies."""
     return (yield batch)
+
+
+async def paused_before(
+    store: Store, plan: Plan[Any], script: scripts.Script, batch: Batch | None = None
+) -> Batch:
+    """Run a plan, from a batch on, until its next batch is a call of a script."""
+    batch = batch or next(plan)
+    while not (isinstance(batch, Call) and batch.script is script):
+        batch = plan.send(await store.run(one_batch(batch)))
+    return batch

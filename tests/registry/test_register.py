@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import redis
 
@@ -10,16 +14,19 @@ from sharedroutes.registry import (
     BrokerData,
     DataVersion,
     InvalidInput,
+    LeaseStatus,
     QueueData,
+    RegistryConfig,
     RouteStore,
     TopicConfig,
     plans,
     scripts,
 )
-from sharedroutes.registry.plans import Batch, Call, Reads
+from sharedroutes.registry.plans import Batch, Call, Command, Reads
+from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
-from tests.registry.probes import dump, observed, puts, recorded, unchanged
+from tests.registry.probes import dump, observed, one_batch, paused_before, puts, recorded, unchanged
 
 NAMES = [f"t{number}" for number in range(10)]
 
@@ -121,6 +128,45 @@ async def test_a_large_table_is_written_in_chunks_and_then_complete(
     await store.run(recorded(plans.register(store.config, broker(), mixed, held=held), batches))
     assert [len(names) for names in puts(batches)] == [3, 3, 3, 3]
     assert await store.topics() == sorted(mixed)
+
+
+async def test_of_chunks_that_travel_together_none_is_written_after_one_that_was_not(
+    make_store: StoreMaker, redis_url: str, admin: redis.Redis
+) -> None:
+    store = make_store(redis_url, chunk_topics=3)
+    plan = plans.register(store.config, broker(), table(10))
+    first = await paused_before(store, plan, PUT_TOPICS)
+    assert isinstance(first, Call)
+    assert [len(names) for names in puts([first, *first.following])] == [3, 3, 3, 1]
+    replies = await store.run(one_batch(replace(first, following=first.following[1:])))
+    assert [reply[0] for reply in replies] == [b"ok", b"moved", b"moved"]
+    assert admin.hlen(store.keys.broker_topics("broker-a")) == 3
+    plan.close()
+
+
+def test_a_script_that_the_server_forgets_between_two_chunks_is_sent_again(
+    redis_url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RouteStore.from_url(redis_url, RegistryConfig(chunk_topics=3)) as store:
+        link = store._link
+        send, forgotten = link.send, False
+
+        def forget_after_the_first(commands: Sequence[Command]) -> list[Any]:
+            nonlocal forgotten
+            if forgotten or len(commands) != 4:
+                return send(commands)
+            forgotten = True
+            admin.script_load(PUT_TOPICS.source)
+            replies = send(commands[:1])
+            admin.script_flush()
+            return replies + send(commands[1:])
+
+        monkeypatch.setattr(link, "send", forget_after_the_first)
+        held = store.register(broker(), topics(10))
+        assert forgotten
+        assert store.topics() == NAMES
+        assert [change.kind for change in store.changes_since().changes] == ["topics"] * 4 + ["up"]
+        assert store.heartbeat(held) is LeaseStatus.OK
 
 
 async def test_a_reader_never_sees_half_a_topic(make_store: StoreMaker, redis_url: str) -> None:

@@ -16,11 +16,11 @@ from sharedroutes.registry import (
     RegistryError,
     plans,
 )
-from sharedroutes.registry.plans import Batch, Call, Plan
-from sharedroutes.registry.scripts import PUT_TOPICS, Script
+from sharedroutes.registry.plans import Batch, Plan
+from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.fix_redis import Store
 from tests.registry.builders import table, topics
-from tests.registry.probes import Crash, interrupted, one_batch, puts, recorded, unchanged
+from tests.registry.probes import Crash, interrupted, one_batch, paused_before, puts, recorded, unchanged
 from tests.support import await_until
 
 MASTER = Broker("broker-a", "h:1", 0, "c", enable_acting_master=True)
@@ -34,14 +34,6 @@ async def looked_up(store: Store, broker_id: int = 0) -> Registration:
     found = await store.owner("broker-a", broker_id)
     assert found is not None
     return found
-
-
-async def paused_before(store: Store, plan: Plan[Any], script: Script, batch: Batch | None = None) -> Batch:
-    """Run a plan, from a batch on, until its next batch is a call of a script."""
-    batch = batch or next(plan)
-    while not (isinstance(batch, Call) and batch.script is script):
-        batch = plan.send(await store.run(one_batch(batch)))
-    return batch
 
 
 async def resumed(store: Store, plan: Plan[Any], batch: Batch) -> Any:
