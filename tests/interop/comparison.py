@@ -6,10 +6,12 @@ import itertools
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from sharedroutes.remoting import RequestCode as Code
+from tests.support import wait_until
 
 from .answers import comparable
 from .differences import Difference
@@ -144,23 +146,27 @@ class _Example:
     def _settle(self, leaving: set[str]) -> None:
         """Wait until addresses are in neither table, if they leave at all, and the tables are equal."""
         asked = Request(code=Code.GET_BROKER_CLUSTER_INFO)
-        until_s = time.monotonic() + _EQUAL_S
         gone_s, rounds = time.monotonic() + _GONE_S, 0
-        while rounds < _QUIET_ROUNDS and (now_s := time.monotonic()) < until_s:
+
+        def are_quiet() -> bool:
+            nonlocal rounds
             found = [side.ask(0, asked, self._names.prefix) for side in self._sides]
             stays = any(f'"{address}"' in text for address in leaving if address for text in found)
-            rounds = rounds + 1 if found[0] == found[1] and (not stays or now_s > gone_s) else 0
-            time.sleep(_PAUSE_S)
+            rounds = rounds + 1 if found[0] == found[1] and (not stays or time.monotonic() > gone_s) else 0
+            return rounds == _QUIET_ROUNDS
+
+        with suppress(AssertionError):  # what stays different shows in the answers
+            wait_until(are_quiet, timeout_s=_EQUAL_S, pause_s=_PAUSE_S, description="equal tables")
 
     def _equal(self, code: int, asked: str, answers: Sequence[str], before: Sequence[Step]) -> bool:
         original, front = answers
         if original == front:
             return True
+        history = "\n".join(f"  {self._told(step)}" for step in before)
         for difference in self._pair.differences:
-            if difference.explains(code, asked, original, front):
+            if difference.explains(code, f"{history}\n{asked}", original, front):
                 self._pair.seen.add(difference)
                 return _code_of(original) == _code_of(front)
-        history = "\n".join(f"  {self._told(step)}" for step in before)
         raise AssertionError(f"{asked}\n original: {original}\n    front: {front}\nafter\n{history}")
 
     def _told(self, step: Step) -> str:
@@ -179,7 +185,7 @@ _UNDONE_BY: Final[dict[int, tuple[Code, tuple[str, ...]]]] = {
 
 def described(request: Request) -> str:
     """Return a request as one line, which patterns in the table of differences are compared with."""
-    words = [str(request.code), f"version={request.version}"]
+    words = [f"request {request.code}", f"version={request.version}"]
     words += ["oneway"] * request.oneway + ["binary"] * request.binary
     if request.header:
         words.append(f"header={json.dumps(dict(request.header), ensure_ascii=False)}")

@@ -1,8 +1,10 @@
 """The differences from RocketMQ's name server that docs/nameserver.md states, as the tests read them.
 
 A row of the table stands for a difference when its code is that of the request (or `any`), and what is
-written in backticks fits: in `situation` the request, in `original` and `front` the answers. There `*` stands
-for any text, and what is written is looked for anywhere.
+written in backticks fits: in `situation` the request or one before it, in `original` and `front` the answers.
+There `*` stands for any text, `U+2028` for that character, and what is written is looked for anywhere. Where
+`original` and `front` are parts of an answer, which do not name a code, all the rest has to be equal; there
+`*` stands for one value.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ COLUMNS: Final = ("code", "situation", "original", "front", "why")
 
 _BACKTICKS: Final = re.compile(r"`([^`]+)`")
 _BAR: Final = re.compile(r"(?<!\\)\|")
+_CHARACTER: Final = re.compile(r"U\+([0-9A-F]{4})")
+_VALUE: Final = r'[^",\]}]*'
+_WHOLE: Final = '"code":'
+"""Stands in a pattern that is about a whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +35,14 @@ class Difference:
     front: str
     why: str
 
-    def explains(self, code: int, request: str, original: str, front: str) -> bool:
-        """Whether it is about this request and these answers."""
-        return (
-            self.code in ("any", str(code))
-            and _fits(self.situation, request)
-            and _fits(self.original, original)
-            and _fits(self.front, front)
-        )
+    def explains(self, code: int, requests: str, original: str, front: str) -> bool:
+        """Whether it is about these answers to the last of the requests."""
+        if self.code not in ("any", str(code)) or not _fits(self.situation, requests):
+            return False
+        parts = _BACKTICKS.findall(self.original) + _BACKTICKS.findall(self.front)
+        if not any(_WHOLE in part for part in parts) and _BACKTICKS.search(self.original):
+            return _without(parts, original) == _without(parts, front)
+        return _fits(self.original, original) and _fits(self.front, front)
 
 
 def differences(page: str) -> list[Difference]:
@@ -56,8 +62,15 @@ def differences(page: str) -> list[Difference]:
 
 
 def _fits(cell: str, text: str) -> bool:
-    return all(_pattern(pattern).search(text) for pattern in _BACKTICKS.findall(cell))
+    return all(_pattern(one, ".*").search(text) for one in _BACKTICKS.findall(cell))
 
 
-def _pattern(written: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, written.split("*"))), re.DOTALL)
+def _without(parts: list[str], text: str) -> str:
+    for part in parts:
+        text = _pattern(part, _VALUE).sub("", text)
+    return text
+
+
+def _pattern(written: str, any_text: str) -> re.Pattern[str]:
+    text = _CHARACTER.sub(lambda found: chr(int(found[1], 16)), written)
+    return re.compile(any_text.join(map(re.escape, text.split("*"))), re.DOTALL)

@@ -116,11 +116,11 @@ def test_the_end_does_not_wait_for_a_store_that_hangs(tmp_path: Path, own_server
 
 
 THAT_HANGS = """
-import time
+import threading
 from sharedroutes.nameserver import command, front
 
 command.CLOSING_S = 0.1
-front.Front.answer = lambda *_: time.sleep(3600)
+front.Front.answer = lambda *_: threading.Event().wait()
 command.nameserver_command()
 """
 
