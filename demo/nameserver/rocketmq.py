@@ -21,7 +21,8 @@ CLUSTER: Final = "DefaultCluster"
 
 _POM: Final = Path(__file__).parents[2] / "tests" / "interop" / RELEASE / "pom.xml"
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-_DOWNLOAD_S: Final = 600
+_DOWNLOAD_S: Final = 300
+_TRIES: Final = 3
 
 _TRAFFIC: Final = Path(__file__).with_name("Traffic.java")
 _FEW_THREADS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -32,13 +33,30 @@ _PATIENT: Final = {"waitTimeMillsInSendQueue": "2000", "osPageCacheBusyTimeOutMi
 """For a busy machine: by default a broker refuses what has waited for 0.2 s."""
 
 
+class JarsUnavailable(Exception):
+    """Maven did not get the jars of a release."""
+
+
 def fetch(pom: Path, folder: Path) -> None:
-    """Have Maven copy the jars that a pom.xml names; the folder is there only when they all are."""
+    """Have Maven copy the jars that a pom.xml names; the folder is there only when they all are.
+
+    What was downloaded before a failure is there at the next try. Raises JarsUnavailable.
+    """
     partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     words = ("-q", "-B", "-f", str(pom), _COPY, "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
-    subprocess.run(("mvn", *words), check=True, timeout=_DOWNLOAD_S)  # noqa: S603, S607 - mvn is the user's
-    partial.rename(folder)
+    error: Exception | None = None
+    for _ in range(_TRIES):
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            subprocess.run(("mvn", *words), check=True, timeout=_DOWNLOAD_S)  # noqa: S603, S607 - mvn is the user's
+        except (OSError, subprocess.SubprocessError) as failure:
+            error = failure
+        else:
+            partial.rename(folder)
+            return
+    raise JarsUnavailable(
+        f"the jars of RocketMQ {folder.name} cannot be had from Maven Central, in {_TRIES} tries: {error}"
+    )
 
 
 def prepare() -> None:
@@ -49,10 +67,8 @@ def prepare() -> None:
         return
     try:
         fetch(_POM, JARS / RELEASE)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise DemoFailed(
-            f"the jars of RocketMQ {RELEASE} cannot be had from Maven Central: {error}"
-        ) from error
+    except JarsUnavailable as error:
+        raise DemoFailed(str(error)) from error
 
 
 def own_files(folder: Path) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from demo.nameserver.rocketmq import JARS, fetch
+from demo.nameserver.rocketmq import JARS, JarsUnavailable, fetch
 from sharedroutes.registry import EmbeddedServer
 
 from .name_servers import Kind
@@ -19,12 +19,17 @@ RELEASES: Final = ("5.5.0", "5.3.3", "4.9.7")
 _HERE: Final = Path(__file__).parent
 
 
-def pytest_sessionstart() -> None:
-    """Have Maven copy the jars that are not there yet."""
-    for project in _HERE.glob("*/pom.xml"):
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have Maven copy the jars that are not there yet, before pytest's processes start."""
+    if hasattr(session.config, "workerinput"):
+        return
+    for project in sorted(_HERE.glob("*/pom.xml")):
         folder = JARS / project.parent.name
-        if not folder.exists():
-            fetch(project, folder)
+        try:
+            if not folder.exists():
+                fetch(project, folder)
+        except JarsUnavailable as error:
+            pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 @pytest.fixture(scope="session")

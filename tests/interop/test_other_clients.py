@@ -23,7 +23,8 @@ from .peers import Peer, fresh
 pytestmark = pytest.mark.timeout(400)
 
 HERE: Final = Path(__file__).parent
-BUILD_S: Final = 300
+BUILD_S: Final = 150
+BUILDS: Final = 2
 RUN_S: Final = 150
 CLUSTER: Final = "DefaultCluster"
 
@@ -53,7 +54,7 @@ def topic(peer: Peer, cluster: BrokerCluster) -> str:
     return name
 
 
-def built(name: str, command: Sequence[str], product: str) -> Path:
+def built(name: str, command: Sequence[str], product: str, registry: str) -> Path:
     """Return the folder of a client that is built beside the jars, once for each state of its sources."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not on PATH")
@@ -65,9 +66,21 @@ def built(name: str, command: Sequence[str], product: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for one in sources:
             shutil.copy(one, folder)
-        subprocess.run(command, cwd=folder, check=True, timeout=BUILD_S)
+        build(command, folder, registry)
         mark.write_text(told, encoding="utf-8")
     return folder
+
+
+def build(command: Sequence[str], folder: Path, registry: str) -> None:
+    """Run what builds a client, which downloads parts from a registry."""
+    for _ in range(BUILDS):
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False
+        )
+        if done.returncode == 0:
+            return
+    said = done.stdout + done.stderr
+    pytest.fail(f"{' '.join(command)} failed {BUILDS} times; it needs {registry}:\n{said}", pytrace=False)
 
 
 def received(command: Sequence[str], folder: Path) -> set[str]:
@@ -82,14 +95,14 @@ def received(command: Sequence[str], folder: Path) -> set[str]:
 
 
 def test_the_go_client_sends_and_receives(cluster: BrokerCluster, topic: str, tmp_path: Path) -> None:
-    client = built("go", ("go", "build", "-o", "client", "."), "client") / "client"
+    client = built("go", ("go", "build", "-o", "client", "."), "client", "proxy.golang.org") / "client"
     command = (str(client), cluster.name_servers.addresses, topic)
     assert received(command, tmp_path) == {f"go-{number}" for number in range(10)}
 
 
 def test_ali_ons_sends_and_receives(cluster: BrokerCluster, topic: str, tmp_path: Path) -> None:
     install = ("npm", "ci", "--no-audit", "--no-fund")
-    client = built("node", install, "node_modules/ali-ons") / "client.js"
+    client = built("node", install, "node_modules/ali-ons", "registry.npmjs.org") / "client.js"
     command = ("node", str(client), cluster.name_servers.addresses, topic)
     assert received(command, tmp_path) == {f"node-{number}" for number in range(10)}
 
