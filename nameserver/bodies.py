@@ -90,9 +90,12 @@ def registration(
 
 
 def data_version(body: bytes) -> DataVersion | None:
-    """Return the DataVersion that is a body, or None for an empty one or null; raises BodyError."""
-    found = _json("dataVersion", body) if body else None
-    return None if found is None else _data_version(found)
+    """Return the DataVersion that is a body, or None for one that equals none; raises BodyError.
+
+    That is an empty one, null, and one without a time stamp, which in RocketMQ has that of this moment.
+    """
+    found = _object("dataVersion", _json("dataVersion", body) if body else None)
+    return None if found.get("timestamp") is None else _data_version(found)
 
 
 def topic_route_queues(body: bytes) -> list[QueueData]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -364,5 +364,22 @@ QUESTIONS: Final = routes() | LISTS
 
 
 def sequences(*kinds: st.SearchStrategy[Any], longest: int = 25) -> st.SearchStrategy[list[Step]]:
-    """Draw a sequence of what is given."""
-    return st.lists(st.one_of(*kinds), min_size=3, max_size=longest)
+    """Draw a sequence of what is given, in which a broker says nothing else without another version."""
+    return st.lists(st.one_of(*kinds), min_size=3, max_size=longest).map(_with_own_versions)
+
+
+def _with_own_versions(steps: Sequence[Step]) -> list[Step]:
+    said: dict[tuple[str, str], dict[bytes, str]] = {}
+    return [_with_own_version(step, said) for step in steps]
+
+
+def _with_own_version(step: Step, said: dict[tuple[str, str], dict[bytes, str]]) -> Step:
+    if not isinstance(step, Ask) or not isinstance(step.body, Registration):
+        return step
+    body, fields = step.body, step.fields or {}
+    content = repr((body.topics, body.mappings, body.deflated, step.version))
+    versions = said.setdefault((fields.get("clusterName", ""), fields.get("brokerAddr", "")), {})
+    version = {**body.data_version}
+    while versions.setdefault(orjson.dumps(version), content) != content:
+        version["counter"] += 1
+    return replace(step, body=replace(body, data_version=version))
