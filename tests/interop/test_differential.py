@@ -48,6 +48,9 @@ from .stand_in import answering
 Test: TypeAlias = Callable[..., None]
 
 RELEASE: Final = "5.5.0"
+EXAMPLES: Final = 40
+"""Of each test, unless SHAREDROUTES_EXAMPLES asks for more: they are the same ones each time."""
+
 OTHER_SETTINGS: Final = {
     "supportActingMaster": "true",
     "orderMessageEnable": "true",
@@ -83,86 +86,86 @@ def other_pair(kind: Kind, folder: Path, redis_url: str, brokers_port: int) -> I
     yield from pairs(kind, folder / "other", redis_url, brokers_port, OTHER_SETTINGS)
 
 
-def drawn(count: int, *kinds: st.SearchStrategy[Any], longest: int = 25) -> Callable[[Test], Test]:
-    """Run a test with so many sequences of what is given."""
+def drawn(*kinds: st.SearchStrategy[Any], longest: int = 25) -> Callable[[Test], Test]:
+    """Run a test with sequences of what is given."""
 
     def decorate(test: Test) -> Test:
         given_steps = given(steps=sequences(*kinds, longest=longest))(test)
-        return settings(max_examples=ASKED_EXAMPLES or count, report_multiple_bugs=False)(given_steps)
+        return settings(max_examples=ASKED_EXAMPLES or EXAMPLES, report_multiple_bugs=False)(given_steps)
 
     return decorate
 
 
-@drawn(200, registrations(), departures(), heartbeats(), QUESTIONS)
+@drawn(registrations(), departures(), heartbeats(), QUESTIONS)
 def test_brokers_come_and_go(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, registrations(acting=("", "true", "false")), departures(), heartbeats(), QUESTIONS)
+@drawn(registrations(acting=("", "true", "false")), departures(), heartbeats(), QUESTIONS)
 def test_masters_and_slaves_with_and_without_acting_masters(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, registrations(least=1), permissions(), topic_changes(), QUESTIONS)
+@drawn(registrations(least=1), permissions(), topic_changes(), QUESTIONS)
 def test_operators_change_topics_and_permissions(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, key_values(), longest=15)
+@drawn(key_values(), longest=15)
 def test_key_values(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(60, registrations(), orders(), QUESTIONS)
+@drawn(registrations(), orders(), QUESTIONS)
 def test_queues_of_ordered_topics(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, registrations(topics=ODD_TOPICS), routes((*ODD_TOPICS, *NO_TOPICS)), QUESTIONS)
+@drawn(registrations(topics=ODD_TOPICS), routes((*ODD_TOPICS, *NO_TOPICS)), QUESTIONS)
 def test_names_with_odd_characters(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, dialects(), departures(), QUESTIONS)
+@drawn(dialects(), departures(), QUESTIONS)
 def test_registrations_of_all_releases(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, promotions(), closes(), QUESTIONS)
+@drawn(promotions(), closes(), QUESTIONS)
 def test_replicas_change_their_roles(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, zones(), QUESTIONS)
+@drawn(zones(), QUESTIONS)
 def test_zones(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(200, odd_headers(), registrations(), QUESTIONS)
+@drawn(odd_headers(), registrations(), QUESTIONS)
 def test_odd_headers(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(100, odd_bodies(), registrations(), QUESTIONS)
+@drawn(odd_bodies(), registrations(), QUESTIONS)
 def test_odd_bodies(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(30, GARBAGE, QUESTIONS, longest=10)
+@drawn(GARBAGE, QUESTIONS, longest=10)
 def test_bytes_that_are_no_frames(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, moves(), departures(), QUESTIONS)
+@drawn(moves(), departures(), QUESTIONS)
 def test_replicas_that_share_addresses_and_ids(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 
-@drawn(150, registrations(acting=("true", "false")), departures(), orders(), QUESTIONS)
+@drawn(registrations(acting=("true", "false")), departures(), orders(), QUESTIONS)
 def test_acting_masters_with_other_settings(other_pair: Pair, steps: list[Step]) -> None:
     other_pair.run(steps)
 
 
-@drawn(100, registrations(least=1), permissions(), topic_changes(), QUESTIONS)
+@drawn(registrations(least=1), permissions(), topic_changes(), QUESTIONS)
 def test_topics_with_other_settings(other_pair: Pair, steps: list[Step]) -> None:
     other_pair.run(steps)
