@@ -174,6 +174,12 @@ class Registrar:
         """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
         broker, version = header.broker_of(request), bodies.data_version(request.body)
         vouched = await self._vouch(broker)
+        if not isinstance(vouched, Vouched):  # its address counts, and not its id
+            broker_id = await self._id_at(broker.broker_name, broker.address)
+            if broker_id is None:
+                return response_to(request, ResponseCode.SUCCESS, {"changed": "true"})
+            broker = replace(broker, broker_id=broker_id)
+            vouched = await self._vouch(broker)
         plan = plans.query_data_version(
             self._store.keys, broker.broker_name, broker.broker_id, version or DataVersion()
         )

@@ -40,7 +40,14 @@ _BEYOND: Final = {
 """Folders whose tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
 
 LONG_S: Final = {
+    "tests/interop/test_cluster.py": 200.0,
     _SPARK: 190.0,
+    "tests/interop/test_roles.py": 120.0,
+    "tests/interop/test_benchmark.py": 100.0,
+    "tests/interop/test_python_producer.py": 80.0,
+    "tests/interop/test_migration.py": 60.0,
+    "tests/interop/test_differential.py": 50.0,
+    "tests/interop/test_nameserver_demo.py": 50.0,
     "tests/demo/test_demo.py": 60.0,
     "tests/benchmarks/test_benchmarks.py": 40.0,
     "tests/benchmarks/test_select.py": 40.0,

@@ -253,7 +253,8 @@ def departures(draw: st.DrawFn, ids: Sequence[str] = ("0", "1", "2")) -> Step:
     broker, broker_id = draw(st.sampled_from(BROKERS[:2])), draw(st.sampled_from(ids))
     if draw(st.booleans()):
         return Close(on(broker, broker_id))
-    return Ask(code=Code.UNREGISTER_BROKER, fields=replica(broker, broker_id), on=on(broker, broker_id))
+    fields = {**replica(broker, broker_id), "brokerId": draw(st.sampled_from((broker_id, broker_id, *ids)))}
+    return Ask(code=Code.UNREGISTER_BROKER, fields=fields, on=on(broker, broker_id))
 
 
 def replica(broker: str, broker_id: str) -> dict[str, str]:
@@ -272,7 +273,9 @@ def heartbeats(draw: st.DrawFn) -> Ask:
     broker, broker_id = draw(st.sampled_from(BROKERS[:2])), draw(st.sampled_from(("0", "1")))
     code = draw(st.sampled_from((Code.BROKER_HEARTBEAT, Code.QUERY_DATA_VERSION)))
     body = orjson.dumps(draw(data_versions)).decode() if code == Code.QUERY_DATA_VERSION else ""
-    return Ask(code=code, fields=replica(broker, broker_id), body=body, on=on(broker, broker_id))
+    other = draw(st.sampled_from((broker_id, broker_id, "0", "1", "2")))
+    fields = {**replica(broker, broker_id), "brokerId": other}
+    return Ask(code=code, fields=fields, body=body, on=on(broker, broker_id))
 
 
 def routes(topics: Sequence[str] = (*PLAIN_TOPICS, "§unknown", MEMBER_TOPIC)) -> st.SearchStrategy[Ask]:

@@ -429,6 +429,9 @@ async def test_versions_are_compared_and_a_question_about_them_is_a_heartbeat(
         same = await peer.ask(*asked, orjson.dumps(broker.version))
         assert (same.ext_fields, orjson.loads(same.body)) == ({"changed": "false"}, broker.version)
         assert (await peer.ask(*asked, b"null")).ext_fields == {"changed": "true"}
+        of_another_id = {**broker.fields, "brokerId": "1"}
+        found = await peer.ask(RequestCode.QUERY_DATA_VERSION, of_another_id, orjson.dumps(broker.version))
+        assert found.ext_fields == {"changed": "false"}
         assert admin.pttl(KEYS.lease("broker-a", 0)) > 4_000
         admin.pexpire(KEYS.lease("broker-a", 0), 1_000)
         await peer.ask(RequestCode.BROKER_HEARTBEAT, broker.fields)
