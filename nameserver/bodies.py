@@ -95,7 +95,8 @@ def data_version(body: bytes) -> DataVersion | None:
     That is an empty one, null, and one without a time stamp, which in RocketMQ has that of this moment.
     """
     found = _object("dataVersion", _json("dataVersion", body) if body else None)
-    return None if found.get("timestamp") is None else _data_version(found)
+    version = _data_version(found)
+    return None if found.get("timestamp") is None else version
 
 
 def topic_route_queues(body: bytes) -> list[QueueData]:

@@ -346,7 +346,12 @@ def test_a_data_version_is_read(version: DataVersion) -> None:
 
 def test_a_data_version_may_be_missing() -> None:
     assert bodies.data_version(b"") is None
-    assert bodies.data_version(b'{"counter":null}') == DataVersion()
+    assert bodies.data_version(b"null") is None
+    assert bodies.data_version(b'{"timestamp":0,"counter":null}') == DataVersion()
+
+
+def test_a_data_version_without_a_time_stamp_equals_none() -> None:
+    assert bodies.data_version(b'{"counter":1}') is None
 
 
 @pytest.mark.parametrize("body", [b"x", b"[]", b'{"timestamp":-1}', b'{"counter":"1"}', b'{"counter":1.5}'])
