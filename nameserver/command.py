@@ -147,7 +147,7 @@ async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, 
         is_worker=channel is not None,
     )
     parent = None if channel is None else asyncio.create_task(obey_parent(int(channel), process))
-    with ending.by(process):
+    with ending.signals_to(process):
         try:
             return await process.run()
         finally:
@@ -160,7 +160,7 @@ async def _serve_workers(
 ) -> int:
     workers = Workers(settings, flags=flags, reread=lambda: load(flags, os.environ), use_log=log.use)
     ending.kill = workers.kill
-    with ending.by(workers):
+    with ending.signals_to(workers):
         return await workers.run()
 
 
@@ -218,7 +218,7 @@ class _Ending:
         self._asked.put(None)
 
     @contextmanager
-    def by(self, process: FrontProcess | Workers) -> Iterator[None]:
+    def signals_to(self, process: FrontProcess | Workers) -> Iterator[None]:
         """Let signals end and reload a process that runs in this event loop."""
         loop = asyncio.get_running_loop()
         self.stop = lambda: loop.call_soon_threadsafe(process.stop)

@@ -91,7 +91,7 @@ class Front:
         self._listings = Listings(store, self._current)
         self._operators = Operators(store, settings.process, self._current)
         self._prober = Prober(store, self._current, rng)
-        self._sessions = Sessions(store, self.name, self._prober.turn, rng)
+        self._sessions = Sessions(store, self.name, self._prober.elect, rng)
         self._registrar = Registrar(store, self._sessions, self._current, self._settled, rng)
         self._heard = "0-0"
         self._news = asyncio.Condition()

@@ -11,7 +11,7 @@ from ..registry.checks import split_address
 from ..registry.model import Change, ChangeKind
 from ..remoting import FrameError, RequestCode, request
 from ..remoting.broker.client import BrokerCallError, BrokerClient
-from .sessions import ended
+from .sessions import wait_for_end
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _DEADLINE_S: Final = 0.3
@@ -35,7 +35,7 @@ class MinBrokerIds:
 
     async def aclose(self) -> None:
         """Let go of notices that are under way."""
-        await ended(*self._tasks)
+        await wait_for_end(*self._tasks)
 
     def changed(self, change: Change, *, tells: bool) -> None:
         """Look at a group of which a replica came or went; `tells` = this front is the one that tells."""

@@ -16,7 +16,7 @@ from ..registry.plans.fronts import Ending
 from ..remoting.broker.liveness import verdicts
 from ..remoting.broker.probing import BrokerGone, Probing, Rules
 from .config import Current
-from .sessions import ended, is_set
+from .sessions import wait_for_end, wait_for_event
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _ROUND_S: Final = 0.5
@@ -72,12 +72,12 @@ class Prober:
         """Whether this front is the elected one."""
         return self._task is not None
 
-    def turn(self, *, yes: bool) -> None:
+    def elect(self, *, is_elected: bool) -> None:
         """Begin to ask, go on, or stop."""
-        if yes and self._current.config.hang_check_s and self._task is None:
+        if is_elected and self._current.config.hang_check_s and self._task is None:
             self._stopping = asyncio.Event()
             self._task = asyncio.create_task(self._run(self._stopping), name="sharedroutes: prober")
-        elif not yes and self._task is not None:
+        elif not is_elected and self._task is not None:
             self._stopping.set()
             self._task = None
             self._drop([*self._asked])
@@ -85,9 +85,9 @@ class Prober:
     async def aclose(self) -> None:
         """Stop."""
         asking, task = [one.task for one in self._asked.values()], self._task
-        self.turn(yes=False)
+        self.elect(is_elected=False)
         await end(*asking)
-        await ended(*([task] if task is not None else []))
+        await wait_for_end(*([task] if task is not None else []))
 
     async def _run(self, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
@@ -97,7 +97,7 @@ class Prober:
                     await self._act(one)
             except RegistryError as error:
                 _LOG.debug("brokers are not asked now: %s", error)
-            await is_set(stopping, _ROUND_S)
+            await wait_for_event(stopping, _ROUND_S)
 
     def _take_up(self, brokers: list[Broker]) -> None:
         """Ask those that are there now, and no more those that are not, but for those that were taken out."""

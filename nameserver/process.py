@@ -25,9 +25,9 @@ from .front import Front, new_name
 from .pages import Pages
 from .process_config import OPTIONS
 from .server.listener import RemotingServer
-from .serving import bound, of_counters, server_of, shown, tls_of
+from .serving import address_text, bound_socket, counter_samples, server_of, tls_of
 from .settings import Settings, switches
-from .status import FrontStatus, ProcessStatus, of_front
+from .status import FrontStatus, ProcessStatus, front_samples
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
@@ -88,7 +88,7 @@ class FrontProcess:
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
         server = HttpServer(Pages(self._status_soon).answer)
-        listening = bound(self._settings.process, shared=self._is_worker)
+        listening = bound_socket(self._settings.process, shared=self._is_worker)
         try:
             await serve_pages(server, self._settings)
             process, name = self._settings.process, new_name()
@@ -125,12 +125,13 @@ class FrontProcess:
             listen=self._listen,
             store=masked(process.redis_url),
             namespace=process.namespace,
+            unhealthy=(front.failure,) if front and front.failure else (),
             unready=unready,
             samples={
                 "ready": [((), float(not unready))],
                 **_usage(),
-                **(of_front(front) if front else {}),
-                **(of_counters(self._server.counters) if self._server else {}),
+                **(front_samples(front) if front else {}),
+                **(counter_samples(self._server.counters) if self._server else {}),
             },
             front=front,
         )
@@ -153,7 +154,7 @@ class FrontProcess:
         self._server = server = server_of(front, self._settings, listening, self._tls)
         helper = asyncio.create_task(self._watch(), name="sharedroutes: word to systemd")
         try:
-            if await self._until_started(front, server, shown(listening)):
+            if await self._until_started(front, server, address_text(listening)):
                 await self._stopping.wait()
                 await self._drain(server)
         finally:

@@ -41,7 +41,7 @@ def room_for_connections(settings: Settings) -> int:
     return found
 
 
-def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
+def bound_socket(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
     """Return a socket at the address to listen at, which workers may share; raises AddressTaken."""
     host, port = process.listen_address
     found: socket.socket | None = None
@@ -62,7 +62,7 @@ def bound(process: ProcessConfig, *, shared: bool = False) -> socket.socket:
     return found
 
 
-def shown(listening: socket.socket) -> str:
+def address_text(listening: socket.socket) -> str:
     """Return the address of a socket as `host:port`."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -107,7 +107,7 @@ def server_of(
     )
 
 
-def of_counters(counters: Counters) -> dict[str, list[tuple[Sequence[str], float]]]:
+def counter_samples(counters: Counters) -> dict[str, list[tuple[Sequence[str], float]]]:
     """Return what a server has counted, by the names of the families."""
     numbers = {
         "connections": counters.connections,

@@ -32,11 +32,11 @@ _GIVEN_UP_S: Final = 120.0
 """Then the leases have ended by themselves."""
 
 
-class Asks(Protocol):
+class Election(Protocol):
     """Is told at each beat whether this front is the one that asks brokers whether they live."""
 
-    def __call__(self, *, yes: bool) -> None:
-        """Begin, go on, or stop."""
+    def __call__(self, *, is_elected: bool) -> None:
+        """Begin to ask, go on, or stop."""
 
 
 Restore: TypeAlias = Callable[[], Awaitable[None]]
@@ -46,10 +46,10 @@ Restore: TypeAlias = Callable[[], Awaitable[None]]
 class Sessions:
     """Which replicas are connected here; each connection of one is a session in the store."""
 
-    def __init__(self, store: AsyncRouteStore, front: str, asks: Asks, rng: random.Random) -> None:
+    def __init__(self, store: AsyncRouteStore, front: str, election: Election, rng: random.Random) -> None:
         self._store = store
         self._front = front
-        self._asks = asks
+        self._election = election
         self._rng = rng
         self._of: dict[int, dict[tuple[str, int], Broker]] = {}
         self._in_use: Counter[int] = Counter()
@@ -59,8 +59,6 @@ class Sessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self.fronts: tuple[str, ...] = ()
-        """The names of all fronts that live, as of the last beat."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -72,7 +70,7 @@ class Sessions:
     async def aclose(self) -> None:
         """Say that this front ends: it takes no broker with it, and its sessions hold nobody any more."""
         self._stopping.set()
-        await ended(*self._tasks, *([self._beats] if self._beats is not None else []))
+        await wait_for_end(*self._tasks, *([self._beats] if self._beats is not None else []))
         try:
             await self._beat(0)
         except RegistryError as error:
@@ -136,7 +134,7 @@ class Sessions:
                 if await self._release(broker, [session], Ending.CLOSED, "its connections were closed"):
                     _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
             except StoreUnavailable:
-                await is_set(self._stopping, self._rng.uniform(*_AGAIN_S))
+                await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
             except RegistryError as error:
                 _LOG.error("%s:%d: cannot be taken out: %s", broker.broker_name, broker.broker_id, error)
                 return
@@ -151,7 +149,7 @@ class Sessions:
             try:
                 await restore()
             except StoreUnavailable:
-                await is_set(self._stopping, self._rng.uniform(*_AGAIN_S))
+                await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
             else:
                 return
 
@@ -166,30 +164,28 @@ class Sessions:
                 if self._of and (is_new or failed or loop.time() - began_s > _SLOW_S):
                     self._begin(self._restore_until_done(restore))
             except RegistryError as error:
-                self._asks(yes=False)
+                self._election(is_elected=False)
                 if str(error) != failed:
                     _LOG.warning("cannot tell the other fronts that this one lives: %s", error)
                 failed = str(error)
             else:
                 failed = ""
-            await is_set(self._stopping, BEAT_S)
+            await wait_for_event(self._stopping, BEAT_S)
 
     async def _beat(self, lives_ms: int) -> bool:
         beat = await self._store.run(fronts.front_beat(self._store.config, self._front, lives_ms))
-        self.fronts = beat.fronts
-        self._asks(yes=beat.asks_brokers)
+        self._election(is_elected=beat.asks_brokers)
         return beat.is_new
 
 
-async def is_set(event: asyncio.Event, within_s: float) -> bool:
-    """Wait for an event; return whether it has come in time."""
+async def wait_for_event(event: asyncio.Event, most_s: float) -> None:
+    """Return when an event has come, or after so long."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(most_s):
             await event.wait()
-    return event.is_set()
 
 
-async def ended(*tasks: asyncio.Task[None]) -> None:
+async def wait_for_end(*tasks: asyncio.Task[None]) -> None:
     """Wait for the end of tasks that were told to stop; those that do not in time are cancelled.
 
     A call of the store that is cancelled while it connects leaves its socket open.

@@ -100,7 +100,7 @@ FAMILIES: Final = (
 """Every number but those of the process as a whole: info, uptime_seconds, workers, worker_restarts_total."""
 
 
-def of_front(front: FrontStatus) -> dict[str, list[tuple[Sequence[str], float]]]:
+def front_samples(front: FrontStatus) -> dict[str, list[tuple[Sequence[str], float]]]:
     """Return the numbers of a front."""
     found: dict[str, float | None] = {
         "sessions": front.sessions,
@@ -111,13 +111,13 @@ def of_front(front: FrontStatus) -> dict[str, list[tuple[Sequence[str], float]]]
     return {name: [((), float(number))] for name, number in found.items() if number is not None}
 
 
-def together(found: Iterable[Samples]) -> dict[str, list[tuple[Sequence[str], float]]]:
+def merged(found: Iterable[Samples]) -> dict[str, list[tuple[Sequence[str], float]]]:
     """Return the numbers of several processes as one."""
     every = list(found)
-    return {family.name: _merged(family, every) for family in FAMILIES}
+    return {family.name: _merged_family(family, every) for family in FAMILIES}
 
 
-def _merged(family: Family, every: Iterable[Samples]) -> list[tuple[Sequence[str], float]]:
+def _merged_family(family: Family, every: Iterable[Samples]) -> list[tuple[Sequence[str], float]]:
     numbers: dict[tuple[str, ...], list[float]] = {}
     for samples in every:
         for labels, number in samples.get(family.name, ()):
@@ -125,7 +125,7 @@ def _merged(family: Family, every: Iterable[Samples]) -> list[tuple[Sequence[str
     return [(labels, family.together(values)) for labels, values in numbers.items()]
 
 
-def counters_alone(samples: Samples) -> Samples:
+def only_counters(samples: Samples) -> Samples:
     """Return what stays when the process is gone: what only grows must not shrink."""
     names = {family.name for family in FAMILIES if family.is_counter}
     return {name: numbers for name, numbers in samples.items() if name in names}

@@ -21,9 +21,9 @@ from ..registry import InvalidInput
 from ..registry.concurrency_async import end
 from .pages import Pages
 from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
-from .serving import bound, shown
+from .serving import address_text, bound_socket
 from .settings import Settings, switches
-from .status import ProcessStatus, Samples, counters_alone, together
+from .status import ProcessStatus, Samples, merged, only_counters
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 
@@ -157,7 +157,7 @@ class _Worker:
             await end(self._hearing)
         if self._writer is not None:
             self._writer.close()
-        counted, self.seen = counters_alone(self.samples), {}
+        counted, self.seen = only_counters(self.samples), {}
         self.process = self._hearing = self._writer = None
         return counted
 
@@ -206,7 +206,7 @@ class Workers:
         listening = _reserved(self._settings)
         server = HttpServer(Pages(self._status).answer)
         try:
-            self._listen = shown(listening)
+            self._listen = address_text(listening)
             await serve_pages(server, self._settings)
             await self._keep_all()
             return max(self._codes, default=0)
@@ -266,7 +266,7 @@ class Workers:
             if self._stopping.is_set():
                 worker.tell(signal.SIGTERM)
             code = await process.wait()
-            self._counted = together((self._counted, await worker.forget()))
+            self._counted = merged((self._counted, await worker.forget()))
             self._switches_of.pop(worker.number, None)  # the next one begins with those of the start
             if self._stopping.is_set():
                 self._codes.append(_worth(code))
@@ -337,7 +337,7 @@ class Workers:
         if self._stopping.is_set():
             unready = ("it is about to end",)
         process = self._settings.process
-        samples = together((self._counted, *(worker.samples for worker in self._workers)))
+        samples = merged((self._counted, *(worker.samples for worker in self._workers)))
         return ProcessStatus(
             version=version(),
             uptime_s=asyncio.get_running_loop().time() - self._began_s,
@@ -368,5 +368,5 @@ def _reserved(settings: Settings) -> socket.socket:
     It never listens. Another front's workers would share their port with ours: so it is tried alone first.
     """
     if settings.process.listen_address[1]:
-        bound(settings.process).close()
-    return bound(settings.process, shared=True)
+        bound_socket(settings.process).close()
+    return bound_socket(settings.process, shared=True)
