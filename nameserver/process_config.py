@@ -88,7 +88,7 @@ class ProcessConfig:
         original="tls.server.mode",
     )
     tls_cert: Path | None = setting(
-        None, "The front's certificate (PEM). SIGHUP reads it anew", original="tls.server.certPath"
+        None, "The front's certificate (PEM). It is read anew when it changes", original="tls.server.certPath"
     )
     tls_key: Path | None = setting(
         None,
