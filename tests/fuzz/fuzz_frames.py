@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 from sharedroutes.nameserver.server.proxy_protocol import ProxyHeader, ProxyHeaderError
 from sharedroutes.remoting import FrameError, FrameReader, decode, encode
+from tests.fuzz.mutations import corpus
 
 
 def test_one_input(data: bytes) -> None:
@@ -23,11 +26,14 @@ def test_one_input(data: bytes) -> None:
 
 
 def main() -> None:
-    """Fuzz until somebody ends it."""
+    """Fuzz from the recorded frames on; what is found beside them stays in a folder for temporary files."""
     import atheris  # noqa: PLC0415 - nothing else needs it, and it has no wheels for every Python
 
+    found = Path(tempfile.mkdtemp(prefix="sharedroutes-fuzz-"))
+    for number, frame in enumerate(corpus()):
+        (found / str(number)).write_bytes(frame)
     atheris.instrument_all()
-    atheris.Setup(sys.argv, test_one_input)
+    atheris.Setup([*sys.argv, str(found)], test_one_input)
     atheris.Fuzz()
 
 

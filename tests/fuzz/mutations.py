@@ -73,6 +73,12 @@ def cut(source: random.Random, data: bytes) -> list[bytes]:
     return [data[begin:end] for begin, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
+def resident_bytes() -> int:
+    """Return how much memory this process has; 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * 4_096 if statm.exists() else 0
+
+
 def _place(source: random.Random, data: bytes) -> int:
     return source.randint(0, len(data))
 

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import random
 import time
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from sharedroutes.remoting import FrameReader, RemotingCommand
 from tests.fuzz import fuzz_frames
-from tests.fuzz.mutations import TOGETHER, corpus, cut, mutated, rounds
+from tests.fuzz.mutations import TOGETHER, corpus, cut, mutated, resident_bytes, rounds
 from tests.fuzz.named import Named
 from tests.nameserver.server.rig import Stage
 
@@ -47,12 +46,6 @@ def check_answers(number: int, answers: list[RemotingCommand]) -> None:
     """Check that all answers are for this connection."""
     remarks = {f"{number}", f"LookupError: {number}"}
     assert all(answer.is_response and answer.remark in remarks for answer in answers)
-
-
-def resident_bytes() -> int:
-    """Return how much memory this process has."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * 4_096 if statm.exists() else 0
 
 
 def test_the_corpus_has_every_request_that_name_servers_get() -> None:
