@@ -9,7 +9,7 @@ import click
 
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
-from ..registry.history import Before, Difference, Question, TableAt, TopicHistory
+from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory, span_of
 from ..registry.past import brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
 from .output import iso
@@ -30,7 +30,7 @@ def _ask(make: Make) -> Callable[..., None]:
         question = make(_clock_ms(store), **given)
         bounds = store.history_bounds()
         problem = _too_early(question, bounds)
-        if problem and _earliest_ms(question)[1]:
+        if problem and not isinstance(question, TopicHistory | BrokerHistory):
             raise click.ClickException(problem)
         told = _changes(store)
         if told.corrupt:
@@ -77,25 +77,16 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
     return store.lookup(sorted(topics), anew=sorted(of))
 
 
-def _earliest_ms(question: Question) -> tuple[int, bool]:
-    """Return from when on a question has to know the changes, and whether it has no answer without."""
-    if isinstance(question, TableAt):
-        return question.at_ms, True
-    if isinstance(question, Before | Difference):
-        return question.from_ms, True
-    return question.since_ms, False
-
-
 def _too_early(question: Question, bounds: HistoryBounds) -> str | None:
     """Return what to say of a question that the stream does not reach back to; None = it does."""
-    asked_ms, _ = _earliest_ms(question)
+    from_ms, _ = span_of(question)
     is_whole = bounds.written == bounds.entries  # nothing was trimmed: before it, nothing was changed
     first_ms, _ = place_of(bounds.first_id)
-    if is_whole or asked_ms == 0 or first_ms <= asked_ms:
+    if is_whole or from_ms is None or first_ms <= from_ms:
         return None
     return (
         f"the change stream reaches back to {iso(first_ms)}, and no further: what was before, at "
-        f"{iso(asked_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
+        f"{iso(from_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
     )
 
 

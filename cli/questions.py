@@ -37,9 +37,11 @@ class _Asked(NamedTuple):
     parameters: tuple[Callable[[Any], Any], ...]
 
 
-def _span(since: Moment | None, until: Moment, now_ms: int) -> dict[str, int]:
-    since_ms, until_ms = _in_order(since, until, now_ms) if since else (0, until.ms(now_ms))
-    return {"since_ms": since_ms, "until_ms": until_ms}
+def _span(since: Moment | None, until: Moment | None, now_ms: int) -> dict[str, int]:
+    if since and until:
+        _in_order(since, until, now_ms)
+    asked = {"since_ms": since, "until_ms": until}
+    return {name: moment.ms(now_ms) for name, moment in asked.items() if moment}
 
 
 def _in_order(earlier: Moment, later: Moment, now_ms: int) -> tuple[int, int]:
@@ -49,12 +51,12 @@ def _in_order(earlier: Moment, later: Moment, now_ms: int) -> tuple[int, int]:
     return from_ms, to_ms
 
 
-def _of_topic(now_ms: int, topic: str, since: Moment | None, until: Moment) -> Question:
+def _of_topic(now_ms: int, topic: str, since: Moment | None, until: Moment | None) -> Question:
     """List what happened to TOPIC: changes of it, and of the brokers that had it at that time."""
     return TopicHistory(topic=topic, **_span(since, until, now_ms))
 
 
-def _of_broker(now_ms: int, broker: str, since: Moment | None, until: Moment) -> Question:
+def _of_broker(now_ms: int, broker: str, since: Moment | None, until: Moment | None) -> Question:
     """List what happened to BROKER."""
     return BrokerHistory(broker=broker, **_span(since, until, now_ms))
 
@@ -84,7 +86,7 @@ def _time(*names: str, **more: Any) -> Callable[[Any], Any]:
 
 _SPAN: Final = (
     _time("--since", help="Only what came after it.  [default: all]"),
-    _time("--until", default="now", help="Only what came until then.  [default: now]"),
+    _time("--until", help="Only what came until then.  [default: now]"),
 )
 _HISTORY: Final = {
     "topic": _Asked(_of_topic, (click.argument("topic"), *_SPAN)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -19,6 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ..registry.history import Column
+
 __all__ = ["Column", "Table"]
 
 # StructType.fromDDL does the same, but asks a running session.
@@ -33,14 +35,6 @@ _TYPES: Final[dict[str, DataType]] = {
     "array<bigint>": ArrayType(LongType()),
     "map<string,string>": MapType(StringType(), StringType()),
 }
-
-
-class Column(NamedTuple):
-    """One column: its name, its type in Spark's DDL, and what it means with its unit."""
-
-    name: str
-    type: str
-    meaning: str
 
 
 @dataclass(frozen=True, slots=True)

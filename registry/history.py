@@ -30,6 +30,9 @@ from .past import (
 Row: TypeAlias = tuple[Any, ...]
 Now: TypeAlias = Mapping[str, BrokerNow] | None
 
+END_MS: Final = 2**63 - 1
+"""After all changes."""
+
 
 class Column(NamedTuple):
     """One column: its name, its type in Spark's DDL, and what it means with its unit."""
@@ -67,14 +70,13 @@ class TopicHistory:
 
     topic: str
     since_ms: int = 0
-    until_ms: int = 2**63 - 1
+    until_ms: int = END_MS
 
     columns: ClassVar = (
         *_HEAD,
         Column("serving", "array<string>", "the brokers that take messages for the topic after it"),
         *_TAIL,
     )
-    by_broker: ClassVar = False
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""
@@ -100,7 +102,7 @@ class BrokerHistory:
 
     broker: str
     since_ms: int = 0
-    until_ms: int = 2**63 - 1
+    until_ms: int = END_MS
 
     columns: ClassVar = (
         *_HEAD,
@@ -108,7 +110,6 @@ class BrokerHistory:
         Column("topics", "bigint", "how many topics it is known to have after it"),
         *_TAIL,
     )
-    by_broker: ClassVar = True
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""
@@ -134,7 +135,6 @@ class TableAt:
         _STATE,
         Column("replicas", "array<string>", "its live replicas: id and address"),
     )
-    by_broker: ClassVar = True
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, by topic and broker."""
@@ -159,7 +159,6 @@ class Difference:
         Column("before", "string", "absent or held; of a broker: its state and its live replicas"),
         Column("after", "string", "the same later; changed = held, with another configuration"),
     )
-    by_broker: ClassVar = True
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, by broker and topic."""
@@ -247,7 +246,6 @@ class Before:
         Column("topics", "array<string>", f"the worst of these, at most {MOST_NAMES}"),
         *_TAIL,
     )
-    by_broker: ClassVar = False
 
     @property
     def from_ms(self) -> int:
@@ -322,3 +320,14 @@ class Before:
 
 
 Question: TypeAlias = TopicHistory | BrokerHistory | TableAt | Difference | Before
+
+
+def span_of(question: Question) -> tuple[int | None, int | None]:
+    """Return from when to when a question is about; None = as far as the changes go."""
+    if isinstance(question, TableAt):
+        return question.at_ms, question.at_ms
+    if isinstance(question, Difference):
+        return question.from_ms, question.to_ms
+    if isinstance(question, Before):
+        return question.from_ms, question.at_ms
+    return question.since_ms or None, None if question.until_ms == END_MS else question.until_ms

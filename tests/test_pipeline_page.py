@@ -120,9 +120,17 @@ def test_every_answer_is_in_the_page_with_its_arguments() -> None:
         assert arguments.split(", ") == expected, name
 
 
+def leaves(command: click.Command) -> list[click.Command]:
+    """Return a command that does something, or those of a group."""
+    if not isinstance(command, click.Group):
+        return [command]
+    return [leaf for one in command.commands.values() for leaf in leaves(one)]
+
+
 @pytest.mark.parametrize("name", sorted(pipeline.commands))
 def test_every_option_of_a_command_is_in_its_table(name: str) -> None:
-    options = [one for one in pipeline.commands[name].params if isinstance(one, click.Option)]
+    commands = leaves(pipeline.commands[name])
+    options = [one for command in commands for one in command.params if isinstance(one, click.Option)]
     written = options_in(f"`pipeline {name}`")
     assert set(written) | {*SPARK} == {flag for one in options for flag in one.opts}
     for option in options:
@@ -135,7 +143,7 @@ def test_every_option_of_a_command_is_in_its_table(name: str) -> None:
 def test_every_command_has_the_options_of_spark() -> None:
     written = options_in("Where Spark runs")
     assert sorted(written) == [*SPARK]
-    for name, command in pipeline.commands.items():
+    for name, command in [(name, leaf) for name, one in pipeline.commands.items() for leaf in leaves(one)]:
         of_spark = [one for one in command.params if one.opts[0] in SPARK]
         assert sorted(one.opts[0] for one in of_spark) == [*SPARK], name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..root import Group
+from .ask import ask
 from .ingest import compact, ingest
 from .load import load
 from .report import report
@@ -19,5 +20,5 @@ def pipeline() -> None:
     """
 
 
-for command in (compact, ingest, load, report, simulate):
+for command in (ask, compact, ingest, load, report, simulate):
     pipeline.add_command(command)

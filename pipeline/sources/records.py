@@ -19,7 +19,7 @@ from ...registry import Change, ChangeKind, CorruptData
 from ...registry.codec import decode_change
 from ..schemas import CHANGES, GAP
 
-__all__ = ["SCHEMA", "RecordReader", "gap"]
+__all__ = ["ATTRIBUTES", "SCHEMA", "RecordReader", "gap"]
 
 SCHEMA: Final[pa.Schema] = to_arrow_schema(CHANGES.schema, timezone="UTC")
 """What Spark wants of the batches of a source, to the letter."""
@@ -49,7 +49,7 @@ _FIELDS: Final = {
 }
 """The columns that come from the record: the name of the field, and its type."""
 
-_ATTRIBUTES: Final = {column: {"broker": "broker_name"}.get(column, column) for column in _FIELDS}
+ATTRIBUTES: Final = {column: {"broker": "broker_name"}.get(column, column) for column in _FIELDS}
 """What the codec calls the same columns."""
 
 # A field that is not known makes Arrow fail, and the page take the exact way: what stands in such a field can
@@ -146,13 +146,13 @@ class RecordReader:
         numbers += (change.lease_ttl_ms or 0, change.lease_ended_ms or 0)
         if not all(_LEAST <= number <= _MOST for number in numbers):
             raise CorruptData(self._key, f"entry {change_id} is no change: a number has more than 64 bits")
-        return {column: getattr(change, attribute) for column, attribute in _ATTRIBUTES.items()}
+        return {column: getattr(change, attribute) for column, attribute in ATTRIBUTES.items()}
 
 
 def gap(registry: str, after: str, first_after: str, reason: str) -> pa.RecordBatch:
     """Return the one row that stands for what nobody read between two ids of the stream."""
     change = Change(kind=ChangeKind.DOWN)
-    empty = {column: getattr(change, attribute) for column, attribute in _ATTRIBUTES.items()}
+    empty = {column: getattr(change, attribute) for column, attribute in ATTRIBUTES.items()}
     told = {"kind": GAP, "reason": reason, "key": first_after}
     return pa.RecordBatch.from_pylist([_NOTHING | _place(registry, after) | empty | told], schema=SCHEMA)
 

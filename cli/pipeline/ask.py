@@ -1,0 +1,80 @@
+"""`pipeline ask`: the questions of `history`, `table`, `diff` and `before`, to a history that was kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+from pyspark.sql import DataFrame
+
+from ...pipeline.answers.frames import covered
+from ...pipeline.answers.past import ask as ask_changes
+from ...pipeline.answers.past import table_of
+from ...pipeline.ingest import stored_changes
+from ...pipeline.report.inputs import check_routes, read_routes
+from ...registry.history import Question, span_of
+from ..output import iso
+from ..questions import Make, commands, print_answer
+from ..root import Group
+from .spark import Start, about, say, with_spark
+
+
+def _ask(make: Make) -> Callable[..., None]:
+    @click.option(
+        "--changes", "history", required=True, metavar="FOLDER", help="What `pipeline ingest` keeps."
+    )
+    @click.option(
+        "--routes",
+        metavar="URL|PATH",
+        help="The routes now, for what no change names: the store's URL, or a snapshot in Parquet.",
+    )
+    @click.option("--namespace", default="sharedroutes", show_default=True, help="With a URL in --routes.")
+    @click.option(
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="Output for people, or for programs.",
+    )
+    @with_spark
+    def run(
+        start: Start, /, *, history: str, routes: str | None, namespace: str, output: str, **given: Any
+    ) -> None:
+        question = make(time.time_ns() // 1_000_000, **given)
+        if routes:
+            with about("--routes"):
+                check_routes(routes, namespace)
+        spark, there = start(), None
+        with about("--changes"):
+            changes = stored_changes(spark, history)
+        if routes:
+            with about("--routes"):
+                there = read_routes(spark, routes, namespace)
+        problems = [*_out_of_reach(question, changes)]
+        answer = ask_changes(question, changes, there)
+        print_answer(output, table_of(question).columns, map(tuple, answer.collect()))
+        if problems:
+            raise click.ClickException("\n".join(problems))
+
+    return run
+
+
+def _out_of_reach(question: Question, changes: DataFrame) -> Iterator[str]:
+    """Yield what the history does not know of the time that is asked about; prints what was lost in it."""
+    from_ms, to_ms = span_of(question)
+    for row in covered(changes).collect():
+        registry, since_ms, until_ms = row["registry"], row["since_ms"], row["until_ms"]
+        if from_ms is not None and from_ms < since_ms:
+            yield f"the history of {registry} begins at {iso(since_ms)}: what was before is not known"
+        if to_ms is not None and to_ms > until_ms:
+            say(f"the history of {registry} ends at {iso(until_ms)}: what came later is not in it")
+        for gap in row["gaps"]:
+            if gap["ms"] <= (to_ms or until_ms) and gap["after_ms"] >= (from_ms or since_ms):
+                say(f"changes of {registry} are lost from {iso(gap['ms'])} to {iso(gap['after_ms'])}")
+
+
+ask = Group("ask", help="Ask a kept history what happened; see `sharedroutes history`.", no_args_is_help=True)
+for command in commands(_ask).values():
+    ask.add_command(command)

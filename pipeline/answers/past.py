@@ -1,0 +1,213 @@
+"""Questions to the past, asked of a history of any length: what they mean is in `registry/history.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from ...registry import Change, ChangeKind
+from ...registry.history import (
+    Before,
+    BrokerHistory,
+    Difference,
+    Hits,
+    Piece,
+    Question,
+    TableAt,
+    TopicHistory,
+)
+from ...registry.past import BrokerNow, pasts
+from ..schemas import GAP
+from ..sources.records import ATTRIBUTES
+from ..tables import Column, Table
+from .frames import readable
+
+__all__ = ["ask"]
+
+Now: TypeAlias = dict[str, BrokerNow] | None
+Answer: TypeAlias = Callable[[list[Change], Now], Iterable[tuple[Any, ...]]]
+"""What a group of changes, in order, and what there is after them, are made into."""
+
+_REGISTRY: Final = Column("registry", "string", "which registry")
+_PIECES: Final = "registry string, topic string, broker string, entries array<string>, serves array<boolean>"
+_HITS: Final = (
+    "registry string, entry string, out bigint, fewer bigint, hit bigint, "
+    "worst array<struct<rank: int, topic: string>>"
+)
+_NAMES: Final = {
+    TopicHistory: "topic_history",
+    BrokerHistory: "broker_history",
+    TableAt: "table_at",
+    Difference: "difference",
+    Before: "before",
+}
+
+
+def table_of(question: Question | type[Question]) -> Table:
+    """Return the table that answers a question: its columns, after the registry."""
+    kind = question if isinstance(question, type) else type(question)
+    return Table(_NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *kind.columns))
+
+
+def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None) -> DataFrame:
+    """Return the answer of CHANGES (or the stored ones) to a question, in the order of each registry.
+
+    With ROUTES of the end, what no change names is known, too. Changes that were lost are passed over.
+    """
+    told = readable(changes).where(F.col("kind") != GAP)
+    now = None if routes is None else readable(routes)
+    if isinstance(question, Before):
+        return _before(question, told, now)
+    if isinstance(question, TopicHistory):
+        told, now = _of_topic(question.topic, told, now)
+    if isinstance(question, BrokerHistory):
+        told = told.where(_brokers_contain(question.broker))
+        now = None if now is None else now.where(F.col("broker") == question.broker)
+    by_broker = isinstance(question, TableAt | Difference)
+    found = _answered(told, now, question.rows, table_of(question).ddl, by_broker=by_broker)
+    return found.orderBy("registry", *_order(question))
+
+
+def _order(question: Question) -> tuple[Expression | str, ...]:
+    if isinstance(question, TableAt):
+        return "topic", "broker"
+    if isinstance(question, Difference):
+        return "broker", "topic"
+    return F.col("ms"), _sequence()
+
+
+def _sequence() -> Expression:
+    return F.split("entry", "-")[1].cast("bigint")
+
+
+def _brokers() -> Expression:
+    """Return the brokers that a change is about."""
+    nobody = F.array().cast("array<string>")
+    of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", nobody))
+    return of_operator.when(F.col("kind") == ChangeKind.KV, nobody).otherwise(F.array("broker"))
+
+
+def _brokers_contain(broker: str) -> Expression:
+    return F.array_contains(_brokers(), broker)
+
+
+def _of_topic(topic: str, told: DataFrame, now: DataFrame | None) -> tuple[DataFrame, DataFrame | None]:
+    """Return the changes of a topic, and of all brokers that ever had it."""
+    lists = (F.coalesce(F.array_contains(name, topic), F.lit(col=False)) for name in _LISTS)
+    names_it = F.lit(col=False)
+    for one in lists:
+        names_it |= one
+    named = told.where(names_it)
+    had_it = named.select("registry", F.explode(_brokers()).alias("broker"))
+    if now is not None:
+        now = now.where(F.col("topic") == topic)
+        had_it = had_it.union(now.select("registry", "broker"))
+    of_topics = F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED)
+    of_brokers = told.where(~of_topics).join(had_it.distinct(), ["registry", "broker"], "left_semi")
+    return named.unionByName(of_brokers), now
+
+
+_LISTS: Final = ("added", "changed", "removed")
+
+
+def _answered(
+    told: DataFrame, now: DataFrame | None, answer: Answer, schema: str, *, by_broker: bool
+) -> DataFrame:
+    """Return what is answered of the changes of each broker, or of each registry."""
+    of = F.explode(_brokers()) if by_broker else F.lit("")
+    parts = told.select("registry", of.alias("of"), "ms", "seq", "change_id", *ATTRIBUTES)
+    has_now = now is not None
+    if now is not None:
+        parts = parts.unionByName(_last(now, by_broker=by_broker), allowMissingColumns=True)
+
+    def rows(found: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+        for (registry, of), group in groupby(found, key=itemgetter("registry", "of")):
+            changes, there = list[Change](), dict[str, BrokerNow]()
+            for row in group:
+                if has_now and row["topics"] is not None:
+                    there[row["broker"]] = _now(row)
+                    continue
+                change = _change(row)
+                # What is told of the other brokers of a deletion is told where they are.
+                is_shared = by_broker and change.kind is ChangeKind.DELETED
+                changes.append(replace(change, brokers=(of,)) if is_shared else change)
+            for one in answer(changes, there if has_now else None):
+                yield registry, *one
+
+    in_order = parts.repartition("registry", "of").sortWithinPartitions("registry", "of", "ms", "seq")
+    return told.sparkSession.createDataFrame(in_order.rdd.mapPartitions(rows), schema, verifySchema=False)
+
+
+def _last(routes: DataFrame, *, by_broker: bool) -> DataFrame:
+    """Return a row a broker that stands behind all changes: what it has in the end."""
+    return (
+        routes.groupBy("registry", "broker")
+        .agg(
+            F.collect_set("topic").alias("topics"),
+            F.first("live_ids").alias("live_ids"),
+            F.first("master_address").alias("master_address"),
+            F.bool_or("wiped").alias("wiped"),
+        )
+        .withColumn("of", F.col("broker") if by_broker else F.lit(""))
+        .withColumns({"ms": F.lit(2**63 - 1), "seq": F.lit(0)})
+    )
+
+
+def _now(row: Row) -> BrokerNow:
+    replicas = {of: (row["master_address"] or "") if of == 0 else "" for of in row["live_ids"] or ()}
+    return BrokerNow(frozenset(row["topics"]), replicas, bool(row["wiped"]))
+
+
+def _change(row: Row) -> Change:
+    """Return the change of a row; what older releases did not keep is empty."""
+    told: Mapping[str, Any] = {
+        attribute: tuple(value) if isinstance(value, list) else value
+        for column, attribute in ATTRIBUTES.items()
+        if (value := row[column]) is not None
+    }
+    return Change(**{**told, "kind": ChangeKind(row["kind"]), "change_id": row["change_id"]})
+
+
+def _before(question: Before, told: DataFrame, now: DataFrame | None) -> DataFrame:
+    """Return the answer: what each broker did for its topics, then what that was for each topic."""
+
+    def pieces(changes: list[Change], there: Now) -> Iterator[Piece]:
+        for broker in pasts(changes, there, question.from_ms).values():
+            yield from question.pieces(broker, question.within(changes))
+
+    def hits(found: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+        for registry, of_registry in groupby(found, key=itemgetter("registry")):
+            topics = (
+                [Piece(*row[1:]) for row in of_topic]
+                for _, of_topic in groupby(of_registry, key=itemgetter("topic"))
+            )
+            for entry, one in question.hits(topics).items():
+                yield registry, entry, one.out, one.fewer, one.hit, one.trim().worst
+
+    spark = told.sparkSession
+    served = _answered(told, now, pieces, _PIECES, by_broker=True)
+    by_topic = served.repartition("registry", "topic").sortWithinPartitions("registry", "topic")
+    parts = spark.createDataFrame(by_topic.rdd.mapPartitions(hits), _HITS, verifySchema=False)
+    whole = parts.groupBy("registry", F.col("entry").alias("change_id")).agg(
+        *(F.sum(name).alias(name) for name in ("out", "fewer", "hit")),
+        F.flatten(F.collect_list("worst")).alias("worst"),
+    )
+    window = told.where((F.col("ms") > question.from_ms) & (F.col("ms") <= question.at_ms))
+    rows = window.join(whole, ["registry", "change_id"], "left").rdd.map(
+        lambda row: (row["registry"], *question.row(_change(row), _hits(row)))
+    )
+    found = spark.createDataFrame(rows, table_of(question).ddl, verifySchema=False)
+    return found.orderBy("registry", *map(F.desc, ("out", "fewer", "hit", "ms")), _sequence().desc())
+
+
+def _hits(row: Row) -> Hits:
+    if row["hit"] is None:
+        return Hits()
+    return Hits(row["out"], row["fewer"], row["hit"], [tuple(one) for one in row["worst"]])
