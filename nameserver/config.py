@@ -57,17 +57,17 @@ class FrontConfig:
         "`refuse` = an error, so that clients ask another front",
         choices=tuple(WhenStale),
     )
-    stale_s: float = setting(5.0, "Age from which a route counts as stale, since it was confirmed", low=0.1)
+    stale_s: float = setting(5.0, "Age, since it was confirmed, from which a route counts as stale", low=0.1)
     hang_check_s: float = setting(
         5.0,
-        "Time between two requests that show whether a broker works which no agent watches. 0 = none: its "
-        "heartbeats, and its open connection, are enough",
+        "How often a broker without an agent is asked whether it works. 0 = never: its heartbeats, and its "
+        "open connection, are enough",
     )
-    hang_deadline_s: float = setting(1.0, "Longest wait for the answer to such a request", low=0.05)
+    hang_deadline_s: float = setting(1.0, "Longest wait for its answer", low=0.05)
     hang_failures: int = setting(
         3,
-        "Requests in a row without an answer after which the broker is taken out",
-        unit="requests",
+        "Times in a row without an answer after which the broker is taken out",
+        unit="times",
         low=1,
         high=100,
     )
@@ -84,7 +84,7 @@ class FrontConfig:
         "Tell brokers of a new lowest id in their group", "notifyMinBrokerIdChanged"
     )
     enable_topic_list: bool = switch(
-        "List the topics of a cluster, or with a flag", "enableTopicList", default=True
+        "List the topics of a cluster, and those with a unit flag", "enableTopicList", default=True
     )
     enable_all_topic_list: bool = switch("List all topics", "enableAllTopicList", default=True)
     delete_topic_with_registration: bool = switch(

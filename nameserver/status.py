@@ -24,7 +24,7 @@ class FrontStatus:
     """Topics whose routes are ready."""
 
     sessions: int = 0
-    """Connections of brokers that registered over them."""
+    """Connections over which brokers have registered."""
 
     is_prober: bool = False
     """Whether it is the one that asks brokers which no agent watches."""
@@ -86,16 +86,16 @@ FAMILIES: Final = (
     Family("in_flight", "Requests that wait for the store."),
     Family("busy_total", "Requests that were refused because too many wait for the store."),
     Family("failures_total", "Requests that an unexpected error ended; the log has it."),
-    Family("decode_errors_total", "Frames that were none."),
+    Family("decode_errors_total", "Frames that could not be read."),
     Family("received_bytes_total", "Bytes that came in."),
     Family("sent_bytes_total", "Bytes that went out."),
     Family("unread_bytes", "Bytes of answers that peers have not taken yet."),
-    Family("sessions", "Connections of brokers that registered over them."),
+    Family("sessions", "Connections over which brokers have registered."),
     Family("prober", "Whether brokers that no agent watches are asked from here."),
     Family("topics", "Topics whose routes are ready.", together=max),
     Family("feed_age_seconds", "Time since the table was known to be up to date.", together=max),
     Family("resident_memory_bytes", "Memory of the process, or of all workers."),
-    Family("cpu_seconds_total", "Time of processors, of user and system."),
+    Family("cpu_seconds_total", "CPU time, of user and system."),
 )
 """Every number but those of the process as a whole: info, uptime_seconds, workers, worker_restarts_total."""
 
