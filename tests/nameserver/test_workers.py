@@ -102,16 +102,22 @@ def test_it_is_ready_when_all_of_them_are(front: FrontRun, own_server: EmbeddedS
 
 
 def test_one_that_hangs_is_replaced(tmp_path: Path, own_server: EmbeddedServer) -> None:
-    impatient = (
+    # Patient while workers start, which takes seconds on a busy machine.
+    program = (
+        "import signal\n"
         "from sharedroutes.nameserver import command, workers\n"
-        "workers._SILENT_S = 1.0\ncommand.nameserver_command()"
+        "signal.signal(signal.SIGUSR1, lambda *_: setattr(workers, '_SILENT_S', 3.0))\n"
+        "signal.signal(signal.SIGUSR2, lambda *_: setattr(workers, '_SILENT_S', 60.0))\n"
+        "command.nameserver_command()"
     )
     arguments = ("--redis", own_server.url, "--workers", "2")
-    with FrontRun(tmp_path, *arguments, program=impatient) as front:
+    with FrontRun(tmp_path, *arguments, program=program) as front:
         front.until_ready()
         victim = pids(front)[0]
+        front.process.send_signal(signal.SIGUSR1)
         os.kill(victim, signal.SIGSTOP)
-        front.until_said("worker 1: has not answered for 1 s: killing it")
+        front.until_said("worker 1: has not answered for 3 s: killing it")
+        front.process.send_signal(signal.SIGUSR2)
         until_whole(front, victim)
         assert front.end() == 0
 
