@@ -173,20 +173,16 @@ class Registrar:
     async def query_data_version(self, request: RemotingCommand) -> RemotingCommand:
         """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
         broker, version = header.broker_of(request), bodies.data_version(request.body)
-        vouched = await self._vouch(broker)
-        if not isinstance(vouched, Vouched):  # its address counts, and not its id
+        if not isinstance(await self._vouch(broker), Vouched):  # its address counts, and not its id
             broker_id = await self._id_at(broker.broker_name, broker.address)
             if broker_id is None:
                 return response_to(request, ResponseCode.SUCCESS, {"changed": "true"})
             broker = replace(broker, broker_id=broker_id)
-            vouched = await self._vouch(broker)
+            await self._vouch(broker)
         plan = plans.query_data_version(
             self._store.keys, broker.broker_name, broker.broker_id, version or DataVersion()
         )
         changed, stored = await self._store.run(plan)
-        if stored is None and isinstance(vouched, Vouched):  # it has registered without one
-            stored = DataVersion()
-            changed = version != stored
         body = b"" if stored is None else answers.data_version(stored)
         said = "true" if changed or version is None else "false"
         return response_to(request, ResponseCode.SUCCESS, {"changed": said}, body=body)

@@ -141,7 +141,7 @@ def _activate_arguments(
         write.lease_member,
         codec.encode_member(broker),
         broker.cluster,
-        codec.encode_data_version(write.version) if write.version != NO_VERSION else "",
+        codec.encode_data_version(write.version) if write.says_version or write.version != NO_VERSION else "",
         write.record(ChangeKind.UP, epoch, **up),
         config.feed_bounds,
         broker.address,

@@ -73,7 +73,7 @@ def register(
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     own = {} if joint else cast(dict[str, TopicConfig], topics)
-    write = replace(Write.of(config, broker), version=version)
+    write = replace(Write.of(config, broker), version=version, says_version=joint)
     if held is None:
         for name, item in own.items():
             check_entry(name, item)

@@ -118,6 +118,8 @@ class Write:
     keys: Keys
     broker: Broker
     version: DataVersion = NO_VERSION
+    says_version: bool = False
+    """Whether a version that is all zeros is what the broker says, and not one that nobody knows."""
 
     @classmethod
     def of(cls, config: RegistryConfig, broker: Broker) -> Write:
