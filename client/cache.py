@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
-from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, in_order
+from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
 from .health import Belief, HeldLoss, Losses
@@ -16,6 +16,8 @@ from .routes import Rows, TableCopy
 
 _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
+
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class RouteCache:
         self._dirty: dict[str, int] = dict.fromkeys(
             (*config.topics, *filter(None, (config.default_topic,))), 0
         )
+        self._removed_of: dict[str, set[str]] = {}
+        """By topic, the brokers that have lost it, as the feed has told since the last look at it."""
+
         self._stale_groups: dict[str, int] = {}
         self._passed_over = 0
         """The newest request when a change of something unknown went by: its answer may be older."""
@@ -158,7 +163,7 @@ class RouteCache:
             if change.kind is ChangeKind.UP:
                 self.losses.brokers.revoked(name)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
-                self.losses.topics.announced(topic for topic in change.removed if topic in table.rows)
+                self._note_removed(change)
                 for topic in chain(change.added, change.changed, change.removed):
                     if topic in table.rows or topic in table.missing:
                         self._dirty[topic] = self._number
@@ -202,6 +207,7 @@ class RouteCache:
             self.table.forget(topic)
             self.answered.pop(topic, None)
             self._dirty.pop(topic, None)
+            self._removed_of.pop(topic, None)
             self._topic_seen[topic] = self._number  # answers under way are not wanted any more
 
     def _next(
@@ -295,10 +301,11 @@ class RouteCache:
         if not new and topic not in answer.missing:  # its key is corrupt, which is no reason to forget it
             return False
         losses, served = self.losses.topics, self.table.served
+        removed_of = self._brokers_without(topic)
         if new is not None and new == old:  # as nearly always
             losses.settle(topic)
             return False
-        merged, complete = _merged(old or (), new or ())
+        merged, complete = _merged([row for row in old or () if row.broker_name not in removed_of], new or ())
         if complete:
             losses.settle(topic)
         elif belief == "hold":
@@ -317,6 +324,20 @@ class RouteCache:
                 for known in (self._topic_seen, self.answered, self._dirty):
                     known.pop(forgotten, None)
         return served(new) != served(old)
+
+    def _note_removed(self, change: Change) -> None:
+        """Note what the feed tells to be gone: a look that lacks it is the second word."""
+        topics = [topic for topic in change.removed if topic in self.table.rows]
+        self.losses.topics.announced(topics)
+        for topic in topics:
+            self._removed_of.setdefault(topic, set()).update(change.brokers or (change.broker_name,))
+
+    def _brokers_without(self, topic: str) -> Collection[str]:
+        """Return the brokers that have lost the topic, as the feed has told since the last look at it."""
+        found = self._removed_of.get(topic, _NOBODY)
+        if topic not in self._dirty:
+            self._removed_of.pop(topic, None)
+        return found
 
     def _drop_replica(self, name: str, broker_id: int) -> bool:
         """Remove an address that its owner gave up: no guess, so the guard has no say."""
@@ -343,7 +364,7 @@ class RouteCache:
         }
 
 
-def _merged(old: Rows, new: Rows) -> tuple[Rows, bool]:
+def _merged(old: Iterable[QueueData], new: Rows) -> tuple[Rows, bool]:
     """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
     named = {row.broker_name for row in new}
     lacking = tuple([row for row in old if row.broker_name not in named])

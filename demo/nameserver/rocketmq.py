@@ -25,7 +25,10 @@ _DOWNLOAD_S: Final = 300
 _TRIES: Final = 3
 
 _TRAFFIC: Final = Path(__file__).with_name("Traffic.java")
-_FEW_THREADS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+FEW_THREADS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+OFTEN_SHARED_OUT: Final = "-Drocketmq.client.rebalance.waitInterval=1000"
+"""A consumer shares out queues anew so often, also when it could not do it; the default is 20 s."""
+
 NO_TLS: Final = "-Dtls.server.mode=disabled"
 """It is not used, and its certificate takes a process 2 s to make."""
 
@@ -99,22 +102,20 @@ def broker(name: str, folder: Path, ports: Sequence[int], name_servers: str) -> 
     """Return the command that starts a broker, which keeps its files in `folder`."""
     settings = {"brokerName": name, "namesrvAddr": name_servers, "autoCreateTopicEnable": "false", **_PATIENT}
     conf = write_broker_conf(folder, ports, {**settings, "mappedFileSizeCommitLog": str(16 << 20)})
-    heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *_FEW_THREADS)
+    heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *FEW_THREADS)
     return _java(folder, *heap, NO_TLS, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf))
 
 
 def make_topic(topic: str, folder: Path, name_servers: str) -> tuple[str, ...]:
     """Return the mqadmin command that makes a topic on all brokers."""
     words = ("updateTopic", "-n", name_servers, "-c", CLUSTER, "-t", topic, "-r", "4", "-w", "4")
-    return _java(folder, *_FEW_THREADS, "org.apache.rocketmq.tools.command.MQAdminStartup", *words)
+    return _java(folder, *FEW_THREADS, "org.apache.rocketmq.tools.command.MQAdminStartup", *words)
 
 
 def traffic(folder: Path, name_servers: str, topic: str, messages_per_s: int) -> tuple[str, ...]:
     """Return the command that sends and receives messages."""
-    # A consumer shares out queues anew when it hears of other ones, at most so often; the default is 20 s.
-    rebalance = "-Drocketmq.client.rebalance.waitInterval=1000"
     words = (str(_TRAFFIC), name_servers, topic, str(messages_per_s))
-    return _java(folder, "-Xmx256m", *_FEW_THREADS, rebalance, *words)
+    return _java(folder, "-Xmx256m", *FEW_THREADS, OFTEN_SHARED_OUT, *words)
 
 
 def _java(folder: Path, *words: str) -> tuple[str, ...]:

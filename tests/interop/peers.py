@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
+from demo.nameserver.rocketmq import FEW_THREADS, OFTEN_SHARED_OUT
 from tests.real.rocketmq import java
 from tests.support import wait_until
 
@@ -32,10 +33,16 @@ class Peer:
     def __init__(self, release: str, folder: Path) -> None:
         (folder / "conf").mkdir(parents=True)
         (folder / "conf" / "logback_tools.xml").write_text("<configuration/>")  # mqadmin of 4.x wants one
-        own = (f"-Duser.home={folder}", f"-Drocketmq.home.dir={folder}", "-Xmx256m", "-XX:+UseSerialGC")
+        own = (
+            f"-Duser.home={folder}",
+            f"-Drocketmq.home.dir={folder}",
+            "-Xmx256m",
+            *FEW_THREADS,
+            OFTEN_SHARED_OUT,
+        )
         with Path(folder, "output").open("ab") as output:
             self._process = subprocess.Popen(
-                java(release, *own, "-XX:TieredStopAtLevel=1", str(_SOURCE)),
+                java(release, *own, str(_SOURCE)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

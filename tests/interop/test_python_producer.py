@@ -22,6 +22,7 @@ from typing import Final, Self
 
 import pytest
 
+from demo.nameserver.rocketmq import FEW_THREADS, OFTEN_SHARED_OUT
 from examples import rocketmq_producer
 from examples.rocketmq_producer import DEADLINE_S, Message, Producer, own_address
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
@@ -81,7 +82,7 @@ class Receiver:
     def __init__(self, release: str, name_server: str, folder: Path, topic: str, tags: str) -> None:
         folder.mkdir()
         source = Path(__file__).with_name("Receiver.java")
-        own = (f"-Duser.home={folder}", "-Xmx256m")
+        own = (f"-Duser.home={folder}", "-Xmx256m", *FEW_THREADS, OFTEN_SHARED_OUT)
         self.messages: list[Received] = []
         with Path(folder, "output").open("ab") as output:
             self._process = subprocess.Popen(

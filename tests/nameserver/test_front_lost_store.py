@@ -8,7 +8,7 @@ from sharedroutes.nameserver.front import Front
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.speaking_broker import SpeakingBroker, topic
-from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.nameserver.rig import BrokerPeer, Peer, gone_everywhere, running
 from tests.support import await_until
 
 QUICK = {"hang_check": "0.1", "hang_deadline": "0.2"}
@@ -47,6 +47,26 @@ async def test_a_topic_that_was_deleted_and_is_made_again_is_there(own_server: E
         assert await Peer(front).route("bills") is None
         await broker.register(front)
         assert await Peer(front).route("bills") is not None
+
+
+async def test_what_is_deleted_after_the_store_came_back_empty_is_gone_at_once(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url) as one, running(own_server.url) as two:
+        broker = BrokerPeer()
+        broker.topics["bills"] = topic("bills")
+        await asyncio.gather(broker.register(one), broker.register(two))
+        assert await Peer(two).route("bills") is not None
+        lose_everything(own_server)
+        await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
+        await delete(one, "bills")
+        for front in (one, two):
+            await await_until(
+                lambda: gone_everywhere("bills", front),  # noqa: B023 - called in this round
+                timeout_s=10,
+                description="the route is gone long before the guard's 30 s have passed",
+            )
+            assert await Peer(front).route("orders") is not None
 
 
 async def test_a_store_that_comes_back_empty_is_filled_again_while_brokers_say_nothing(

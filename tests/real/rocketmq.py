@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import pytest
 
-from demo.nameserver.rocketmq import JARS, NO_TLS, own_files, write_broker_conf
+from demo.nameserver.rocketmq import FEW_THREADS, JARS, NO_TLS, own_files, write_broker_conf
 from tests.ports import free_port
 from tests.support import wait_until
 
@@ -146,7 +146,7 @@ class RealNameServer(RealProcess):
             "configStorePath": f"{folder}/namesrv.properties",
         } | dict(settings)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        words = (NO_TLS, "-Xmx256m", _STARTUP["name server"], "-c", str(self.conf))
+        words = (NO_TLS, *FEW_THREADS, "-Xmx256m", _STARTUP["name server"], "-c", str(self.conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
@@ -167,7 +167,7 @@ class RealBroker(RealProcess):
         port = free_port()
         usual = {"brokerName": "broker-real", "autoCreateTopicEnable": "true"}
         self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **settings})
-        words = (*_FOR_4, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
+        words = (*_FOR_4, *FEW_THREADS, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
@@ -185,7 +185,7 @@ class RealController(RealProcess):
         conf = folder / "controller.conf"
         said = self.settings(folder, port)
         conf.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        words = (NO_TLS, "-Xmx256m", _STARTUP["controller"], "-c", str(conf))
+        words = (NO_TLS, *FEW_THREADS, "-Xmx256m", _STARTUP["controller"], "-c", str(conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
@@ -215,5 +215,5 @@ class RealProxy(RealProcess):
         }
         conf.write_text(json.dumps(said))
         own = (*own_files(folder), f"-Dcom.rocketmq.proxy.configPath={conf}")
-        command = java(release, *own, NO_TLS, "-Xmx512m", _STARTUP["proxy"], "-pc", str(conf))
+        command = java(release, *own, NO_TLS, *FEW_THREADS, "-Xmx512m", _STARTUP["proxy"], "-pc", str(conf))
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder), "RMQ_PROXY_HOME": str(folder)})
