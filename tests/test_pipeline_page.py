@@ -6,7 +6,7 @@ import ast
 import inspect
 import pkgutil
 import re
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -21,16 +21,6 @@ from sharedroutes.pipeline import PipelineError, SessionConfig, answers, errors
 from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig
 from sharedroutes.pipeline.load import Form
 from sharedroutes.pipeline.report import ANSWERS
-from sharedroutes.pipeline.simulate import (
-    SYSTEMS,
-    ClientFaults,
-    FaultModel,
-    FleetConfig,
-    Happening,
-    NameServers,
-    SharedRoutes,
-    Traffic,
-)
 from sharedroutes.pipeline.sources import registries, samples
 from sharedroutes.pipeline.sources.changes_settings import MEANINGS
 from sharedroutes.pipeline.sources.routes import READ_OPTIONS, WRITE_OPTIONS
@@ -174,13 +164,6 @@ def test_every_error_of_the_pipeline_is_named() -> None:
     assert {kind.__name__ for kind in known} <= set(names(told))
 
 
-def default_of(kind: Any, name: str) -> Any:
-    (found,) = [one for one in fields(kind) if one.name == name]
-    if found.default is not MISSING:
-        return found.default
-    return None if found.default_factory is MISSING else found.default_factory()
-
-
 @pytest.mark.parametrize(
     ("heading", "kind"),
     [("On a cluster", SessionConfig), ("Options of the ingest", IngestConfig), ("Compaction", CompactConfig)],
@@ -189,29 +172,6 @@ def test_every_setting_of_a_job_is_in_its_table(heading: str, kind: Any) -> None
     found = rows(section(heading), f"| `{kind.__name__}` | default | meaning |")
     assert [name for row in found for name in names(row[0])] == [one.name for one in fields(kind)]
     assert all(row[2] for row in found)
-
-
-@pytest.mark.parametrize(
-    "kind", [FleetConfig, Traffic, FaultModel, Happening, NameServers, SharedRoutes, ClientFaults]
-)
-def test_every_setting_of_the_simulator_is_in_its_table(kind: Any) -> None:
-    _, _, text = section("Settings").partition(f"\n`{kind.__name__}`: ")
-    found = rows(text.partition("\n\n`")[0] + "\n", "| setting | default | meaning |")
-    assert [names(row[0])[0] for row in found] == [one.name for one in fields(kind)]
-    for setting, default, meaning in found:
-        assert meaning
-        (name,) = names(setting)
-        value = default_of(kind, name)
-        if isinstance(value, bool):
-            assert names(default) == [str(value).lower()]
-        elif isinstance(value, int | float | str):
-            assert ast.literal_eval(names(default)[0]) == value, name
-
-
-def test_every_system_that_is_compared_is_in_its_table() -> None:
-    assert [row[0] for row in rows(section("Settings"), "| name | what it is |")] == [
-        system.name for system in SYSTEMS
-    ]
 
 
 def test_every_setting_of_the_recorder_is_in_the_page_of_the_client() -> None:

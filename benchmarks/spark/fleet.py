@@ -1,7 +1,7 @@
 """Does a real fleet behave as the simulated one?
 
 Brokers of a real fleet fail in all the ways that the simulator knows, one after the other (see real_fleet).
-Simulated: the same settings, by sharedroutes.pipeline.simulate, in many more rounds. Compared are the times
+Simulated: the same settings, by benchmarks.simulation, in many more rounds. Compared are the times
 until a client's routes lack the broker, the times until it left the broker alone, and the sends that went
 there.
 """
@@ -16,11 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from sharedroutes.pipeline.simulate import ClientFaults, FleetConfig, SharedRoutes, Traffic
-from sharedroutes.pipeline.simulate.config import Kind
-
 from ..kit.figures import Figure, Outcome, Target, at_most, percentile
 from ..kit.hosts import Host
+from ..simulation import ClientFaults, FleetConfig, SharedRoutes, Traffic
+from ..simulation.config import Kind
 from .real_fleet import ISOLATION_S, SLOW_START_S, Fleet, Outage, Sample, Scene, measured
 from .simulator import distance, only, played
 

@@ -2,7 +2,7 @@
 
 Real: RocketMQ's name server in its own Java process. Brokers are connections that send what a broker sends,
 as often as it does; some fall silent, some end, some are drained. Clients poll. Simulated: the same timers,
-by sharedroutes.pipeline.simulate. Compared are the times until a client's routes lack the broker.
+by benchmarks.simulation. Compared are the times until a client's routes lack the broker.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-from sharedroutes.pipeline.simulate import NameServers
-from sharedroutes.pipeline.simulate.config import Kind
 from sharedroutes.remoting import RemotingCommand, RequestCode, ResponseCode, request
 from sharedroutes.remoting.broker.client import BrokerCallError, BrokerClient
 from sharedroutes.remoting.fastjson import loads
 
 from ..kit.figures import Figure, Outcome, at_least, at_most, percentile
 from ..kit.rocketmq import JavaAbsent, NameServer, name_server
+from ..simulation import NameServers
+from ..simulation.config import Kind
 from .simulator import avoided_s, distance
 
 _TOPIC: Final = "orders"

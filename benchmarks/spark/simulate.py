@@ -13,10 +13,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline import SessionConfig, session
-from sharedroutes.pipeline.simulate import FaultModel, FleetConfig, Happening, Simulation, simulate
 
 from ..kit.figures import Figure, Outcome, at_most, seconds
 from ..kit.usage import peak_memory, shared_mb
+from ..simulation import FaultModel, FleetConfig, Happening, Simulation, simulate
 
 _SESSION: Final = SessionConfig(
     master="local[2]",

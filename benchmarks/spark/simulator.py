@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sharedroutes.pipeline.simulate import (
+from ..simulation import (
     FaultModel,
     FleetConfig,
     Happening,
@@ -16,11 +16,11 @@ from sharedroutes.pipeline.simulate import (
     System,
     Traffic,
 )
-from sharedroutes.pipeline.simulate.clients import Population
-from sharedroutes.pipeline.simulate.config import Kind
-from sharedroutes.pipeline.simulate.faults import Faults, Outages
-from sharedroutes.pipeline.simulate.learning import World
-from sharedroutes.pipeline.simulate.tally import Played, play_block, world_of
+from ..simulation.clients import Population
+from ..simulation.config import Kind
+from ..simulation.faults import Faults, Outages
+from ..simulation.learning import World
+from ..simulation.tally import Played, play_block, world_of
 
 _SEED: Final = 20_260
 _LONG_S: Final = 600.0

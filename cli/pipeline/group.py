@@ -9,7 +9,6 @@ from .ask import ask
 from .ingest import compact, ingest
 from .load import load
 from .report import report
-from .simulate import simulate
 
 
 @click.group(cls=Group)
@@ -20,5 +19,5 @@ def pipeline() -> None:
     """
 
 
-for command in (ask, compact, ingest, load, report, simulate):
+for command in (ask, compact, ingest, load, report):
     pipeline.add_command(command)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.kit.figures import Outcome
+from benchmarks.simulation import NameServers
 from benchmarks.spark import fleet, nameserver
 from benchmarks.spark.fleet import SUBJECTS, Size
 from benchmarks.spark.nameserver import GROUPS
 from benchmarks.spark.real_fleet import Fleet
-from sharedroutes.pipeline.simulate import NameServers
 
 SMALL = Fleet(brokers=3, clients=2, heartbeat_s=0.5, lease_ttl_s=1.5, reconnect_s=0.5, guard_hold_s=1.0)
 """Of five brokers the benchmark says more; two of three are the least that leave a client a choice."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import redis
-from pyspark.sql import SparkSession
 
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 from tests.pipeline.commands import Ran, run
@@ -203,8 +201,6 @@ def test_what_an_option_names_is_checked_before_anything_is_worked_out(tmp_path:
         ((*report, "--routes", "http://host"), "--changes: "),
         ((*report, "--until", "-1"), "--until: -1 is not within 0 to "),
         ((*report[:3], "--out", file / "report"), "--out: nothing can be written to "),
-        (("simulate", "--brokers", "5", "--out", file / "tables"), "--out: nothing can be written to "),
-        (("simulate", "--config", file), "fleet: there is no setting"),
         (
             ("load", "t.csv", "--master", "local[7]"),
             "--master: Spark runs in this process already, on local[2]",
@@ -214,34 +210,3 @@ def test_what_an_option_names_is_checked_before_anything_is_worked_out(tmp_path:
         assert (ran.status, ran.out) == (2, ""), words
         assert ran.err.splitlines()[-1].startswith(f"Error: {problem.format(empty)}"), ran.err
     assert list(empty.iterdir()) == []
-
-
-def test_a_simulation_prints_its_quantiles_and_leaves_its_tables(spark: SparkSession, tmp_path: Path) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    config = tmp_path / "fleet.json"
-    config.write_text(json.dumps({"brokers": 3, "topics": 5, "clients": 20, "hours": 1}))
-    out = tmp_path / "tables"
-    ran = run(
-        "simulate",
-        "--config",
-        config,
-        "--seed",
-        "2",
-        "--out",
-        out,
-        "--conf",
-        "spark.sql.session.timeZone=Asia/Tokyo",
-    )
-    assert ran.status == 0
-    assert ran.err == f"3 brokers, 5 topics, 20 clients, 1 hours, seed 2\ntables are in {out}\n"
-    head, *rows = [line.split() for line in ran.out.splitlines()]
-    assert head[:3] == ["system", "kind", "measure"]
-    assert {row[0] for row in rows} >= {"rocketmq-5", "sharedroutes"}
-    names = ("totals", "quantiles", "histogram", "faults")
-    assert {path.name for path in out.iterdir()} == {
-        f"{name}.{kind}" for name in names for kind in ("csv", "parquet")
-    }
-    assert pq.read_table(out / "quantiles.parquet").num_rows == len(rows)
-    # The session was there before: it goes on, with its own settings.
-    assert spark.range(3).count() == 3
-    assert spark.conf.get("spark.sql.session.timeZone") == zone

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.pipeline.errors import BadOption
-from sharedroutes.pipeline.simulate import (
+from benchmarks.simulation import (
     SYSTEMS,
     ClientFaults,
     FaultModel,
@@ -26,19 +25,20 @@ from sharedroutes.pipeline.simulate import (
     System,
     Traffic,
 )
-from sharedroutes.pipeline.simulate.clients import Population, block_size, blocks
-from sharedroutes.pipeline.simulate.config import KINDS
-from sharedroutes.pipeline.simulate.draws import Floats, Purpose, generator, uniform
-from sharedroutes.pipeline.simulate.faults import Outages, draw_faults, draw_outages
-from sharedroutes.pipeline.simulate.learning import World, avoid_s
-from sharedroutes.pipeline.simulate.results import (
+from benchmarks.simulation.clients import Population, block_size, blocks
+from benchmarks.simulation.config import KINDS
+from benchmarks.simulation.draws import Floats, Purpose, generator, uniform
+from benchmarks.simulation.faults import Outages, draw_faults, draw_outages
+from benchmarks.simulation.learning import World, avoid_s
+from benchmarks.simulation.results import (
     faults_table,
     histogram_table,
     quantiles_table,
     totals_table,
 )
-from sharedroutes.pipeline.simulate.sketch import EDGES, Sketch, quantile
-from sharedroutes.pipeline.simulate.tally import Played, Tally, play, play_block, world_of
+from benchmarks.simulation.sketch import EDGES, Sketch, quantile
+from benchmarks.simulation.tally import Played, Tally, play, play_block, world_of
+from sharedroutes.pipeline.errors import BadOption
 
 NONE = Happening()
 OFTEN = Happening(per_hour=0.5, mean_s=90.0)
@@ -335,7 +335,7 @@ def test_no_faults_are_no_misdirected_sends() -> None:
     rows = totals_table(config, draw_faults(config), tally).to_pylist()
     assert {row["misdirected"] for row in rows} == {0}
     assert {row["per_client_hour"] for row in rows} == {0.0}
-    found = quantiles_table(config, tally).to_pylist()
+    found = quantiles_table(config, draw_faults(config), tally).to_pylist()
     assert {(row["measure"], row["max"], row["count"]) for row in found} == {("misdirected_client", 0, 300)}
     assert faults_table(config, draw_faults(config), tally).num_rows == 0
 
@@ -349,23 +349,44 @@ def test_parts_add_up() -> None:
     faults, tally = draw_faults(FLEET), play(FLEET, range(blocks(FLEET)))
     totals = totals_table(FLEET, faults, tally).to_pylist()
     of_faults = faults_table(FLEET, faults, tally).to_pylist()
-    quantiles = quantiles_table(FLEET, tally).to_pylist()
+    quantiles = quantiles_table(FLEET, faults, tally).to_pylist()
     bins: Counter[tuple[str, str, str]] = Counter()
-    for row in histogram_table(FLEET, tally).to_pylist():
+    for row in histogram_table(FLEET, faults, tally).to_pylist():
         bins[row["system"], row["kind"], row["measure"]] += row["count"]
     for system in (system.name for system in SYSTEMS):
         mine = {row["kind"]: row for row in totals if row["system"] == system}
         for column in ("faults", "met", "avoided", "never", "misdirected"):
             assert mine["all"][column] == sum(mine[kind][column] for kind in KINDS)
-        for column in ("met", "avoided", "misdirected"):
+        for column in ("met", "avoided", "never", "misdirected"):
             assert mine["all"][column] == sum(row[column] for row in of_faults if row["system"] == system)
         for row in (row for row in quantiles if row["system"] == system):
-            assert row["count"] == bins[row["system"], row["kind"], row["measure"]]
+            assert row["count"] + row["never"] == bins[row["system"], row["kind"], row["measure"]]
             if row["measure"] == "avoid_s":
-                assert row["count"] == mine[row["kind"]]["met"] - mine[row["kind"]]["never"]
+                assert row["never"] == mine[row["kind"]]["never"]
+                assert row["count"] == mine[row["kind"]]["met"] - row["never"]
+            else:
+                assert row["never"] == 0
             if row["measure"] in ("misdirected", "misdirected_client"):
                 assert row["mean"] * row["count"] == pytest.approx(mine[row["kind"]]["misdirected"])
-            assert row["p50"] <= row["p90"] <= row["p95"] <= row["p99"] <= row["max"]
+            shares = [row[name] for name in ("p50", "p90", "p95", "p99")]
+            told = [value for value in shares if value is not None]
+            assert sorted(told) == told == shares[: len(told)]  # what never comes is above all that does
+            assert all(value <= row["max"] for value in told)
+
+
+def test_what_never_comes_is_above_every_value() -> None:
+    """Where agents do not ask, no client ever learns of a broker that hangs."""
+    config = replace(FLEET, faults=only("hang", per_hour=1.0))
+    faults, tally = draw_faults(config), play(config, range(blocks(config)))
+    (row,) = [
+        row
+        for row in quantiles_table(config, faults, tally).to_pylist()
+        if (row["system"], row["kind"], row["measure"]) == ("sharedroutes-unasked", "hang", "avoid_s")
+    ]
+    assert (row["count"], row["never"]) == (0, tally.met.sum())
+    assert {row[name] for name in ("mean", "p50", "p99", "max")} == {None}
+    assert quantile(np.array([0, 3]), 1, 0.75, never=1) == 1
+    assert quantile(np.array([0, 3]), 1, 0.76, never=1) is None
 
 
 def test_it_does_not_matter_who_plays_which_clients() -> None:
@@ -397,6 +418,7 @@ def test_percentiles_are_half_a_percent_too_high_at_most(values: list[int], shar
     sketch.add(np.zeros(len(values), dtype=np.int64), np.array(values))
     exact = sorted(values)[max(1, int(np.ceil(share * len(values)))) - 1]
     found = quantile(sketch.counts[0], int(sketch.largest[0]), share)
+    assert found is not None
     assert exact <= found <= exact * 1.005
     assert sketch.total(0) == sum(values)
     assert sketch.size(0) == len(values)

@@ -85,11 +85,13 @@ class Sketch:
         self.low &= 2**_LOW_BITS - 1
 
 
-def quantile(counts: Ints, largest: int, share: float) -> int:
+def quantile(counts: Ints, largest: int, share: float, never: int = 0) -> int | None:
     """Return the smallest edge that at least `share` (above 0, to 1) of the counted values do not exceed.
 
-    It is above the value itself by up to half a percent, and never above the largest one.
+    It is above the value itself by up to half a percent, and never above the largest one. `never`: so many
+    more are above all that are counted: None = the edge is among those.
     """
     ends = np.cumsum(counts)
-    rank = max(1, math.ceil(share * int(ends[-1])))
-    return min(largest, int(EDGES[np.searchsorted(ends, rank)]))
+    size = int(ends[-1])
+    rank = max(1, math.ceil(share * (size + never)))
+    return None if rank > size else min(largest, int(EDGES[np.searchsorted(ends, rank)]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from ..errors import BadOption
+from sharedroutes.pipeline.errors import BadOption
+
 from .checks import check_count, check_number, check_share
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""`pipeline simulate`: a fleet that exists in Spark alone."""
+"""`python -m benchmarks.simulation`: plays a fleet that exists in Spark alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 import orjson
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from ...pipeline.errors import BadOption
-from ...pipeline.report.writing import check_folder, write_table
-from ...pipeline.simulate import QUANTILES, FleetConfig
-from ...pipeline.simulate import simulate as play
-from .spark import Start, say, with_spark
+from sharedroutes.cli.pipeline.spark import Start, WrongOption, say, with_spark
+from sharedroutes.pipeline.errors import BadOption
+
+from .config import FleetConfig
+from .outcome import QUANTILES
+from .run import simulate as play
 
 
 @click.command()
@@ -35,12 +37,12 @@ from .spark import Start, say, with_spark
 def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: float | None) -> None:
     """Play faults of brokers and what clients meet, with RocketMQ's name servers and with sharedroutes.
 
-    Options go before what --config says; docs/pipeline.md has the settings.
+    Options go before what --config says; docs/simulation.md has the settings.
     """
     said = {name: value for name, value in sizes.items() if value is not None}
     config = FleetConfig.from_json(orjson.dumps(_settings(path) | said))
     if out is not None:
-        check_folder(out)
+        _make(out)
     spark = start()
     say(
         f"{config.brokers:,} brokers, {config.topics:,} topics, {config.clients:,} clients, "
@@ -50,8 +52,15 @@ def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: f
     _print(found.quantiles)
     if out is not None:
         for name in ("totals", "quantiles", "histogram", "faults"):
-            write_table(getattr(found, name).toArrow(), out, name)
+            pq.write_table(getattr(found, name).toArrow(), out / f"{name}.parquet")
         say(f"tables are in {out}")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongOption(f"--out: nothing can be written to {folder}: {error.strerror}") from error
 
 
 def _settings(path: Path | None) -> dict[str, Any]:
@@ -74,4 +83,4 @@ def _print(quantiles: DataFrame) -> None:
 
 
 def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "never" if value is None else str(value)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from sharedroutes.pipeline.simulate.draws import Floats
-from sharedroutes.pipeline.simulate.returning import agents_back_s, client_back_s, most_back_s
+from benchmarks.simulation.draws import Floats
+from benchmarks.simulation.returning import agents_back_s, client_back_s, most_back_s
 
 SAMPLE = 2_000
 FAR = 1.95 * (2 / SAMPLE) ** 0.5

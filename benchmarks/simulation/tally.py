@@ -82,7 +82,7 @@ class Tally:
         self.clients = Sketch(systems)
         """Misdirected sends of each client in the whole run."""
 
-        self.never = np.zeros((systems, len(KINDS)), dtype=np.int64)
+        self.never = np.zeros((systems, faults), dtype=np.int64)
         self.met = np.zeros(faults, dtype=np.int64)
         self.avoided = np.zeros((systems, faults), dtype=np.int64)
         self.misdirected = np.zeros((systems, faults), dtype=np.int64)
@@ -102,7 +102,7 @@ class Tally:
         self.pairs.add((first + _AVOID)[known], ticks(played.avoid_s[known]))
         self.pairs.add(first + _EXPOSED, exposed_us)
         self.pairs.add(first + _MISDIRECTED, played.misdirected)
-        self.never[system] += np.bincount(kind[~known], minlength=len(KINDS))
+        np.add.at(self.never[system], fault, ~known)
         of_clients = np.zeros(met.clients, dtype=np.int64)
         np.add.at(of_clients, met.client, played.misdirected)
         self.clients.add(np.full(met.clients, system), of_clients)

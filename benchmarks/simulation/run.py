@@ -8,7 +8,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ..tables import Table
+from sharedroutes.pipeline.tables import Table
+
 from .checks import check_count
 from .clients import blocks
 from .config import FleetConfig
@@ -59,8 +60,8 @@ def simulate(spark: SparkSession, config: FleetConfig, *, partitions: int | None
     return Simulation(
         config,
         _frame(spark, TOTALS, totals_table(config, faults, tally)),
-        _frame(spark, QUANTILES, quantiles_table(config, tally)),
-        _frame(spark, HISTOGRAM, histogram_table(config, tally)),
+        _frame(spark, QUANTILES, quantiles_table(config, faults, tally)),
+        _frame(spark, HISTOGRAM, histogram_table(config, faults, tally)),
         _frame(spark, SIMULATED_FAULTS, faults_table(config, faults, tally)),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..tables import Column, Table
+from sharedroutes.pipeline.tables import Column, Table
 
 __all__ = ["ALL", "HISTOGRAM", "MEASURES", "QUANTILES", "SIMULATED_FAULTS", "TABLES", "TOTALS"]
 
@@ -13,7 +13,7 @@ ALL: Final = "all"
 
 MEASURES: Final = ("avoid_s", "exposed_s", "misdirected", "misdirected_client")
 """avoid_s: from the fault until the client's routes lack the broker, had the broker stayed away; where that
-never comes, nothing is counted. exposed_s: until its routes lack it, or its fault memory leaves it alone, or
+never comes, `never` counts it. exposed_s: until its routes lack it, or its fault memory leaves it alone, or
 the broker is back, whichever is first. misdirected: sends of one client to the broker in one fault.
 misdirected_client: of one client in the whole run, 0 included."""
 
@@ -49,12 +49,15 @@ QUANTILES: Final = Table(
         _KIND,
         _MEASURE,
         Column("count", "bigint", "values"),
-        Column("mean", "double", "their mean"),
-        Column("p50", "double", "the median; up to 0.5 % too high, as the other percentiles"),
+        Column("never", "bigint", "pairs beside them for which it never comes: above every value"),
+        Column("mean", "double", "mean of the values; null = there is none"),
+        Column(
+            "p50", "double", "the median, `never` among it; null = never; up to 0.5 % too high, as the others"
+        ),
         Column("p90", "double", "90 % are not above"),
         Column("p95", "double", "95 % are not above"),
         Column("p99", "double", "99 % are not above"),
-        Column("max", "double", "the largest"),
+        Column("max", "double", "the largest of the values; null = there is none"),
     ),
 )
 
@@ -65,8 +68,8 @@ HISTOGRAM: Final = Table(
         _SYSTEM,
         _KIND,
         _MEASURE,
-        Column("low", "double", "values are above this, or 0"),
-        Column("high", "double", "values are not above this"),
+        Column("low", "double", "values are above this, or 0; null = never"),
+        Column("high", "double", "values are not above this; null = never"),
         Column("count", "bigint", "values in the bin"),
     ),
 )
@@ -83,6 +86,7 @@ SIMULATED_FAULTS: Final = Table(
         Column("lasted_s", "double", "seconds until the broker was back"),
         Column("met", "bigint", "clients that use the broker"),
         Column("avoided", "bigint", "of these: its routes lacked the broker before it was back"),
+        Column("never", "bigint", "of these: its routes would never have lacked it, ever"),
         Column("misdirected", "bigint", "sends to it while it was away"),
         Column("mean_exposed_s", "double", "mean of exposed_s over the clients; null = nobody uses it"),
         Column("max_exposed_s", "double", "the largest; null = nobody uses it"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from ..errors import BadOption
+from sharedroutes.pipeline.errors import BadOption
 
 __all__ = ["check_count", "check_number", "check_share"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from sharedroutes.pipeline.simulate import (
+from benchmarks.simulation import (
     ClientFaults,
     FaultModel,
     FleetConfig,
@@ -19,16 +19,16 @@ from sharedroutes.pipeline.simulate import (
     System,
     Traffic,
 )
-from sharedroutes.pipeline.simulate.clients import Population
-from sharedroutes.pipeline.simulate.config import Kind
-from sharedroutes.pipeline.simulate.draws import Floats
-from sharedroutes.pipeline.simulate.systems import (
+from benchmarks.simulation.clients import Population
+from benchmarks.simulation.config import Kind
+from benchmarks.simulation.draws import Floats
+from benchmarks.simulation.systems import (
     ROCKETMQ_4_FAULTS,
     ROCKETMQ_5_FAULTS,
     SHAREDROUTES_UNASKED,
 )
-from sharedroutes.pipeline.simulate.tally import Played, play_block, world_of
-from tests.pipeline.single_sends import Case, Seen, play
+from benchmarks.simulation.tally import Played, play_block, world_of
+from tests.simulation.single_sends import Case, Seen, play
 
 CLIENTS = 400
 SAMPLE = 1_200

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 
+from benchmarks.simulation import ClientFaults, NameServers, SharedRoutes
 from sharedroutes.client import FaultConfig, Ladder, RoundRobin
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.config import Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
-from sharedroutes.pipeline.simulate import ClientFaults, NameServers, SharedRoutes
 from sharedroutes.registry import BrokerData, QueueData, TopicRoute
 from sharedroutes.remoting.broker.probing import BrokerGone, Probing, Rules
 

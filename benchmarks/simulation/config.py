@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from ..errors import BadOption
+from sharedroutes.pipeline.errors import BadOption
+
 from .checks import check_count, check_number
 from .systems import SYSTEMS, ClientFaults, NameServers, SharedRoutes, System
 
