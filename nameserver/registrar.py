@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from ..daemon.threads import in_thread, in_thread_if
 from ..registry import (
@@ -97,6 +98,7 @@ class Registrar:
         self._settled = settled
         self._rng = rng
         self._known: dict[tuple[str, int], _Known] = {}
+        self._turns = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._restoring = asyncio.Semaphore(_RESTORED_AT_ONCE)
 
@@ -110,7 +112,8 @@ class Registrar:
             return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
         broker, number = header.broker_of(request), connection.number
         with self._sessions.in_use(number):
-            found = await self._registered(_Said(request, digest, config), broker, number)
+            async with self._turn(broker):
+                found = await self._registered(_Said(request, digest, config), broker, number)
         fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
         given = {name: value for name, value in fields.items() if value}
         return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())
@@ -122,8 +125,12 @@ class Registrar:
         """
         await asyncio.gather(*(self._restore_one(*one) for one in self._sessions.connected()))
 
+    def _turn(self, broker: Broker) -> asyncio.Lock:
+        """Return the lock of a replica: its old table is not restored while it registers another."""
+        return self._turns.setdefault((broker.broker_name, broker.broker_id), asyncio.Lock())
+
     async def _restore_one(self, number: int, broker: Broker) -> None:
-        async with self._restoring:
+        async with self._restoring, self._turn(broker):
             known = self._known.get((broker.broker_name, broker.broker_id))
             is_there = self._sessions.has(number, broker)
             # While its first registration is under way, nothing is known of it that could be brought back.
@@ -142,9 +149,12 @@ class Registrar:
     def heard(self, change: Change) -> None:
         """Note what others have changed of the replicas that this front knows."""
         if change.kind in (ChangeKind.UP, ChangeKind.DOWN):
-            known = self._known.get((change.broker_name, change.broker_id))
+            replica = (change.broker_name, change.broker_id)
+            known, is_down = self._known.get(replica), change.kind is ChangeKind.DOWN
             if known is not None:
-                known.is_out = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
+                known.is_out = is_down and change.reason != EXPIRED
+            if is_down and not self._sessions.holds(*replica):
+                self._known.pop(replica, None)
         elif change.kind is ChangeKind.DELETED:
             for (name, _), known in self._known.items():
                 if name in change.brokers:

@@ -98,6 +98,10 @@ class Sessions:
         """Whether the replica has a session on the connection."""
         return (broker.broker_name, broker.broker_id) in self._of.get(number, {})
 
+    def holds(self, broker_name: str, broker_id: int) -> bool:
+        """Whether the replica has a session on any connection here."""
+        return any((broker_name, broker_id) in brokers for brokers in self._of.values())
+
     def connected(self) -> list[tuple[int, Broker]]:
         """Return the replicas that are connected, each with the number of its connection."""
         return [(number, broker) for number, brokers in self._of.items() for broker in brokers.values()]

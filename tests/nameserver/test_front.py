@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from dataclasses import replace
 from typing import Any
@@ -234,6 +235,23 @@ async def test_who_comes_back_after_its_end_has_what_it_says_now(redis_url: str)
         await broker.register(front)
         assert await Peer(front).route("a") is None
         assert await Peer(front).route("b") is not None
+
+
+async def test_a_front_forgets_the_tables_of_brokers_that_are_gone(redis_url: str) -> None:
+    def tables() -> int:
+        gc.collect()
+        return sum(type(one) is registrar._Known for one in gc.get_objects())
+
+    before = tables()
+    async with running(redis_url) as front:
+        for number in range(20):
+            broker = BrokerPeer(f"broker-{number}", f"127.0.0.1:{11_000 + number}")
+            await broker.register(front)
+            if number % 2:
+                await broker.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, broker.fields)
+            elif number:
+                broker.die()
+        await await_until(lambda: tables() - before == 1, description="one table is left")
 
 
 async def test_who_comes_back_to_its_group_or_with_one_topic_takes_nothing_away(redis_url: str) -> None:
