@@ -191,7 +191,7 @@ def zones(draw: st.DrawFn) -> Ask:
     """Draw a registration with a zone, or a question for the route in one."""
     zone = draw(st.sampled_from(("east", "EAST", "west", "", " ")))
     if draw(st.booleans()):
-        ask = draw(registrations())
+        ask = draw(registrations(ids=("0",)))  # replicas in different zones are not alike, see the page
         return replace(ask, fields={**(ask.fields or {}), "__ZONE_NAME": zone})
     mode = draw(st.sampled_from(("true", "TRUE", "false")))
     fields = {"topic": draw(st.sampled_from(PLAIN_TOPICS)), "__ZONE_MODE": mode, "__ZONE_NAME": zone}
