@@ -243,10 +243,15 @@ def test_mqadmin_prints_what_it_prints_with_rocketmqs_own_name_server(
     )
 
     def said(command: tuple[str, ...], server: str) -> list[str]:
-        """Return the lines without what differs from call to call: the name server, rates, times."""
+        """Return the lines without what differs from call to call: the name server, rates, times.
+
+        And without groups' topics: brokers tell of them one-way, and RocketMQ's name server takes in a table
+        that it has missed only with the next version of the whole table.
+        """
         words = [word.format(topic=topic) for word in command]
         text = peer.admin(words[0], "-n", server, *words[1:]).replace(server, "name server")
-        return sorted(_RATES.sub("#", _TIMES.sub("#", line)).rstrip() for line in text.splitlines())
+        lines = [line for line in text.splitlines() if "%RETRY%" not in line]
+        return sorted(_RATES.sub("#", _TIMES.sub("#", line)).rstrip() for line in lines)
 
     def both_say(command: tuple[str, ...]) -> tuple[list[str], list[str]]:
         return said(command, cluster.name_servers[0].address), said(command, beside.addresses)
@@ -255,7 +260,6 @@ def test_mqadmin_prints_what_it_prints_with_rocketmqs_own_name_server(
         ours, theirs = both_say(("topicList",))
         return ours == theirs
 
-    # A broker registers at both with each topic that it makes, as for a group's retries, but not at once.
     wait_until(list_the_same, timeout_s=60, pause_s=0.5, description="the same topics at both")
     for command in (*READING, *CHANGING, *READING):
         ours, theirs = both_say(command)
