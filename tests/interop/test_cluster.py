@@ -72,10 +72,14 @@ def peer(release: str, folder: Path) -> Iterator[Peer]:
 def topic(peer: Peer, cluster: BrokerCluster) -> str:
     """Return a topic that mqadmin has made on both masters, and that both name servers have."""
     name = fresh("topic")
-    said = peer.admin(
-        "updateTopic", "-n", cluster.name_servers.addresses, "-c", CLUSTER, "-t", name, "-r", "4", "-w", "4"
+    servers = cluster.name_servers.addresses
+    words = ("updateTopic", "-n", servers, "-c", CLUSTER, "-t", name, "-r", "4", "-w", "4")
+    # On a busy machine a broker may not answer within mqadmin's patience.
+    wait_until(
+        lambda: peer.admin(*words).count("success") == 2,  # noqa: PLR2004 - masters
+        timeout_s=60,
+        description=f"mqadmin makes {name} on both masters",
     )
-    assert said.count("success") == 2, said
     for member in cluster.name_servers.members:
         wait_until(
             lambda: set(replicas(member.address, name)) == {"a", "b"},  # noqa: B023 - called in this round
