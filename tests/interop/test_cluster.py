@@ -76,7 +76,7 @@ def topic(peer: Peer, cluster: BrokerCluster) -> str:
     words = ("updateTopic", "-n", servers, "-c", CLUSTER, "-t", name, "-r", "4", "-w", "4")
     # On a busy machine a broker may not answer within mqadmin's patience.
     wait_until(
-        lambda: peer.admin(*words).count("success") == 2,  # noqa: PLR2004 - masters
+        lambda: peer.admin(*words).count("success") == 2,
         timeout_s=60,
         description=f"mqadmin makes {name} on both masters",
     )
