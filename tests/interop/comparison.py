@@ -100,8 +100,10 @@ class _Example:
         if isinstance(step, Close):
             for side in self._sides:
                 side.close(step.on)
-            self._settle(self._registered.pop(step.on, set()))
-            return True
+            leaving = self._registered.pop(step.on, set())
+            self._settle(leaving)
+            # At a front, a replica stays that has registered on another connection too: see the page.
+            return not any(leaving & others for others in self._registered.values())
         if isinstance(step, Garbage):
             answers = [side.send(step.data) for side in self._sides]
             return self._equal(0, step.data.hex(), answers, before)
