@@ -41,7 +41,7 @@ RECOMMENDED: Final = "recommended"
 LADDERS: Final[Mapping[str, Ladder]] = {"RocketMQ >= 5.1.4": LADDER, "RocketMQ < 5.1.4": LADDER_4}
 """What every ladder is compared with."""
 
-_LADDER: Final = Column("ladder", "string", "recommended, RocketMQ >= 5.1.4, RocketMQ < 5.1.4")
+_LADDER: Final = Column("ladder", "string", "recommended (if one is), RocketMQ >= 5.1.4, RocketMQ < 5.1.4")
 
 ISOLATIONS: Final = Table(
     "isolations",
@@ -129,6 +129,9 @@ class Objective:
     withheld_weight: float = 0.1
     """What it costs to send a healthy attempt elsewhere, in bad attempts."""
 
+    least_failures: int = 100
+    """Fewer recorded failures recommend no ladder: of hundreds, one is the best of a few by chance."""
+
 
 DEFAULT: Final = Objective()
 
@@ -150,7 +153,12 @@ _DECIDED_BY: Final = ("ladder", "registry", "broker")
 class LadderAnswer:
     """All that samples say of ladders; `isolations` is cached, unpersist() lets go of it."""
 
-    recommended: Ladder
+    recommended: Ladder | None
+    """None = the samples tell too little: `too_few` says how much."""
+
+    too_few: str
+    """Why no ladder is recommended; empty = one is."""
+
     scores: DataFrame
     steps: DataFrame
     isolations: DataFrame
@@ -158,17 +166,30 @@ class LadderAnswer:
 
 
 def ladder_answer(samples: DataFrame, objective: Objective = DEFAULT) -> LadderAnswer:
-    """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs a job."""
-    best = recommend(samples, objective)
-    ladders = {RECOMMENDED: best, **LADDERS}
+    """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs jobs."""
+    too_few = _too_few(samples, objective.least_failures)
+    best = None if too_few else recommend(samples, objective)
+    ladders = LADDERS if best is None else {RECOMMENDED: best, **LADDERS}
     found = isolations(samples, ladders, objective).persist()
     return LadderAnswer(
         best,
+        too_few,
         scores(samples, found, ladders, objective),
         steps(samples.sparkSession, ladders),
         found,
         decisions(samples, found, ladders, objective),
     )
+
+
+def _too_few(samples: DataFrame, least: int) -> str:
+    """Return why samples recommend no ladder; empty = they have failures enough."""
+    is_failure = f.col("outcome") == "failed"
+    attempts, failures = samples.agg(f.count("*"), f.count_if(is_failure)).collect()[0]
+    if failures >= least:
+        return ""
+    what = "1 failure" if failures == 1 else f"{failures:,} failures"
+    are = "is" if failures == 1 else "are"
+    return f"{what} of {attempts:,} attempts {are} too few to recommend one; {least:,} are needed"
 
 
 def recommend(

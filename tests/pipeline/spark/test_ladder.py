@@ -45,7 +45,24 @@ def sends(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def answer(sends: DataFrame) -> LadderAnswer:
-    return ladder_answer(sends)
+    return ladder_answer(sends, Objective(least_failures=4))
+
+
+def test_too_few_failures_recommend_no_ladder(sends: DataFrame) -> None:
+    found = ladder_answer(sends)
+    assert found.recommended is None
+    assert found.too_few == "4 failures of 8 attempts are too few to recommend one; 100 are needed"
+    assert {row["ladder"] for row in found.scores.collect()} == {NEW, OLD}
+    assert {row["ladder"] for row in found.steps.collect()} == {NEW, OLD}
+    found.isolations.unpersist()
+    one = ladder_answer(sends.where("client = 'e'"), Objective(least_failures=2))
+    assert one.too_few == "1 failure of 1 attempts is too few to recommend one; 2 are needed"
+    one.isolations.unpersist()
+
+
+def test_enough_failures_recommend_one(answer: LadderAnswer) -> None:
+    assert not answer.too_few
+    assert answer.recommended is not None
 
 
 def test_isolations_are_those_of_each_ladder_and_judged_by_all_clients(answer: LadderAnswer) -> None:
