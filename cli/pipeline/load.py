@@ -84,7 +84,7 @@ def _load(spark: SparkSession, source: Source, target: Target, rules: Rules) -> 
     for row in configs.set_aside.limit(_SHOWN).collect():
         say(f"set aside: {row['file']}: {row['reason']}")
     try:
-        summary = load_configs(spark, configs.rows, target, rules)
+        summary = load_configs(spark, configs, target, rules)
     except LoadedInPart as error:
         _show(error.summary)
         raise

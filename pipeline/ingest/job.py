@@ -23,7 +23,7 @@ from .headroom import Headroom
 from .journal import newest_entry
 from .locking import only_one
 from .publishing import recover
-from .starting import Start, begin, offsets_of, positions_in, starting_position
+from .starting import Start, begin, check_registries, offsets_of, positions_in, starting_position
 from .watching import Watch
 
 __all__ = ["IngestProgress", "IngestSummary", "ingest"]
@@ -86,6 +86,7 @@ def ingest(
     _make(files, config.out)
     with only_one("ingest", files, config.out), Watch(config.sources(), config.kept, config.warn_at) as watch:
         recover(files, config.out)
+        check_registries(files, config.out, [registry.name for registry in config.sources()])
         start = begin(files, config.out, config.checkpoint_folder)
         job = _Job(spark, config, files, start, watch, on_progress)
         job.run(stop or threading.Event())

@@ -15,6 +15,8 @@ from .layout import JOURNAL, BatchName, day_of, join
 __all__ = ["Entry", "entry_path", "newest_entry", "prune"]
 
 _SUFFIX: Final = ".json"
+_FORMAT: Final = 1
+"""The form of what is kept: a release that changes it so that older ones would misread it counts it up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +38,19 @@ class Entry:
     def to_json(self) -> str:
         """Return the text of it."""
         fields = {"batch": str(self.name), "positions": dict(self.positions), "newest_ms": self.newest_ms}
-        return orjson.dumps(fields).decode()
+        return orjson.dumps({"format": _FORMAT, **fields}).decode()
 
     @classmethod
     def from_json(cls, path: str, text: str) -> Self:
         """Return the entry that stands in a file; raises PipelineError."""
         try:
             fields = orjson.loads(text)
+            written = int(fields.get("format", _FORMAT))
+            if written > _FORMAT:
+                raise PipelineError(
+                    f"{path} is of a newer sharedroutes (format {written}, known is {_FORMAT}): "
+                    "upgrade this one; nothing was changed"
+                )
             name = BatchName.parse(fields["batch"])
             positions = {str(registry): str(at) for registry, at in fields["positions"].items()}
             newest_ms = int(fields["newest_ms"])

@@ -37,9 +37,10 @@ def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame
     files = HadoopFiles(spark, out)
     _warn_of_swaps(files, out, folder)
     path = join(out, folder)
+    newest = newest_entry(files, out)  # raises for a form that only newer releases know
     if folder_value(files.names(path), "day"):
         return spark.read.schema(table.schema).parquet(path).select(*table.names)
-    if newest_entry(files, out) is None:
+    if newest is None:
         what = f"{out} holds nothing that was ingested: name the folder of an ingest"
         raise BadOption(what, option="out", what=what)
     return spark.createDataFrame([], table.schema)

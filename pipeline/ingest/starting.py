@@ -52,6 +52,17 @@ def begin(files: Files, out: str, checkpoint: str) -> Start:
     return _anew(files, mark, newest)
 
 
+def check_registries(files: Files, out: str, names: Iterable[str]) -> None:
+    """Raise PipelineError when `out` keeps the history of other registries than those that are read now."""
+    newest, read = newest_entry(files, out), sorted(names)
+    kept = sorted(newest.positions) if newest is not None else []
+    if kept and not {*kept} & {*read}:
+        raise PipelineError(
+            f"{out} keeps the history of {', '.join(kept)}, and not of {', '.join(read)}: use another out, "
+            "or name all of them in registries; nothing was changed"
+        )
+
+
 def _resumed(files: Files, checkpoint: str, start: Start, newest: Entry | None) -> Start:
     if newest is None and files.names(join(checkpoint, _COMMITS)):
         raise PipelineError(

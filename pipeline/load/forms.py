@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from ..errors import BadOption, BadRows
 from ..failing import failure, missing_path
 from ..schemas import ROUTES, TOPIC_CONFIGS
+from .malformed import bad_csv_line, bad_json_line
 from .tables import SET_ASIDE
 
 __all__ = ["Configs", "Form", "Source", "canonical_names", "form_of", "read_configs"]
@@ -120,6 +121,7 @@ class Configs:
 
     rows: DataFrame
     set_aside: DataFrame
+    source: Source
 
 
 def form_of(path: str) -> Form:
@@ -142,11 +144,21 @@ def read_configs(spark: SparkSession, source: Source) -> Configs:
     except (PySparkException, Py4JError) as error:
         if missing_path(error) is not None:
             raise BadOption.of("load", "path", f"there is nothing at {source.path}") from error
-        raise BadRows(str(failure(error, f"reading {source.path}"))) from error
+        raise unreadable(spark, source, error) from error
     if source.strict:
         for row in found.set_aside.limit(1).collect():
             raise BadRows(f"{row['file']}: {row['reason']}; without strict it is set aside")
     return found
+
+
+def unreadable(spark: SparkSession, source: Source, error: Exception) -> BadRows:
+    """Return why files cannot be read: with file and line, where a line is to blame."""
+    find = _BAD_LINES.get(source.kind())
+    found = find(spark, source.path) if find and not source.options else None
+    return BadRows(found or str(failure(error, f"reading {source.path}")))
+
+
+_BAD_LINES: Final = {Form.CSV: bad_csv_line, Form.JSON: bad_json_line}
 
 
 def canonical_names(names: list[str]) -> dict[str, str]:
@@ -205,7 +217,7 @@ def _of_table(spark: SparkSession, source: Source, frame: DataFrame) -> Configs:
     if "problem" in frame.columns:  # a snapshot: what could not be read is no configuration
         frame = frame.where(frame["problem"].isNull())
     rows = frame.select(*(column.alias(name) for name, column in columns.items()))
-    return Configs(_with_cluster(rows, source), spark.createDataFrame([], SET_ASIDE.schema))
+    return Configs(_with_cluster(rows, source), spark.createDataFrame([], SET_ASIDE.schema), source)
 
 
 def _with_cluster(rows: DataFrame, source: Source) -> DataFrame:
@@ -241,7 +253,8 @@ def _topics_json(spark: SparkSession, source: Source) -> Configs:
     judged = parsed.withColumn("reason", reason)
     good = judged.where("reason is null").select("broker", F.explode("table").alias("topic", "config"))
     rows = good.select("broker", "topic", *_config_columns(F.col("config")), F.col("config.attributes"))
-    return Configs(_with_cluster(rows, source), judged.where("reason is not null").select("file", "reason"))
+    aside = judged.where("reason is not null").select("file", "reason")
+    return Configs(_with_cluster(rows, source), aside, source)
 
 
 def _broker_of(source: Source) -> Column:
@@ -294,7 +307,8 @@ def _topic_route(spark: SparkSession, source: Source) -> Configs:
         F.col("queues.perm").alias("perm"),
         F.coalesce("queues.topicSysFlag", "queues.topicSynFlag").alias("topic_sys_flag"),
     )
-    return Configs(_with_cluster(rows, source), judged.where("reason is not null").select("file", "reason"))
+    aside = judged.where("reason is not null").select("file", "reason")
+    return Configs(_with_cluster(rows, source), aside, source)
 
 
 _READERS: Final[Mapping[Form, Callable[[SparkSession, Source], Configs]]] = {

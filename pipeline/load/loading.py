@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ...registry import RegistryConfig
@@ -16,6 +18,7 @@ from ..sources.routes_checks import MAX_PROBLEMS, check_batch, check_columns
 from ..sources.routes_loading import Rules, load_rows
 from ..sources.routes_outcome import BrokerLoad, not_in_full, would_refuse
 from ..sources.routes_rows import arrow_schema
+from .forms import Configs, unreadable
 from .tables import LOAD_CHANGES, LOAD_SUMMARY
 
 __all__ = ["LoadSummary", "LoadedInPart", "Target", "load"]
@@ -90,7 +93,10 @@ class LoadedInPart(TargetRefused):
 
 
 def load(
-    spark: SparkSession, configs: DataFrame, target: Target | None = None, rules: Rules | None = None
+    spark: SparkSession,
+    configs: DataFrame | Configs,
+    target: Target | None = None,
+    rules: Rules | None = None,
 ) -> LoadSummary:
     """Load topic configurations, as TOPIC_CONFIGS, into a registry; return what was done.
 
@@ -100,12 +106,13 @@ def load(
     a load that was interrupted goes on when it is run again.
     """
     target, rules = target or Target(), rules or Rules()
-    check_columns(configs.schema)
+    rows = configs.rows if isinstance(configs, Configs) else configs
+    check_columns(rows.schema)
     # A registry is on one server, so one process writes to it. Here it is this one: the sink does the same
     # in processes of its own, which take a second to start.
     problems: list[str] = []
     bad, parts = 0, []
-    for batch in configs.toArrow().to_batches():
+    for batch in _read(spark, configs).to_batches():
         checked = check_batch(batch)
         parts.append(pa.Table.from_batches([checked.rows]))
         problems += checked.problems[: max(0, MAX_PROBLEMS - len(problems))]
@@ -116,6 +123,16 @@ def load(
     if problem is not None:
         raise LoadedInPart(str(problem), summary)
     return summary
+
+
+def _read(spark: SparkSession, configs: DataFrame | Configs) -> pa.Table:
+    """Return all rows; raises BadRows, which names the line at which a file cannot be read."""
+    if not isinstance(configs, Configs):
+        return configs.toArrow()
+    try:
+        return configs.rows.toArrow()
+    except (PySparkException, Py4JError) as error:
+        raise unreadable(spark, configs.source, error) from error
 
 
 def _changes(spark: SparkSession, done: Sequence[BrokerLoad]) -> DataFrame:

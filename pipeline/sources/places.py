@@ -50,7 +50,8 @@ def lost_error(registry: Registry, position: str, why: str, bounds: HistoryBound
     return ChangesLost(
         f"registry {registry.name}: no change stands at {position} any more, changes after it may be lost: "
         f"the stream was {why}, and {there} now; mark the loss to go on with a row of kind gap, "
-        "or begin anew without this checkpoint or position"
+        "or begin anew without this checkpoint or position; if this is another registry than before, "
+        "it needs a folder of its own"
     )
 
 

@@ -14,7 +14,13 @@ from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.ingest.batches import Batches, Stopping
 from sharedroutes.pipeline.ingest.journal import Entry, entry_path
 from sharedroutes.pipeline.ingest.layout import BatchName
-from sharedroutes.pipeline.ingest.starting import Start, begin, positions_in, starting_position
+from sharedroutes.pipeline.ingest.starting import (
+    Start,
+    begin,
+    check_registries,
+    positions_in,
+    starting_position,
+)
 from tests.pipeline.ingest_disk import Disk
 
 NO_BATCH = cast("DataFrame", None)
@@ -93,6 +99,29 @@ def test_an_output_whose_journal_is_gone_is_refused(out: str, checkpoint: str) -
     Path(out, "changes", "day=2026-11-21").mkdir(parents=True)
     with pytest.raises(PipelineError, match="which says how far they go, is gone"):
         begin(Disk(), out, checkpoint)
+
+
+def test_a_history_of_a_newer_release_is_refused_and_left_alone(out: str, checkpoint: str) -> None:
+    published(out, 1, 0, {"r": "5-0"})
+    path = Path(entry_path(out, BatchName(1, 0)))
+    newer = path.read_text().replace('"format":1', '"format":2')
+    path.write_text(newer)
+    with pytest.raises(PipelineError, match=r"of a newer sharedroutes \(format 2, known is 1\): upgrade"):
+        begin(Disk(), out, checkpoint)
+    assert path.read_text() == newer
+    assert not Path(checkpoint).exists()
+    path.write_text(newer.replace('"format":2,', ""))  # as releases before wrote it
+    assert begin(Disk(), out, checkpoint) == Start(2, {"r": "5-0"})
+
+
+def test_the_folder_of_another_registry_is_refused(out: str) -> None:
+    check_registries(Disk(), out, ["south"])
+    published(out, 1, 0, {"north": "5-0"})
+    with pytest.raises(
+        PipelineError, match=r"keeps the history of north, and not of east, south: use another"
+    ):
+        check_registries(Disk(), out, ["south", "east"])
+    check_registries(Disk(), out, ["north", "south"])  # one more
 
 
 def test_a_mark_that_makes_no_sense_is_named(out: str, checkpoint: str) -> None:

@@ -146,7 +146,7 @@ def test_files_that_cannot_be_read_are_set_aside_unless_the_load_is_strict(
             1,
             "column 'color' is none of a topic's configuration: there are ",
         ),
-        ("t.csv", "broker,topic\nb,t,8\n", 1, "pipeline load failed: [MALFORMED_CSV_RECORD] "),
+        ("t.csv", "broker,topic\nb,t,8\n", 1, "{path}, line 2: has 3 columns, and the header 2: b,t,8"),
         ("t.csv", "broker,topic,perm\nb,t,77\n", 1, "nothing was written; 1 problem: "),
         ("t.json", '[\n {"broker": "b", "topic": "t"}\n]', 1, "{path} is a JSON array over several lines: "),
         ("t.parquet", "no parquet", 1, "reading {path} failed: file:"),
