@@ -174,7 +174,7 @@ class Registrar:
 
     async def heartbeat(self, request: RemotingCommand) -> RemotingCommand:
         """Renew the lease of a broker, if it has one (RocketMQ: BROKER_HEARTBEAT)."""
-        name, address = header.text(request, "brokerName"), header.text(request, "brokerAddr")
+        name, address, _ = (header.text(request, one) for one in ("brokerName", "brokerAddr", "clusterName"))
         broker_id = await self._id_at(name, address)
         if broker_id is not None:
             await self._vouch(header.broker_of(request, broker_id))

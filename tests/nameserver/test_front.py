@@ -430,6 +430,9 @@ async def test_a_field_that_is_missing_is_named(redis_url: str) -> None:
     async with running(redis_url) as front:
         answer = await Peer(front).ask(RequestCode.REGISTER_BROKER, {"brokerName": "b"})
         assert (answer.code, answer.remark) == (1, "brokerAddr: the header lacks it")
+        named = {"brokerName": "b", "brokerAddr": "127.0.0.1:10911"}
+        answer = await Peer(front).ask(RequestCode.BROKER_HEARTBEAT, named)
+        assert (answer.code, answer.remark) == (1, "clusterName: the header lacks it")
 
 
 async def test_versions_are_compared_and_a_question_about_them_is_a_heartbeat(
