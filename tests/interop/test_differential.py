@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sharedroutes.registry import EmbeddedServer
 from tests.support import ASKED_EXAMPLES
 
 from .comparison import Pair
@@ -65,25 +66,26 @@ def brokers_port() -> Iterator[int]:
         yield port
 
 
-def pairs(kind: Kind, folder: Path, redis_url: str, port: int, conf: Mapping[str, str]) -> Iterator[Pair]:
+def pairs(kind: Kind, folder: Path, port: int, conf: Mapping[str, str]) -> Iterator[Pair]:
     with (
+        EmbeddedServer() as server,
         name_servers("original", folder / "0", redis_url="", release=RELEASE, count=1, settings=conf) as one,
         name_servers(
-            kind, folder / "1", redis_url=redis_url, release=RELEASE, count=1, settings=conf
+            kind, folder / "1", redis_url=server.url, release=RELEASE, count=1, settings=conf
         ) as other,
     ):
         yield Pair(one.addresses, other.addresses, port, differences(PAGE.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")
-def pair(kind: Kind, folder: Path, redis_url: str, brokers_port: int) -> Iterator[Pair]:
-    yield from pairs(kind, folder / "plain", redis_url, brokers_port, {})
+def pair(kind: Kind, folder: Path, brokers_port: int) -> Iterator[Pair]:
+    yield from pairs(kind, folder / "plain", brokers_port, {})
 
 
 @pytest.fixture(scope="module")
-def other_pair(kind: Kind, folder: Path, redis_url: str, brokers_port: int) -> Iterator[Pair]:
+def other_pair(kind: Kind, folder: Path, brokers_port: int) -> Iterator[Pair]:
     """Return a pair with the settings that change answers all the other way."""
-    yield from pairs(kind, folder / "other", redis_url, brokers_port, OTHER_SETTINGS)
+    yield from pairs(kind, folder / "other", brokers_port, OTHER_SETTINGS)
 
 
 def drawn(*kinds: st.SearchStrategy[Any], longest: int = 25) -> Callable[[Test], Test]:
