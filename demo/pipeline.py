@@ -74,10 +74,9 @@ def _run(spark: SparkSession, places: Places, folder: Path, patience: Patience) 
         routes=routes,
         faults=spark.read.schema(FAULTS.schema).json(str(places.faults)),
     )
-    page = write_report(
-        history, places.out / "report", title="Pipeline demo", on_answer=lambda name: say(f"  {name}")
-    )
-    return page, drill.faults
+    out = str(places.out.absolute() / "report")
+    done = write_report(history, out, title="Pipeline demo", on_answer=lambda name: say(f"  {name}"))
+    return Path(done.page), drill.faults
 
 
 def findings(

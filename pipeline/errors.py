@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-__all__ = [
-    "BadOption",
-    "BadRows",
-    "ChangesLost",
-    "IngestFailed",
-    "JavaMissing",
-    "PipelineError",
-    "TargetRefused",
-]
-
 
 class PipelineError(Exception):
     """The parent of the pipeline's own errors."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from .errors import BadOption, ChangesLost, PipelineError
 
-__all__ = ["failure", "missing_path", "store_is_away"]
-
 _OURS: Final = re.compile(r"^(?:E\s+)?(sharedroutes\.[\w.]+): (.+)$", re.MULTILINE)
 _CAUSE: Final = re.compile(r"^(?:Caused by)?: [\w.$]+: (.+)$", re.MULTILINE)
 _DISK_FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")

@@ -7,8 +7,6 @@ from typing import Any, Final
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-__all__ = ["remember_classes"]
-
 _CLASSES: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 """What PySpark asks py4j for whenever it makes a column, by the names that it asks with."""
 

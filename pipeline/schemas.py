@@ -6,19 +6,6 @@ from typing import Final
 
 from .tables import Column, Table
 
-__all__ = [
-    "CHANGES",
-    "FAULTS",
-    "GAP",
-    "QUARANTINE",
-    "REPLICAS",
-    "ROUTES",
-    "SAMPLES",
-    "STORED_CHANGES",
-    "TABLES",
-    "TOPIC_CONFIGS",
-]
-
 GAP: Final = "gap"
 """The kind of a row that stands for changes which nobody read before they were lost."""
 

@@ -1,9 +1,10 @@
-"""What a table is: columns with their types and meanings, from which schema and documentation are made."""
+"""What a table is: columns with types, meanings, words and units; schema, files, page and docs follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from pyspark.sql.types import (
     ArrayType,
@@ -19,10 +20,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..registry.history import Column
-
-__all__ = ["Column", "Table"]
-
 # StructType.fromDDL does the same, but asks a running session.
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -35,6 +32,61 @@ _TYPES: Final[dict[str, DataType]] = {
     "array<bigint>": ArrayType(LongType()),
     "map<string,string>": MapType(StringType(), StringType()),
 }
+
+
+class Unit(StrEnum):
+    """What the values of a column count."""
+
+    TIME = "time"
+    """Ms since 1970."""
+
+    MS = "ms"
+    S = "s"
+    MIN = "min"
+    SHARE = "share"
+    """Of 1."""
+
+    NUMBER = "number"
+    TEXT = "text"
+
+
+_LENGTHS: Final = {"_ms": Unit.MS, "_s": Unit.S, "_min": Unit.MIN}
+_NUMBERS: Final = ("bigint", "int", "double")
+_AT: Final = ("begin", "end", "from", "to", "until", "since", "created", "gone", "hour", "told", "at")
+_TIMES: Final = tuple(
+    f"{when}_ms" for when in (*_AT, "fault", "back", "used", "avoided", "elsewhere", "knew")
+)
+"""Columns in ms that hold times; all others in ms hold lengths, `..._after_ms` among them."""
+
+
+class Column(NamedTuple):
+    """One column: its name, its type in Spark's DDL, and what it means."""
+
+    name: str
+    type: str
+    meaning: str
+    title: str = ""
+    """What people read above it; empty = its name in words, without the unit."""
+
+    counts: Unit | None = None
+    """What its values count; None = by name and type."""
+
+    @property
+    def unit(self) -> Unit:
+        """What its values count."""
+        if self.counts is not None:
+            return self.counts
+        if self.type == "timestamp" or (self.type == "bigint" and self.name.endswith(_TIMES)):
+            return Unit.TIME
+        if self.type not in _NUMBERS:
+            return Unit.TEXT
+        return next((unit for end, unit in _LENGTHS.items() if self.name.endswith(end)), Unit.NUMBER)
+
+    @property
+    def words(self) -> str:
+        """What people read above it."""
+        ends = next((end for end in _LENGTHS if self.name.endswith(end)), "")
+        return self.title or self.name.removesuffix(ends).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

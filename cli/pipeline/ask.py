@@ -13,7 +13,7 @@ from ...pipeline.answers.frames import covered
 from ...pipeline.answers.past import ask as ask_changes
 from ...pipeline.answers.past import table_of
 from ...pipeline.ingest import stored_changes
-from ...pipeline.report.inputs import check_routes, read_routes
+from ...pipeline.report.history import check_routes, read_routes
 from ...registry.history import Question, span_of
 from ..output import iso
 from ..questions import Make, commands, print_answer

@@ -9,21 +9,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
-from ..tables import Column, Table
-from .frames import covered, eras, readable, shaped
-from .holdings import SET, holdings, placements
-from .intervals import in_runs
-
-__all__ = [
-    "OUTAGE_CAUSES",
-    "TOPIC_AVAILABILITY",
-    "TOPIC_OUTAGES",
-    "outage_causes",
-    "topic_availability",
-    "topic_outages",
-    "worst_first",
-    "worst_topics",
-]
+from ..tables import Column, Table, Unit
+from .frames import eras, in_runs, readable, shaped
+from .holdings import SET, Seen
 
 _MINUTE_MS: Final = 60_000
 _WHO: Final = "struct<broker:string,cause:string>"
@@ -32,6 +20,8 @@ _TOPIC: Final = (
     Column("registry", "string", "which registry"),
     Column("topic", "string", "topic name"),
 )
+
+_SYSTEM: Final = Column("system", "boolean", "whether the topic is RocketMQ's own")
 
 TOPIC_OUTAGES: Final = Table(
     "topic_outages",
@@ -59,6 +49,7 @@ TOPIC_OUTAGES: Final = Table(
             "array<string>",
             "how these ended: as `ended` in BROKER_SESSIONS, or wiped; sorted, without repetition",
         ),
+        _SYSTEM,
     ),
 )
 
@@ -72,7 +63,13 @@ TOPIC_AVAILABILITY: Final = Table(
         Column("outages", "bigint", "number of its TOPIC_OUTAGES"),
         Column("lost_min", "double", "minutes that they lasted"),
         Column("longest_min", "double", "minutes that the longest one lasted; 0 = none"),
-        Column("availability", "double", "1 - lost time / held_ms; null = it was never held for a ms"),
+        Column(
+            "availability",
+            "double",
+            "1 - lost time / held_ms; null = it was never held for a ms",
+            counts=Unit.SHARE,
+        ),
+        _SYSTEM,
     ),
 )
 
@@ -104,15 +101,18 @@ def topic_outages(
     the permissions of single topics are not in the changes. What is not known is no outage. A topic on fewer
     than `fewer_than` brokers counts only while one of them takes none, and a new one only once enough have.
     """
-    held = holdings(changes, routes, until_ms)
-    placed = placements(held)
-    silent = _silences(changes, sessions, until_ms)
+    return outages_of(Seen(changes, routes, until_ms), sessions, fewer_than)
+
+
+def outages_of(seen: Seen, sessions: DataFrame, fewer_than: int) -> DataFrame:
+    """Return TOPIC_OUTAGES, as topic_outages does."""
+    silent = _silences(seen, sessions)
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
-    low = _low_times(_members(placed, held, silent), silent, fewer_than)
-    return shaped(_of_topics(placed, low), TOPIC_OUTAGES)
+    low = _low_times(_members(seen.placed, seen.held, silent), silent, fewer_than)
+    return seen.shaped(_of_topics(seen.placed, low), TOPIC_OUTAGES)
 
 
-def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> DataFrame:
+def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
     """Return registry, broker, from_ms, to_ms, cause, over: when a broker took no messages."""
     away = sessions.where((F.col("broker_id") == MASTER_ID) & (F.col("away_until_ms") > F.col("end_ms")))
     found = away.select(
@@ -122,7 +122,7 @@ def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> 
         F.col("away_until_ms").alias("to_ms"),
         F.col("ended").alias("cause"),
         F.col("returned").alias("over"),
-    ).unionByName(_wiped(changes, until_ms))
+    ).unionByName(_wiped(seen))
     runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), touching=True)
     return runs.groupBy("registry", "broker", "run").agg(
         F.min("from_ms").alias("from_ms"),
@@ -132,15 +132,17 @@ def _silences(changes: DataFrame, sessions: DataFrame, until_ms: int | None) -> 
     )
 
 
-def _wiped(changes: DataFrame, until_ms: int | None) -> DataFrame:
+def _wiped(seen: Seen) -> DataFrame:
     """Return when brokers were wiped; who is lifted first was wiped before what is known."""
     kind = F.col("kind")
     is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
-    told = readable(changes, until_ms).where(kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten)
+    told = readable(seen.changes, seen.until_ms).where(
+        kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten
+    )
     of_broker = Window.partitionBy("registry", "broker", "era").orderBy("ms", "seq")
     begins = kind == ChangeKind.WIPED
     return (
-        eras(told, changes, until_ms)
+        eras(told, seen.span)
         .withColumn("before", F.lag("kind").over(of_broker))
         .withColumn("next_ms", F.lead("ms").over(of_broker))
         .where(begins | ((kind == ChangeKind.LIFTED) & F.col("before").isNull()))
@@ -263,11 +265,17 @@ def topic_availability(
     until_ms: int | None = None,
 ) -> DataFrame:
     """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
+    return availability_of(Seen(changes, routes, until_ms), outages)
+
+
+def availability_of(seen: Seen, outages: DataFrame, from_ms: int | None = None) -> DataFrame:
+    """Return TOPIC_AVAILABILITY, as topic_availability does, of the time from `from_ms` on."""
     of_topic = ("registry", "topic")
     length_ms = F.col("to_ms") - F.col("from_ms")
-    gaps = F.broadcast(covered(changes, until_ms).select("registry", "gaps"))
+    gaps = F.broadcast(seen.span.select("registry", "gaps"))
+    outages = since(outages, from_ms).withColumn("lost_ms", length_ms)
     found = (
-        placements(holdings(changes, routes, until_ms))
+        since(seen.placed, from_ms)
         .join(gaps, "registry")
         .withColumn("unknown_ms", _in_gaps_ms())
         .groupBy(*of_topic)
@@ -276,7 +284,7 @@ def topic_availability(
     lost = outages.groupBy(*of_topic).agg(
         F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms"), F.max("lost_ms").alias("longest_ms")
     )
-    return shaped(
+    return seen.shaped(
         found.join(lost, [*of_topic], "left")
         .fillna(0, ["outages", "lost_ms", "longest_ms"])
         .withColumn("lost_min", F.col("lost_ms") / _MINUTE_MS)
@@ -284,6 +292,13 @@ def topic_availability(
         .withColumn("availability", 1 - F.try_divide("lost_ms", "held_ms")),
         TOPIC_AVAILABILITY,
     )
+
+
+def since(times: DataFrame, from_ms: int | None) -> DataFrame:
+    """Cut off what lies before a time of rows with from_ms and to_ms; None = nothing."""
+    if from_ms is None:
+        return times
+    return times.where(F.col("to_ms") > from_ms).withColumn("from_ms", F.greatest("from_ms", F.lit(from_ms)))
 
 
 def _in_gaps_ms() -> Expression:

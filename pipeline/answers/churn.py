@@ -12,11 +12,8 @@ from pyspark.sql import functions as F
 from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Column, Table
-from .frames import readable, shaped, with_registry
-from .holdings import holdings
-from .intervals import in_runs
-
-__all__ = ["CHURN", "STORMS", "TOPIC_LIVES", "churn", "storms", "topic_lives"]
+from .frames import in_runs, readable, shaped, with_registry
+from .holdings import Seen
 
 _HOUR_MS: Final = 3_600_000
 
@@ -84,6 +81,7 @@ TOPIC_LIVES: Final = Table(
             "never used: no sample of this life; abandoned: none in their last `quiet_s`; used; "
             "null: it is gone, or there are too few samples to tell",
         ),
+        Column("system", "boolean", "whether the topic is RocketMQ's own"),
     ),
 )
 
@@ -169,19 +167,30 @@ def topic_lives(
     A life goes on when the topic was on no broker for at most `apart_s`: it moves, or was out for a moment.
     Samples that name no registry count in all of them.
     """
+    seen = Seen(changes, until_ms=until_ms)
+    return lives_of(seen, samples, settle_s=settle_s, apart_s=apart_s, quiet_s=quiet_s)
+
+
+def lives_of(
+    seen: Seen,
+    samples: DataFrame | None = None,
+    *,
+    settle_s: float = 3_600.0,
+    apart_s: float = 60.0,
+    quiet_s: float = 86_400.0,
+) -> DataFrame:
+    """Return TOPIC_LIVES, as topic_lives does."""
     apart_ms = round(apart_s * 1000)
-    lives = _lives(holdings(changes, until_ms=until_ms), round(settle_s * 1000), apart_ms)
+    lives = _lives(seen.held, round(settle_s * 1000), apart_ms)
     if samples is None:
         unknown = ("first_used_ms", "last_used_ms", "attempts", "use")
-        return shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
+        return seen.shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
     samples = with_registry(samples)
-    if until_ms is not None:
-        samples = samples.where(F.col("at_ms") <= until_ms)
+    if seen.until_ms is not None:
+        samples = samples.where(F.col("at_ms") <= seen.until_ms)
     found = _used(lives, samples, max(apart_ms, 1))
-    return shaped(
-        found.crossJoin(F.broadcast(_spans(samples))).withColumn("use", _use(round(quiet_s * 1000))),
-        TOPIC_LIVES,
-    )
+    used = found.crossJoin(F.broadcast(_spans(samples))).withColumn("use", _use(round(quiet_s * 1000)))
+    return seen.shaped(used, TOPIC_LIVES)
 
 
 def _used(lives: DataFrame, samples: DataFrame, slot_ms: int) -> DataFrame:
@@ -257,6 +266,7 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
             # Only the first time of a broker can begin, and only the last one end, without a record.
             F.bool_and("came").alias("came"),
             F.bool_and("went").alias("went"),
+            F.bool_or(F.col("seen") | F.col("came") | F.col("went")).alias("told"),
         )
     )
     of_topic = of_broker.groupBy(*of_life).agg(
@@ -264,6 +274,7 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
         F.max("to_ms").alias("last_ms"),
         F.bool_and("came").alias("is_created"),
         F.bool_and("went").alias("is_gone"),
+        F.bool_or("told").alias("told"),
         F.collect_list(F.struct("broker", "from_ms", "to_ms", "came", "went")).alias("holders"),
     )
     has_it = _brokers(
@@ -274,16 +285,21 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
     left = _brokers(
         lambda one: one["went"] & (~F.col("is_gone") | (one["to_ms"] < F.col("last_ms") - settle_ms))
     )
-    return of_topic.withColumns(
-        {
-            "created_ms": F.when(F.col("is_created"), F.col("first_ms")),
-            "gone_ms": F.when(F.col("is_gone"), F.col("last_ms")),
-            "brokers": has_it,
-            "came": came,
-            "left": left,
-            "moved": (F.size(came) > 0) & (F.size(left) > 0),
-        }
-    ).drop("holders", "is_created", "is_gone")
+    # What only a snapshot of the routes has, no change tells of.
+    return (
+        of_topic.where("told")
+        .withColumns(
+            {
+                "created_ms": F.when(F.col("is_created"), F.col("first_ms")),
+                "gone_ms": F.when(F.col("is_gone"), F.col("last_ms")),
+                "brokers": has_it,
+                "came": came,
+                "left": left,
+                "moved": (F.size(came) > 0) & (F.size(left) > 0),
+            }
+        )
+        .drop("holders", "told", "is_created", "is_gone")
+    )
 
 
 def _brokers(chosen: Callable[[Expression], Expression]) -> Expression:

@@ -10,22 +10,10 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..tables import Column, Table
-from .avoidance import AVOIDANCE, avoidance
-from .ends import END, KEY, unwanted_ends
-from .frames import shaped
-
-__all__ = [
-    "AVOIDANCE",
-    "DETECTION",
-    "DETECTION_SUMMARY",
-    "ROCKETMQ_4",
-    "ROCKETMQ_5",
-    "NameServer",
-    "avoidance",
-    "detection",
-    "detection_summary",
-]
+from ...registry.model import MASTER_ID
+from ..tables import Column, Table, Unit
+from .frames import shaped, with_registry
+from .uptime import failure
 
 _OF_CLIENTS: Final = ("clients", "first_avoided_after_ms", "last_avoided_after_ms", "misdirected")
 _OF_END: Final = {
@@ -41,11 +29,64 @@ _PHASES: Final = 1_000_000
 _ACCURACY: Final = 10_000
 """Of percentiles: an error of one in so many ranks; exact up to as many values."""
 
+_END: Final = (
+    Column("registry", "string", "which registry"),
+    Column("broker", "string", "broker name"),
+    Column("broker_id", "bigint", "0 = master"),
+    Column("end_id", "string", "change_id of the record of the end"),
+)
+"""What names an end."""
+
+_KEY: Final = tuple(column.name for column in _END)
+
+
+AVOIDANCE: Final = Table(
+    "avoidance",
+    "a client that had sent to a broker that ended",
+    (
+        *_END,
+        Column("client", "string", "which client, as in SAMPLES"),
+        Column("since_ms", "bigint", "as in DETECTION"),
+        Column("last_attempt_ms", "bigint", "its last attempt on the broker after that; null = none"),
+        Column("elsewhere_ms", "bigint", "its first attempt elsewhere after that; null = none"),
+        Column(
+            "avoided_ms",
+            "bigint",
+            "its first message to another broker after its last attempt on this one; null = none was seen",
+        ),
+        Column("knew_ms", "bigint", "its first attempt with the change of the end seen; null = none"),
+        Column(
+            "misdirected", "double", "its failed attempts on the broker, as many as the samples stand for"
+        ),
+        Column("error_ms", "double", "how far these times can be off; null = the client's own clock"),
+        Column("avoided_after_ms", "bigint", "avoided_ms - since_ms; null = none was seen"),
+    ),
+)
+
+
+CLIENTS: Final = Table(
+    "clients",
+    "a client, and what it met",
+    (
+        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
+        Column("client", "string", "which client, as in SAMPLES"),
+        Column("first_at_ms", "bigint", "its first sample", "from"),
+        Column("last_at_ms", "bigint", "its last sample", "to"),
+        Column("attempts", "double", "attempts that its samples stand for"),
+        Column("failures", "double", "those that failed by fault of the broker"),
+        Column("failure_share", "double", "failures / attempts", "failed", Unit.SHARE),
+        Column("slowest_ms", "double", "the longest attempt that was recorded, of those that did not fail"),
+        Column("ends", "bigint", "ends of brokers that it had sent to, as in AVOIDANCE", "brokers lost"),
+        Column("misdirected", "double", "failed attempts on these, as many as the samples stand for"),
+        Column("latest_avoided_after_ms", "bigint", "the longest time until it avoided one of these"),
+    ),
+)
+
 DETECTION: Final = Table(
     "detection",
     "an end of a broker that nobody asked for, and when it was known",
     (
-        *END,
+        *_END,
         Column("ended", "string", "how, as in BROKER_SESSIONS"),
         Column("what", "string", "killed or frozen, by FAULTS; null = not told"),
         Column("fault_ms", "bigint", "when, by FAULTS; null = not told"),
@@ -156,13 +197,13 @@ def detection(
     if avoided is None:
         unknown = dict.fromkeys(_OF_CLIENTS, F.lit(None))
         return shaped(found.withColumns(unknown), DETECTION)
-    of_end = avoided.groupBy(*KEY).agg(
+    of_end = avoided.groupBy(*_KEY).agg(
         F.count("*").alias("clients"),
         F.min("avoided_after_ms").alias("first_avoided_after_ms"),
         F.max("avoided_after_ms").alias("last_avoided_after_ms"),
         F.sum("misdirected").alias("misdirected"),
     )
-    return shaped(found.join(of_end, [*KEY], "left").fillna(0, ["clients", "misdirected"]), DETECTION)
+    return shaped(found.join(of_end, [*_KEY], "left").fillna(0, ["clients", "misdirected"]), DETECTION)
 
 
 def detection_summary(found: DataFrame, avoided: DataFrame | None = None) -> DataFrame:
@@ -206,7 +247,7 @@ def _of_rocketmq(server: NameServer) -> dict[str, Expression]:
 
 def _phase(of: str) -> Expression:
     """Return a number in [0, 1) that is the same for the same end."""
-    return F.pmod(F.xxhash64(F.lit(of), *KEY), F.lit(_PHASES)) / F.lit(_PHASES)
+    return F.pmod(F.xxhash64(F.lit(of), *_KEY), F.lit(_PHASES)) / F.lit(_PHASES)
 
 
 def _stages(columns: Mapping[str, str]) -> Expression:
@@ -216,3 +257,151 @@ def _stages(columns: Mapping[str, str]) -> Expression:
             for stage, column in columns.items()
         )
     )
+
+
+# --- ends, and what clients did after them ---
+
+
+def unwanted_ends(sessions: DataFrame, faults: DataFrame | None) -> DataFrame:
+    """Return the BROKER_SESSIONS whose end nobody asked for, with what, fault_ms, heartbeat_from_ms,
+    heartbeat_to_ms, since_ms and back_ms as in DETECTION.
+    """
+    ended = F.col("ended")
+    ends = sessions.where(ended.isin("expired", "gone", "clean"))
+    is_expired = ended == "expired"
+    beats_ms = F.coalesce("lease_ended_ms", "told_ms") - F.col("lease_ttl_ms")
+    return (
+        _with_faults(ends, faults)
+        .where(failure() | F.col("what").isNotNull())
+        .withColumn("heartbeat_to_ms", F.when(is_expired, beats_ms))
+        .withColumn(
+            "heartbeat_from_ms", F.when(F.col("lease_ended_ms").isNotNull(), F.col("heartbeat_to_ms"))
+        )
+        .withColumn("since_ms", F.coalesce("fault_ms", "heartbeat_to_ms", "told_ms"))
+        .withColumn("back_ms", F.when(F.col("returned"), F.col("away_until_ms")))
+    )
+
+
+def _with_faults(ends: DataFrame, faults: DataFrame | None) -> DataFrame:
+    """Add what was done to a master last, before the record of its end, and when."""
+    if faults is None:
+        return ends.withColumns({"fault_ms": F.lit(None).cast("bigint"), "what": F.lit(None).cast("string")})
+    done = faults.where(F.col("what").isin("killed", "frozen")).select("registry", "broker", "at_ms", "what")
+    masters = ends.where(F.col("broker_id") == MASTER_ID)
+    of_end = (
+        masters.select("registry", "broker", "begin_ms", "told_ms", "end_id")
+        .join(done, ["registry", "broker"])
+        .where((F.col("at_ms") >= F.col("begin_ms")) & (F.col("at_ms") <= F.col("told_ms")))
+        .groupBy("registry", "broker", "end_id")
+        .agg(F.max("at_ms").alias("fault_ms"), F.max_by("what", "at_ms").alias("what"))
+        .withColumn("broker_id", F.lit(MASTER_ID).cast("bigint"))
+    )
+    return ends.join(of_end, [*_KEY], "left")
+
+
+def avoidance(
+    sessions: DataFrame, samples: DataFrame, faults: DataFrame | None = None, *, look_s: float = 600.0
+) -> DataFrame:
+    """Return AVOIDANCE from BROKER_SESSIONS, SAMPLES and FAULTS, of masters.
+
+    A client counts if it sent to the broker within `look_s` before the end or after it; what it did is looked
+    at until the broker is back, and for `look_s` after the record at most. A sample that names no registry
+    counts for each registry that has such a broker.
+    """
+    look_ms = round(look_s * 1000)
+    ends = unwanted_ends(sessions, faults).where(F.col("broker_id") == MASTER_ID)
+    watched = ends.select(
+        *_KEY,
+        "since_ms",
+        (F.col("since_ms") - look_ms).alias("from_ms"),
+        F.least("back_ms", F.col("told_ms") + look_ms).alias("to_ms"),
+        _place(F.col("end_id")).alias("end_place"),
+    )
+    # Times are met by slots that are as long as what is looked at: a join by range alone tries every pair.
+    slot = F.floor(F.col("at_ms") / look_ms)
+    slots = F.explode(F.sequence(F.floor(F.col("from_ms") / look_ms), F.floor(F.col("to_ms") / look_ms)))
+    attempts = (
+        with_registry(samples)
+        .withColumn("slot", slot)
+        .withColumnsRenamed({"broker": "to_broker", "registry": "of_registry"})
+    )
+    to_it = attempts.withColumn("broker", F.col("to_broker"))
+    is_meant = F.col("of_registry").isNull() | (F.col("of_registry") == F.col("registry"))
+    users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]).where(is_meant))
+    told = attempts.select("of_registry", "client", "slot", "at_ms", "to_broker", "attempt", "position")
+    seen = users.withColumn("slot", slots).join(told, ["client", "slot"]).where(is_meant)
+    return shaped(_turned_away(users, seen), AVOIDANCE)
+
+
+def _used(attempts: DataFrame) -> DataFrame:
+    """Return a row an end and client that sent to it: its last attempt after that, and the failed ones."""
+    is_after = F.col("at_ms") - F.col("latency_ms") >= F.col("since_ms")
+    failed = is_after & (F.col("outcome") == "failed")
+    in_time = (F.col("at_ms") >= F.col("from_ms")) & (F.col("at_ms") < F.col("to_ms"))
+    return (
+        attempts.where(in_time)
+        .groupBy(*_KEY, "client", "since_ms", "from_ms", "to_ms", "end_place")
+        .agg(
+            F.max(F.when(is_after, F.col("at_ms"))).alias("last_attempt_ms"),
+            F.sum(F.when(failed, 1 / F.col("share")).otherwise(0)).alias("misdirected"),
+            F.when(F.bool_and(F.col("error_ms").isNotNull()), F.max("error_ms")).alias("error_ms"),
+        )
+    )
+
+
+def _turned_away(users: DataFrame, seen: DataFrame) -> DataFrame:
+    """Add to the users what else they did after the end."""
+    at, is_other = F.col("at_ms"), F.col("to_broker") != F.col("broker")
+    turned = is_other & (F.col("attempt") == 1) & (at > F.coalesce("last_attempt_ms", "since_ms"))
+    knows = _place(F.col("position")) >= F.col("end_place")
+    later = (
+        seen.where((at > F.col("since_ms")) & (at < F.col("to_ms")))
+        .groupBy(*_KEY, "client")
+        .agg(
+            F.min(F.when(is_other, at)).alias("elsewhere_ms"),
+            F.min(F.when(turned, at)).alias("avoided_ms"),
+            F.min(F.when(knows, at)).alias("knew_ms"),
+        )
+    )
+    return users.join(later, [*_KEY, "client"], "left").withColumn(
+        "avoided_after_ms", F.col("avoided_ms") - F.col("since_ms")
+    )
+
+
+def _place(change_id: Expression) -> Expression:
+    """Return an id of the stream as what compares like it; null when it is none."""
+    parts = F.split(change_id, "-")
+    ms, seq = (F.get(parts, number).try_cast("bigint") for number in (0, 1))
+    return F.when(ms.isNotNull() & seq.isNotNull(), F.struct(ms.alias("ms"), seq.alias("seq")))
+
+
+def clients(samples: DataFrame, avoided: DataFrame) -> DataFrame:
+    """Return CLIENTS from SAMPLES and AVOIDANCE."""
+    weight, failed = 1 / F.col("share"), F.col("outcome") == "failed"
+    sent = (
+        with_registry(samples)
+        .groupBy("registry", "client")
+        .agg(
+            F.min("at_ms").alias("first_at_ms"),
+            F.max("at_ms").alias("last_at_ms"),
+            F.sum(weight).alias("attempts"),
+            F.sum(F.when(failed, weight).otherwise(0.0)).alias("failures"),
+            F.max(F.when(~failed, F.col("latency_ms"))).alias("slowest_ms"),
+        )
+        .withColumn("failure_share", F.col("failures") / F.col("attempts"))
+    )
+    met = avoided.select(
+        "client", F.col("registry").alias("of_registry"), "end_id", "misdirected", "avoided_after_ms"
+    )
+    is_same = F.col("one.registry").isNull() | (F.col("one.registry") == F.col("it.of_registry"))
+    found = (
+        sent.alias("one")
+        .join(met.alias("it"), (F.col("one.client") == F.col("it.client")) & is_same, "left")
+        .groupBy(*(f"one.{name}" for name in sent.columns))
+        .agg(
+            F.count("it.end_id").alias("ends"),
+            F.coalesce(F.sum("it.misdirected"), F.lit(0.0)).alias("misdirected"),
+            F.max("it.avoided_after_ms").alias("latest_avoided_after_ms"),
+        )
+    )
+    return shaped(found, CLIENTS)

@@ -1,14 +1,34 @@
-"""What all answers share: the shape of a table, places in the stream, and what the changes cover."""
+"""What all answers share: the shape of a table, what the changes cover, intervals of time, RocketMQ's own."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Table
 
-__all__ = ["covered", "eras", "readable", "shaped", "with_registry"]
+_DAY_MS: Final = 86_400_000
+
+_SYSTEM_TOPICS: Final = (
+    "TBW102",
+    "BenchmarkTest",
+    "OFFSET_MOVED_EVENT",
+    "RMQ_SYS_TRACE_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "SCHEDULE_TOPIC_XXXX",
+    "SELF_TEST_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+)
+"""What brokers make for themselves (RocketMQ: TopicValidator), beside rmq_sys_* and topics with the name of a
+broker or of a cluster, with _REPLY_TOPIC or without."""
+
+_REPLY: Final = "_REPLY_TOPIC"
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
@@ -27,6 +47,30 @@ def with_registry(samples: DataFrame) -> DataFrame:
     """Return SAMPLES with null where no registry is named: also those that were kept without that column."""
     told = F.nullif("registry", F.lit("")) if "registry" in samples.columns else F.lit(None).cast("string")
     return samples.withColumn("registry", told)
+
+
+def is_system(topic: Column, *own: Column) -> Column:
+    """Whether a topic is RocketMQ's own, by its name and by the names of brokers and clusters, `own`."""
+    found = F.lower(topic).startswith("rmq_sys_") | topic.isin(*_SYSTEM_TOPICS)
+    for name in own:
+        found = found | (topic == name) | (topic == F.concat(name, F.lit(_REPLY)))
+    return found
+
+
+def named_after(changes: DataFrame) -> DataFrame:
+    """Return registry, topic: the topics that have the name of a broker or of a cluster."""
+    names = F.array(
+        "broker", "cluster", F.concat("broker", F.lit(_REPLY)), F.concat("cluster", F.lit(_REPLY))
+    )
+    ups = changes.where(F.col("kind") == ChangeKind.UP).select("registry", "broker", "cluster").distinct()
+    return ups.select("registry", F.explode(names).alias("topic")).where("topic != ''").distinct()
+
+
+def with_system(topics: DataFrame, named: DataFrame) -> DataFrame:
+    """Add `system` to rows about topics: whether the topic is RocketMQ's own; `named` is of named_after."""
+    own = F.broadcast(named.withColumn("own", F.lit(col=True)))
+    system = is_system(F.col("topic")) | F.col("own").isNotNull()
+    return topics.join(own, ["registry", "topic"], "left").withColumn("system", system).drop("own")
 
 
 def covered(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
@@ -78,8 +122,8 @@ def _whole(gap: Column, number: Column) -> Column:
     return gap.withField("after_ms", F.least(after_ms, next_ms, "until_ms"))
 
 
-def eras(rows: DataFrame, changes: DataFrame, until_ms: int | None = None) -> DataFrame:
-    """Add to rows with registry, ms and seq what lies between two gaps around them.
+def eras(rows: DataFrame, span: DataFrame) -> DataFrame:
+    """Add to rows with registry, ms and seq what lies between two gaps around them, by what is covered.
 
     `era` counts the gaps before the row; what is known goes from `era_from_ms` to `era_to_ms`, which is
     `is_last` when no gap ends it.
@@ -89,7 +133,7 @@ def eras(rows: DataFrame, changes: DataFrame, until_ms: int | None = None) -> Da
         "gaps", lambda gap: F.struct(gap["ms"], gap["seq"]) < F.struct(F.col("ms"), F.col("seq"))
     )
     return (
-        rows.join(F.broadcast(covered(changes, until_ms)), "registry")
+        rows.join(F.broadcast(span), "registry")
         .withColumn("era", F.size(before))
         .withColumn("is_last", number == count)
         .withColumn(
@@ -101,4 +145,28 @@ def eras(rows: DataFrame, changes: DataFrame, until_ms: int | None = None) -> Da
             F.when(F.col("is_last"), F.col("until_ms")).otherwise(F.try_element_at("gaps", number + 1)["ms"]),
         )
         .drop("gaps", "since_ms", "until_ms")
+    )
+
+
+def by_day(intervals: DataFrame) -> DataFrame:
+    """Cut intervals at midnight UTC; `day_ms` is when the day of a piece began. Empty ones are left out."""
+    day = F.lit(_DAY_MS)
+    first, last = F.floor(F.col("from_ms") / day), F.floor((F.col("to_ms") - 1) / day)
+    return (
+        intervals.where("to_ms > from_ms")
+        .withColumn("day", F.explode(F.sequence(first, last)))
+        .withColumn("day_ms", F.col("day") * day)
+        .withColumn("from_ms", F.greatest("from_ms", "day_ms"))
+        .withColumn("to_ms", F.least("to_ms", F.col("day_ms") + day))
+        .drop("day")
+    )
+
+
+def in_runs(intervals: DataFrame, by: Sequence[str], *, touching: bool) -> DataFrame:
+    """Number the runs of intervals that overlap, per `by`, in the column `run`; or that are `touching`."""
+    in_order = Window.partitionBy(*by).orderBy("from_ms", "to_ms")
+    covered_ms = F.max("to_ms").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    begins: Column = F.col("from_ms") > covered_ms if touching else F.col("from_ms") >= covered_ms
+    return intervals.withColumn("begins", F.coalesce(begins, F.lit(col=True)).cast("int")).withColumn(
+        "run", F.sum("begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0))
     )

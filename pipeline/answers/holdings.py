@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import ChangeKind
-from .frames import covered, eras, readable
-
-__all__ = ["SET", "holdings", "placements"]
+from ..tables import Table
+from .frames import covered, eras, named_after, readable, shaped, with_system
 
 SET: Final = ("registry", "set_a", "set_b")
 """What names a set of brokers: two hashes of 64 bits, so that a row about a set of any size is small."""
@@ -23,6 +23,48 @@ _LAST: Final = 2**63 - 1
 """Behind each `seq` of a ms."""
 
 
+class Seen:
+    """What changes tell up to a time, and what answers about topics are made from.
+
+    `keep` is what is done with that, as to persist it: several answers begin with the same.
+    """
+
+    def __init__(
+        self,
+        changes: DataFrame,
+        routes: DataFrame | None = None,
+        until_ms: int | None = None,
+        keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    ) -> None:
+        self.changes = changes
+        self.until_ms = until_ms
+        self._routes = routes
+        self._keep = keep
+
+    @cached_property
+    def span(self) -> DataFrame:
+        """What the changes cover."""
+        return self._keep(covered(self.changes, self.until_ms))
+
+    @cached_property
+    def held(self) -> DataFrame:
+        """Which broker held which topic when, as `holdings` says."""
+        return self._keep(_holdings(self.changes, self.span, self._routes, self.until_ms))
+
+    @cached_property
+    def placed(self) -> DataFrame:
+        """Which set of brokers held which topic when, as `placements` says."""
+        return self._keep(placements(self.held))
+
+    @cached_property
+    def _named(self) -> DataFrame:
+        return self._keep(named_after(readable(self.changes, self.until_ms)))
+
+    def shaped(self, topics: DataFrame, table: Table) -> DataFrame:
+        """Return rows about topics as the table, with whether each topic is RocketMQ's own."""
+        return shaped(with_system(topics, self._named), table)
+
+
 def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int | None = None) -> DataFrame:
     """Return registry, topic, broker, from_ms, to_ms, and whether the topic is known to have come and gone.
 
@@ -31,8 +73,14 @@ def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int 
     behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it has
     come, and nobody has `seen` it come.
     """
-    span = F.broadcast(covered(changes, until_ms))
-    events = _events(changes, until_ms)
+    return Seen(changes, routes, until_ms).held
+
+
+def _holdings(
+    changes: DataFrame, span: DataFrame, routes: DataFrame | None, until_ms: int | None
+) -> DataFrame:
+    span = F.broadcast(span)
+    events = _events(changes, until_ms, span)
     if routes is not None:
         events = events.unionByName(_there(routes, span))
     of_pair = Window.partitionBy(*_PAIR).orderBy("ms", "seq")
@@ -43,7 +91,9 @@ def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int 
         (was != held) | is_other_era
     )
     turns = (
-        events.withColumn("was", F.lag(F.struct("held", "era")).over(of_pair))
+        # One exchange for all that is asked of a topic, or of a topic and a broker.
+        events.repartition(*_TOPIC)
+        .withColumn("was", F.lag(F.struct("held", "era")).over(of_pair))
         .where(is_news)
         .withColumn("next", F.lead(F.struct("ms", "held", "era")).over(of_pair))
         # What is told to go while it was there has ended what was there: that is told by the row before.
@@ -56,8 +106,6 @@ def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int 
         .withColumn("came", F.col("seen") | was.isNotNull())
         .withColumn("went", F.when(held, F.col("next").isNotNull()).otherwise(held.isNotNull()))
         .select(*_HOLDING)
-        # Who asks twice in one plan gets the same exchange twice, and all before it is done once.
-        .repartition(*_TOPIC)
     )
 
 
@@ -114,7 +162,7 @@ def _moment(ms: str, step: int, told: str) -> Column:
     return F.struct(F.col(ms).alias("ms"), F.lit(step).alias("step"), F.col(told).alias("is_told"))
 
 
-def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
+def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFrame:
     """Return a row for every topic that a broker is told to have from then on, or no longer to have."""
     by_broker = F.concat(
         _transformed("added", lambda topic: _event(topic, F.col("broker"), held=True)),
@@ -128,7 +176,7 @@ def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
     )
     is_deleted = F.col("kind") == ChangeKind.DELETED
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED))
-    events = eras(told, changes, until_ms).select(
+    events = eras(told, span).select(
         "registry", "ms", "seq", "era", F.inline(F.when(is_deleted, by_operator).otherwise(by_broker))
     )
     # Never null, so that no join adds a filter of its own below an exchange that is to be the same for all.

@@ -13,8 +13,6 @@ from ..errors import BadOption
 from ..tables import Column, Table
 from .frames import with_registry
 
-__all__ = ["LATENCY", "latency"]
-
 LATENCY: Final = Table(
     "latency",
     "attempts to send, by what they are grouped by; a column that they are not grouped by is null",

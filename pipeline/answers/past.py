@@ -53,7 +53,9 @@ _NAMES: Final = {
 def table_of(question: Question | type[Question]) -> Table:
     """Return the table that answers a question: its columns, after the registry."""
     kind = question if isinstance(question, type) else type(question)
-    return Table(_NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *kind.columns))
+    return Table(
+        _NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *(Column(*one) for one in kind.columns))
+    )
 
 
 def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None) -> DataFrame:

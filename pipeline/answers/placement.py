@@ -8,17 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from ..tables import Column, Table
-
-__all__ = [
-    "BROKER_LOAD",
-    "CLUSTER_SKEW",
-    "SINGLE_BROKER_TOPICS",
-    "SUGGESTIONS",
-    "broker_load",
-    "cluster_skew",
-    "single_broker_topics",
-    "suggestions",
-]
+from .frames import is_system
 
 _REGISTRY: Final = Column("registry", "string", "which registry")
 _CLUSTER: Final = Column("cluster", "string", "cluster name")
@@ -101,20 +91,6 @@ SUGGESTIONS: Final = Table(
 _READ: Final = 4
 _WRITE: Final = 2
 """The bits of `perm` that let messages out and in (RocketMQ: PermName)."""
-
-_SYSTEM_TOPICS: Final = (
-    "TBW102",
-    "BenchmarkTest",
-    "OFFSET_MOVED_EVENT",
-    "RMQ_SYS_TRACE_TOPIC",
-    "RMQ_SYS_TRANS_HALF_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "SCHEDULE_TOPIC_XXXX",
-    "SELF_TEST_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-)
-"""What brokers make for themselves (RocketMQ: TopicValidator), beside rmq_sys_* and topics with the name of a
-broker or of a cluster, with _REPLY_TOPIC or without."""
 
 _OF: Final = ("registry", "cluster")
 
@@ -218,15 +194,11 @@ def suggestions(routes: DataFrame) -> DataFrame:
 def _entries(routes: DataFrame) -> DataFrame:
     """Return the readable rows with what counts: `alive`, `is_system`, `reads`, `writes`."""
     topic = f.col("topic")
-    own = [f.col("broker"), f.col("cluster")]
-    is_system = f.lower(topic).startswith("rmq_sys_") | topic.isin(*_SYSTEM_TOPICS)
-    for name in own:
-        is_system = is_system | (topic == name) | (topic == f.concat(name, f.lit("_REPLY_TOPIC")))
     perm = f.col("perm")
     return routes.where(f.col("problem").isNull()).withColumns(
         {
             "alive": f.col("master_address").isNotNull(),
-            "is_system": is_system,
+            "is_system": is_system(topic, f.col("broker"), f.col("cluster")),
             "reads": f.when(perm.bitwiseAND(_READ) > 0, f.col("read_queue_nums")).otherwise(0),
             "writes": f.when(perm.bitwiseAND(_WRITE) > 0, f.col("write_queue_nums")).otherwise(0),
         }

@@ -13,17 +13,6 @@ import numpy as np
 
 from ...client import LADDER, LADDER_4, Ladder
 
-__all__ = [
-    "CANDIDATES",
-    "Attempt",
-    "Isolation",
-    "Stretch",
-    "Sums",
-    "isolation_ms",
-    "least_trigger_ms",
-    "longest_ms",
-]
-
 _LEAST_MS: Final = 0.001
 """An attempt begins before it ends: one that took no time has not been sent elsewhere for its own end."""
 

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 
 from ...registry.model import EXPIRED, FORGOTTEN, ChangeKind
 from ..tables import Column, Table
-from .frames import eras, readable, shaped
+from .frames import covered, eras, readable, shaped
 
-__all__ = ["BROKER_SESSIONS", "broker_sessions"]
+GONE: Final = "broker gone"
+"""The reason of the down with which an agent takes a broker out that it no longer finds."""
 
 _MOVED: Final = r"^has id \d+ now$"
 """The reason of the down of a replica whose address has registered under another id."""
@@ -35,7 +36,8 @@ BROKER_SESSIONS: Final = Table(
         Column(
             "ended",
             "string",
-            "clean, expired, fenced (by another address), replaced (by the same address, restarted), moved "
+            "clean, gone (its agent no longer found it), expired, fenced (by another address), replaced "
+            "(by the same address, restarted), moved "
             "(the address has another id), forgotten, unknown (a gap), open (alive at the end)",
         ),
         Column("reason", "string", "of the down that ended it; null = it was none"),
@@ -70,16 +72,20 @@ BROKER_SESSIONS: Final = Table(
 )
 
 
-def broker_sessions(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
+def broker_sessions(
+    changes: DataFrame, until_ms: int | None = None, *, span: DataFrame | None = None
+) -> DataFrame:
     """Return BROKER_SESSIONS from CHANGES (or the stored ones) up to `until_ms`; None = the newest change.
 
     A repeated up of the same owner goes on with its session. A session that is open at a gap ends there as
-    unknown; a down without an up before it ends one that began before what is known.
+    unknown; a down without an up before it ends one that began before what is known. `span` is what the
+    changes cover, where that is known already.
     """
-    return shaped(_judged(_turns(_events(changes, until_ms))), BROKER_SESSIONS)
+    span = covered(changes, until_ms) if span is None else span
+    return shaped(_judged(_turns(_events(changes, until_ms, span))), BROKER_SESSIONS)
 
 
-def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
+def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFrame:
     """Return every up and down of a replica, with the next time that its broker was forgotten."""
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.UP, ChangeKind.DOWN))
     is_forgotten = (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
@@ -91,7 +97,7 @@ def _events(changes: DataFrame, until_ms: int | None) -> DataFrame:
     )
     mark = F.when(is_forgotten, F.struct("ms", "seq", "change_id"))
     return (
-        eras(told, changes, until_ms)
+        eras(told, span)
         .withColumn("forgotten", F.last(mark, ignorenulls=True).over(later))
         .where(~is_forgotten)
     )
@@ -151,7 +157,10 @@ def _ended() -> Expression:
     """Return how a session ended, from the record of its end."""
     reason = F.col("end.reason")
     of_down = (
-        F.when(reason == EXPIRED, "expired").when(reason.rlike(_MOVED), "moved").otherwise(F.lit("clean"))
+        F.when(reason == EXPIRED, "expired")
+        .when(reason == GONE, "gone")
+        .when(reason.rlike(_MOVED), "moved")
+        .otherwise(F.lit("clean"))
     )
     of_up = F.when(F.col("end.address") == F.col("end.before.address"), "replaced").otherwise(F.lit("fenced"))
     return (
@@ -169,7 +178,7 @@ def _times(sessions: DataFrame) -> DataFrame:
     lease_ended_ms = F.when(F.col("ended") == "expired", F.col("end.lease_ended_ms"))
     told_ms = F.when(is_forgotten, F.col("forgotten.ms")).otherwise(F.col("end.ms"))
     end_ms = F.coalesce(F.least(lease_ended_ms, "told_ms"), "told_ms", "era_to_ms")
-    is_away = F.col("ended").isin("clean", "expired", "moved")
+    is_away = F.col("ended").isin("clean", "gone", "expired", "moved")
     back_ms = F.least("next_up.ms", "forgotten.ms", "era_to_ms")
     until_ms = F.when(is_away, F.greatest("end_ms", back_ms)).otherwise(F.col("end_ms"))
     is_before = F.col("forgotten").isNull() | (F.col("next_up") < F.struct("forgotten.ms", "forgotten.seq"))

@@ -9,23 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..tables import Column, Table
-from .frames import shaped
-from .intervals import by_day
-
-__all__ = [
-    "BROKER_AVAILABILITY",
-    "BROKER_RELIABILITY",
-    "CLUSTER_AVAILABILITY",
-    "FLAPS",
-    "GONE",
-    "broker_availability",
-    "broker_reliability",
-    "cluster_availability",
-    "flaps",
-]
-
-GONE: Final = "broker gone"
-"""The reason of the down with which an agent takes a broker out that it no longer finds."""
+from .frames import by_day, shaped
 
 _REPLICA: Final = (
     Column("registry", "string", "which registry"),
@@ -73,7 +57,7 @@ BROKER_RELIABILITY: Final = Table(
         *_REPLICA,
         Column("sessions", "bigint", "number of its sessions"),
         Column("failures", "bigint", "sessions that expired, or ended because the broker was gone"),
-        Column("stops", "bigint", "sessions that ended clean otherwise"),
+        Column("stops", "bigint", "sessions that ended clean"),
         Column("restarts", "bigint", "sessions that were replaced"),
         Column("takeovers", "bigint", "sessions that were fenced"),
         Column("flaps", "bigint", "sessions that are in FLAPS"),
@@ -105,6 +89,24 @@ FLAPS: Final = Table(
         Column("soon_back", "boolean", "whether the replica was back within `return_s`"),
     ),
 )
+
+
+def observed(sessions: DataFrame, from_ms: int | None) -> DataFrame:
+    """Return BROKER_SESSIONS as of an observation that begins at a time; None = with the first change.
+
+    What ended before then, and was away in it, has no length, and is `earlier`: no end that counts.
+    """
+    if from_ms is None:
+        return sessions
+    begin = F.lit(from_ms)
+    is_before = F.col("end_ms") < begin
+    return (
+        sessions.where((F.col("end_ms") >= begin) | (_missed_until_ms() > begin))
+        .withColumn("ended", F.when(is_before, "earlier").otherwise(F.col("ended")))
+        .withColumn("began", F.when(F.col("begin_ms") < begin, "unknown").otherwise(F.col("began")))
+        .withColumns({name: F.greatest(name, begin) for name in ("begin_ms", "end_ms")})
+        .withColumn("alive_ms", F.col("end_ms") - F.col("begin_ms"))
+    )
 
 
 def broker_availability(sessions: DataFrame) -> DataFrame:
@@ -155,7 +157,7 @@ def broker_reliability(sessions: DataFrame, *, short_s: float = 60.0, return_s: 
         F.max_by("cluster", "begin_ms").alias("cluster"),
         F.count("*").alias("sessions"),
         F.count_if(failed).alias("failures"),
-        F.count_if((F.col("ended") == "clean") & ~failed).alias("stops"),
+        F.count_if(F.col("ended") == "clean").alias("stops"),
         F.count_if(F.col("ended") == "replaced").alias("restarts"),
         F.count_if(F.col("ended") == "fenced").alias("takeovers"),
         F.count_if(_too_short(short_s) | _soon_back(return_s)).alias("flaps"),
@@ -189,7 +191,7 @@ def flaps(sessions: DataFrame, *, short_s: float = 60.0, return_s: float = 60.0)
 
 def failure() -> Expression:
     """Return whether a session of BROKER_SESSIONS ended without anybody's wish."""
-    return (F.col("ended") == "expired") | ((F.col("ended") == "clean") & (F.col("reason") == GONE))
+    return F.col("ended").isin("expired", "gone")
 
 
 def _missed_until_ms() -> Expression:
@@ -208,7 +210,7 @@ def _too_short(short_s: float) -> Expression:
 
 def _soon_back(return_s: float) -> Expression:
     away_ms = F.col("away_until_ms") - F.col("end_ms")
-    return F.col("returned") & F.col("ended").isin("clean", "expired") & (away_ms < return_s * 1000)
+    return F.col("returned") & F.col("ended").isin("clean", "gone", "expired") & (away_ms < return_s * 1000)
 
 
 def _share(alive: str, away: str) -> Expression:

@@ -20,8 +20,6 @@ from .journal import Entry, newest_entry
 from .layout import CHANGES_FOLDER, MAX_DAY_MS, QUARANTINE_FOLDER, BatchName, join
 from .publishing import publish, staging_folder
 
-__all__ = ["SETTINGS", "WRITE_OPTIONS", "Batches", "Stopping", "Written", "written_columns"]
-
 WRITE_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 """A folder holds data and nothing else."""
 

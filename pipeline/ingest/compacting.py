@@ -35,8 +35,6 @@ from .layout import (
 from .locking import only_one
 from .swapping import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 
-__all__ = ["CompactConfig", "CompactSummary", "DayCompacted", "compact"]
-
 _TABLES: Final = {CHANGES_FOLDER: STORED_CHANGES, QUARANTINE_FOLDER: QUARANTINE}
 _KEY: Final = ("registry", "change_id", "kind")
 _ORDER: Final = ("registry", "ms", "seq")

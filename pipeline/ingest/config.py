@@ -15,8 +15,6 @@ from ..sources.registries import OPTIONS, Registry, registries_of
 from .headroom import Kept
 from .layout import CHECKPOINT, join
 
-__all__ = ["SOURCE", "IngestConfig"]
-
 SOURCE: Final = "route_changes"
 _NAME: Final = "ingest"
 _MOST: Final = 10_000_000

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 
 from ..errors import PipelineError
 
-__all__ = ["Files", "HadoopFiles"]
-
 _LOCAL: Final = "file"
 _HDFS: Final = "hdfs"
 _RECURSIVE: Final = True

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from ...registry.plans import ORIGIN, HistoryBounds
 
-__all__ = ["Headroom", "Kept", "headroom"]
-
 
 class Kept(NamedTuple):
     """What a registry keeps for sure: the newest entries, and all that are younger than an age."""

@@ -26,8 +26,6 @@ from .publishing import recover
 from .starting import Start, begin, check_registries, offsets_of, positions_in, starting_position
 from .watching import Watch
 
-__all__ = ["IngestProgress", "IngestSummary", "ingest"]
-
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
 """How often the streams are looked at while nothing is published."""

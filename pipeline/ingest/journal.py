@@ -12,8 +12,6 @@ from ..errors import PipelineError
 from .files import Files
 from .layout import JOURNAL, BatchName, day_of, join
 
-__all__ = ["Entry", "entry_path", "newest_entry", "prune"]
-
 _SUFFIX: Final = ".json"
 _FORMAT: Final = 1
 """The form of what is kept: a release that changes it so that older ones would misread it counts it up."""

@@ -7,29 +7,6 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Final, NamedTuple, Self
 
-__all__ = [
-    "CHANGES_FOLDER",
-    "CHECKPOINT",
-    "JOURNAL",
-    "LOCKS",
-    "MAX_DAY_MS",
-    "QUARANTINE_FOLDER",
-    "READY",
-    "STAGED_BATCHES",
-    "STAGED_SWAPS",
-    "TABLE_FOLDERS",
-    "BatchName",
-    "batch_folder",
-    "compacted_name",
-    "day_folder",
-    "day_of",
-    "days_before",
-    "folder_value",
-    "is_compacted",
-    "join",
-    "newest_batch",
-]
-
 CHANGES_FOLDER: Final = "changes"
 QUARANTINE_FOLDER: Final = "quarantine"
 TABLE_FOLDERS: Final = (CHANGES_FOLDER, QUARANTINE_FOLDER)

@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol
 from ..errors import PipelineError
 from .layout import LOCKS, join
 
-__all__ = ["Lockable", "only_one"]
-
 _LEASE_S: Final = 90.0
 """Longer than the minute after which HDFS takes a file from a process that was killed."""
 

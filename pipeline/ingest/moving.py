@@ -12,8 +12,6 @@ from ..errors import PipelineError
 from .files import Files
 from .layout import join
 
-__all__ = ["merge", "place"]
-
 
 def place(files: Files, source: str, target: str, names: Iterable[str]) -> None:
     """Have these files in a folder, and no others; what is not there yet is in `source`."""

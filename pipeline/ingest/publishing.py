@@ -26,8 +26,6 @@ from .layout import (
 )
 from .moving import place
 
-__all__ = ["publish", "recover", "staging_folder"]
-
 _FILES: Final = "files"
 _Parts: TypeAlias = list[tuple[str, str, list[str]]]
 """Table, day, and the names of its files: an object store may have moved only some of them."""

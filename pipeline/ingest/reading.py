@@ -15,8 +15,6 @@ from .journal import newest_entry
 from .layout import CHANGES_FOLDER, QUARANTINE_FOLDER, READY, STAGED_SWAPS, folder_value, join
 from .swapping import Swap
 
-__all__ = ["quarantined", "stored_changes"]
-
 _LOG: Final = logging.getLogger(__name__)
 _MISSING: Final = (
     "%s may be missing in %s below %s: a compaction works on it, or was killed, and another one ends it"

@@ -14,8 +14,6 @@ from .files import Files
 from .journal import Entry, newest_entry
 from .layout import TABLE_FOLDERS, folder_value, join
 
-__all__ = ["Start", "begin", "offsets_of", "positions_in", "starting_position"]
-
 _MARK: Final = "_sharedroutes.json"
 _COMMITS: Final = "commits"
 _OFFSETS: Final = "offsets"

@@ -19,8 +19,6 @@ from .files import Files
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
 from .moving import merge, place
 
-__all__ = ["NEW", "Swap", "drop_day", "recover_swaps", "staged_swap", "swap_in"]
-
 NEW: Final = "new"
 """Where, in what is staged, the new folder is written."""
 

@@ -13,8 +13,6 @@ from ...registry.plans import ORIGIN
 from ..sources.registries import Registry
 from .headroom import Headroom, Kept, headroom
 
-__all__ = ["Watch"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 

@@ -1,6 +1,55 @@
 """Tables and one page that tell what happened."""
 
-from .building import check_report_folder, write_report
-from .gathering import ANSWERS, History, check_until
+from __future__ import annotations
 
-__all__ = ["ANSWERS", "History", "check_report_folder", "check_until", "write_report"]
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from .catalogue import ANSWERS, asked, working
+from .history import History, check_times
+from .page import page_of, render
+from .written import Found, Output, check_out
+
+__all__ = ["ANSWERS", "History", "Report", "asked", "check_out", "check_times", "write_report"]
+
+PAGE: Final = "report.html"
+
+
+class Report(NamedTuple):
+    """What was written: the page, and how topics did by the objective; 0 where there is none."""
+
+    page: str
+    missed: int = 0
+    burning: int = 0
+
+
+def write_report(
+    history: History,
+    out: str,
+    *,
+    title: str = "Route registry",
+    on_answer: Callable[[str], object] = lambda _: None,
+) -> Report:
+    """Write tables and page into a folder, on any file system that Spark knows.
+
+    `on_answer` is told the name of each answer before it is worked out. Spark writes the tables; only sums
+    and first rows are brought to this process. The page comes last. Raises BadOption before all that when
+    nothing can be written there, or the history has nothing in the time that is asked for.
+    """
+    output = Output(history.changes.sparkSession, out)
+    output.check()
+    history.check()
+    found: dict[str, Found] = {}
+    with working(history) as work:
+        for answer in asked(history):
+            on_answer(answer.name)
+            found[answer.name] = output.write(answer, answer.query(work))
+        output.keep_only(found, ANSWERS)
+        on_answer("page")
+        page = output.write_page(PAGE, render(page_of(title, work, found)))
+    return Report(page, *(_verdicts(found, verdict) for verdict in ("missed", "burning")))
+
+
+def _verdicts(found: dict[str, Found], verdict: str) -> int:
+    budgets = found.get("topic_budgets")
+    return 0 if budgets is None else budgets.frame.where(f"not system and verdict = '{verdict}'").count()

@@ -1,53 +1,81 @@
-"""The page: facts, plots and tables as HTML that needs nothing besides itself."""
+"""The page: what a reader has to know at a glance, charts and tables, as HTML that needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from pyspark.sql import functions as F
 
-from ..tables import Column, Table
-
-__all__ = ["Cell", "Fact", "Grid", "Page", "Plot", "Section", "cell", "grid", "render", "time_text"]
+from ..answers import availability, detection, incidents, placement, uptime
+from ..schemas import GAP
+from .catalogue import PARTS, Part, Working
+from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
+from .history import History
+from .words import Cell, cell, count_text, exact_time, length_text, names_text, share_text, time_text
+from .written import Found
 
 _ROWS: Final = 20
-_LISTED: Final = 5
-_SMALL: Final = 0.1
-_AT: Final = ("begin", "end", "from", "to", "until", "since", "created", "gone", "hour", "told")
-_TIMES: Final = tuple(f"{name}_ms" for name in _AT)
+_MOST: Final = 50
+"""So many gaps are told."""
+
+Findings = Mapping[str, Found]
+"""What was written, by the names of answers."""
 
 
-class Fact(NamedTuple):
-    """One thing to know at a glance."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What a report is about, and what is missing from it; times in ms since 1970."""
+
+    begin_ms: int
+    end_ms: int
+    registries: tuple[str, ...]
+    gaps: tuple[tuple[str, int, str], ...] = ()
+    """Registry, when, and why changes were lost."""
+
+    quarantined: int = 0
+    """Records that could not be read."""
+
+    corrupt_samples: int = 0
+    """Lines, rows and files that are no samples."""
+
+    @property
+    def span(self) -> Span:
+        """The time of it."""
+        return Span(self.begin_ms, self.end_ms)
+
+    @property
+    def period(self) -> str:
+        """The time of it, in words."""
+        which = "registry" if len(self.registries) == 1 else "registries"
+        return (
+            f"{time_text(self.begin_ms)} to {time_text(self.end_ms)} UTC by the clock of the store, "
+            f"{length_text(self.end_ms - self.begin_ms)}; {which} {', '.join(self.registries) or 'none'}"
+        )
+
+
+class Tile(NamedTuple):
+    """One thing to know at a glance, and where there is more of it; `level` is good, warn, bad or empty."""
 
     name: str
     value: str
-
-
-class Plot(NamedTuple):
-    """A picture as a URL that holds all of it, and what it shows."""
-
-    url: str
-    caption: str
-
-
-class Cell(NamedTuple):
-    """A value as people read it."""
-
-    text: str
-    is_number: bool
+    note: str
+    level: str
+    anchor: str
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The first rows of a table; `total` is how many there are."""
+    """The first rows of an answer; `total` is how many there are."""
 
     name: str
+    title: str
     meaning: str
-    columns: Sequence[Column]
+    heads: Sequence[tuple[str, str, bool]]
+    """What stands above a column, what it means, and whether its values are numbers."""
+
     rows: Sequence[Sequence[Cell]]
     total: int
 
@@ -59,7 +87,7 @@ class Section:
     anchor: str
     title: str
     text: str
-    plots: Sequence[Plot] = ()
+    charts: Sequence[Chart] = ()
     grids: Sequence[Grid] = ()
 
 
@@ -69,7 +97,7 @@ class Page:
 
     title: str
     period: str
-    facts: Sequence[Fact]
+    tiles: Sequence[Tile]
     sections: Sequence[Section]
     warnings: Sequence[str] = ()
 
@@ -86,54 +114,250 @@ def render(page: Page) -> str:
     return environment.get_template("page.html.j2").render(page=page)
 
 
-def grid(table: Table, rows: Sequence[Sequence[Any]], total: int | None = None) -> Grid:
-    """Return the first rows of a table as people read them."""
-    shown = [
-        [cell(column, value) for column, value in zip(table.columns, row, strict=True)]
-        for row in rows[:_ROWS]
+def page_of(title: str, work: Working, found: Findings) -> Page:
+    """Return the page of what was written."""
+    overview = _overview(work)
+    several = len(overview.registries) > 1
+    sections = [
+        Section(
+            part.anchor,
+            part.title,
+            part.text,
+            _charts(part, overview.span, work, found),
+            [
+                grid(found[one.name], several=several)
+                for one in part.answers
+                if one.name in found and one.shown
+            ],
+        )
+        for part in PARTS
+        if any(one.name in found for one in part.answers)
     ]
-    return Grid(table.name, table.meaning, table.columns, shown, len(rows) if total is None else total)
+    return Page(title, overview.period, list(tiles(overview, work, found)), sections, warnings(overview))
 
 
-def cell(column: Column, value: Any) -> Cell:
-    """Return a value as text: times in UTC, numbers with as many digits as matter."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and _is_time(column):
-        return Cell(time_text(value), is_number=False)
-    return Cell(_text(value), is_number)
+def _overview(work: Working) -> Overview:
+    history = work.history
+    spans = work.seen.span.collect()
+    end_ms = max((row["until_ms"] for row in spans), default=0)
+    first_ms = min((row["since_ms"] for row in spans), default=0)
+    begin_ms = first_ms if history.from_ms is None else max(first_ms, history.from_ms)
+    gaps = work.changes.where((F.col("kind") == GAP) & (F.col("ms") <= end_ms)).orderBy(
+        "registry", "ms", "seq"
+    )
+    return Overview(
+        begin_ms=begin_ms,
+        end_ms=end_ms,
+        registries=tuple(sorted(row["registry"] for row in spans)),
+        gaps=tuple((row["registry"], row["ms"], row["reason"]) for row in gaps.limit(_MOST).collect()),
+        quarantined=_aside(history, begin_ms, end_ms),
+        corrupt_samples=history.corrupt_samples.count() if history.corrupt_samples is not None else 0,
+    )
 
 
-def _text(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "yes" if value else "no"
-        case int() | float():
-            return _number(value)
-        case datetime():
-            return f"{value:%Y-%m-%d %H:%M:%S}"
-        case list():
-            more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
-            return ", ".join(map(str, value[:_LISTED])) + more
-    return str(value)
+def _aside(history: History, begin_ms: int, end_ms: int) -> int:
+    if history.quarantine is None:
+        return 0
+    from_ms = begin_ms if history.from_ms is not None else 0
+    return history.quarantine.where(F.col("ms").between(from_ms, end_ms)).count()
 
 
-def _number(value: float) -> str:
-    """Return a number with few decimals, but for a share near 1, of which the last ones matter."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    if abs(value) >= 1:
-        return f"{value:,.2f}"
-    return f"{value:.6g}" if abs(value) > _SMALL else f"{value:.3g}"
+def warnings(overview: Overview) -> list[str]:
+    """Return what makes the answers doubtful."""
+    found = [
+        f"{registry}: changes were lost after {exact_time(at_ms)} ({why}): what happened then is not known"
+        for registry, at_ms, why in overview.gaps
+    ]
+    if overview.quarantined:
+        found.append(f"{count_text(overview.quarantined, 'record')} could not be read; see the quarantine")
+    if overview.corrupt_samples:
+        what = "line, row or file is no sample", "lines, rows or files are no samples"
+        found.append(f"{count_text(overview.corrupt_samples, *what)}, and left out")
+    return found
 
 
-def time_text(at_ms: int) -> str:
-    """Return a time in ms since 1970 as `2026-11-21 21:20:00.123` in UTC."""
-    seconds, rest_ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest_ms:03d}"
+def grid(found: Found, *, several: bool) -> Grid:
+    """Return the first rows of an answer, without columns that say nothing in them."""
+    answer, rows = found.answer, found.first(_ROWS)
+    columns = [
+        column
+        for column in answer.columns(several=several)
+        if any(row[column.name] is not None for row in rows)
+        and (column.name != "system" or rows[-1]["system"])
+    ]
+    cells = [[cell(column, row[column.name]) for column in columns] for row in rows]
+    heads = [
+        (column.words, column.meaning, any(row[number].is_number for row in cells))
+        for number, column in enumerate(columns)
+    ]
+    return Grid(answer.name, answer.title, answer.table.meaning, heads, cells, found.total)
 
 
-def _is_time(column: Column) -> bool:
-    """Whether a column in ms holds times: durations are called after what they last, or `..._after_ms`."""
-    return column.type == "bigint" and column.name.endswith(_TIMES)
+def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Chart]:
+    match part.anchor:
+        case "incidents":
+            charts = [lost_time(found[availability.TOPIC_OUTAGES.name].frame, span)]
+        case "brokers":
+            charts = [timeline(work.sessions, work.ends, work.history.faults, span)]
+        case "detection":
+            charts = [ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].first(_MOST)])]
+        case "changes":
+            charts = [changes_over_time(work.changes.where(F.col("ms") <= span.end_ms), span)]
+        case _:
+            charts = []
+    return [chart for chart in charts if chart is not None]
+
+
+# --- what is worst ---
+
+
+def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
+    """Yield the tiles: of each thing the worst, and how much of it there is."""
+    yield _of_incidents(found[incidents.INCIDENTS.name])
+    yield _of_now(overview, work, found)
+    yield _of_topics(found[availability.TOPIC_AVAILABILITY.name])
+    if incidents.TOPIC_BUDGETS.name in found:
+        yield _of_budgets(found[incidents.TOPIC_BUDGETS.name], work.history.slo or 0.0)
+    yield _of_brokers(found[uptime.BROKER_RELIABILITY.name])
+    yield _of_detection(found[detection.DETECTION_SUMMARY.name])
+    if detection.CLIENTS.name in found:
+        yield _of_clients(found[detection.CLIENTS.name])
+    if placement.SINGLE_BROKER_TOPICS.name in found:
+        yield _of_placement(found[placement.SINGLE_BROKER_TOPICS.name])
+
+
+def _of_incidents(found: Found) -> Tile:
+    worst = found.first(1)
+    if not worst:
+        return Tile(
+            "worst incident", "none", "no broker failed, and no topic lost its brokers", "good", "incidents"
+        )
+    row = worst[0]
+    hit = [count_text(row["failures"], "failure")] if row["failures"] else []
+    if row["outages"]:
+        hit.append(
+            f"{count_text(row['outages'], 'topic outage')}, {length_text(row['lost_min'] * 60_000)} in all"
+        )
+    who = names_text(row["brokers"], row["broker_count"])
+    note = "; ".join(
+        [f"{time_text(row['from_ms'])} {who}".strip(), *hit, f"{count_text(found.total, 'incident')} in all"]
+    )
+    return Tile(
+        "worst incident",
+        length_text(row["lasted_ms"]),
+        note,
+        "bad" if row["outages"] else "warn",
+        "incidents",
+    )
+
+
+def _of_now(overview: Overview, work: Working, found: Findings) -> Tile:
+    """Return what is still out at the end of the observation."""
+    is_now = (F.col("to_ms") >= overview.end_ms) & ~F.col("over") & ~F.col("system")
+    topics = found[availability.TOPIC_OUTAGES.name].frame.where(is_now).count()
+    is_away = F.col("ended").isin("clean", "gone", "expired") & ~F.col("returned")
+    gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms)).select(
+        "broker", "broker_id"
+    )
+    names = [
+        f"{row['broker']}:{row['broker_id']}"
+        for row in gone.orderBy("broker", "broker_id").limit(5).collect()
+    ]
+    count = gone.count() if len(names) == 5 else len(names)  # noqa: PLR2004 - the limit above
+    value = (
+        f"{count_text(topics, 'topic')} out"
+        if topics
+        else f"{count_text(count, 'replica')} away"
+        if count
+        else "all there"
+    )
+    note = (
+        f"away at the end: {names_text(names, count)}"
+        if count
+        else "at the end, every known replica was alive"
+    )
+    return Tile("at the end", value, note, "bad" if topics else "warn" if count else "good", "brokers")
+
+
+def _of_topics(found: Found) -> Tile:
+    worst = found.first(1, "not system and outages > 0")
+    if not worst:
+        users = found.frame.where("not system").count()
+        return Tile("worst topic", "none was out", f"of {count_text(users, 'topic')}", "good", "topics")
+    row = worst[0]
+    hit = found.frame.where("not system and outages > 0").count()
+    lost = f"{count_text(row['outages'], 'outage')}, {length_text(row['lost_min'] * 60_000)} lost"
+    value = share_text(row["availability"]) if row["availability"] is not None else "unknown"
+    return Tile(
+        "worst topic", value, f"{row['topic']}: {lost}; {count_text(hit, 'topic')} hit", "bad", "topics"
+    )
+
+
+def _of_budgets(found: Found, slo: float) -> Tile:
+    counts = {
+        row["verdict"]: row["count"]
+        for row in found.frame.where("not system").groupBy("verdict").count().collect()
+    }
+    missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
+    note = f"{missed:,} missed it, {burning:,} burn too fast, of {count_text(all_of_them, 'topic')}"
+    level = "bad" if missed else "warn" if burning else "good"
+    value = "missed" if missed else "burning" if burning else "met"
+    return Tile(f"objective {slo:g} %", value, note, level, "topics")
+
+
+def _of_brokers(found: Found) -> Tile:
+    sums = found.frame.agg(F.count("*").alias("count"), F.sum("failures").alias("failures")).collect()[0]
+    worst = found.first(1, "away_ms > 0")
+    note = f"{count_text(sums['failures'] or 0, 'failure')} of {count_text(sums['count'], 'replica')}"
+    if not worst:
+        return Tile("worst replica", "none was away", note, "good", "brokers")
+    row = worst[0]
+    who = f"{row['broker']}:{row['broker_id']}"
+    away = f"away {length_text(row['away_ms'])}, {length_text(row['longest_away_s'] * 1_000)} at the longest"
+    return Tile("worst replica", share_text(row["availability"]), f"{who}: {away}; {note}", "warn", "brokers")
+
+
+def _of_detection(found: Found) -> Tile:
+    """Return how late an end was known at worst, beside what RocketMQ would have taken."""
+    rows = {row["stage"]: row for row in found.first(_MOST)}
+    told, theirs = rows.get("told"), rows.get("rocketmq told")
+    if told is None:
+        return Tile(
+            "latest known end", "none", "no broker ended unasked, or nobody knows when", "good", "detection"
+        )
+    beside = f"; RocketMQ's name server: {length_text(theirs['max_ms'])} (computed)" if theirs else ""
+    note = f"half of {count_text(told['ends'], 'end')} within {length_text(told['p50_ms'])}{beside}"
+    return Tile("latest known end", length_text(told["max_ms"]), note, "", "detection")
+
+
+def _of_clients(found: Found) -> Tile:
+    sums = found.frame.agg(
+        F.sum("misdirected").alias("misdirected"), F.sum("failures").alias("failures")
+    ).collect()[0]
+    worst = found.first(1, "misdirected > 0 or failures > 0")
+    if not worst:
+        return Tile(
+            "worst client",
+            "none",
+            f"no attempt of {count_text(found.total, 'client')} failed",
+            "good",
+            "clients",
+        )
+    row = worst[0]
+    note = (
+        f"{row['client']}: {share_text(row['failure_share'])} of its attempts failed; of all clients "
+        f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone"
+    )
+    return Tile("worst client", count_text(round(row["failures"]), "failed send"), note, "warn", "clients")
+
+
+def _of_placement(found: Found) -> Tile:
+    value = count_text(found.total, "topic")
+    note = (
+        "would be out if its only broker were"
+        if found.total == 1
+        else "would be out if their only broker were"
+    )
+    if not found.total:
+        return Tile("on one broker only", "no topic", "every topic has a second broker", "good", "placement")
+    return Tile("on one broker only", value, note, "warn", "placement")

@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 
 from ..errors import BadOption
 
-__all__ = ["check_folder", "remove_table", "write_table"]
-
 _NESTED: Final = (pa.types.is_list, pa.types.is_map, pa.types.is_struct)
 
 

@@ -23,8 +23,6 @@ from .places import LATEST, begin, loss, lost_error
 from .ranges import Range, order
 from .registries import Registry
 
-__all__ = ["ChangesReader", "ChangesSource", "ChangesStreamReader"]
-
 Offset = dict[str, str]
 """By the name of each registry the id of the last change that was read."""
 

@@ -17,8 +17,6 @@ from .ranges import SAMPLE, Range, cut, order
 from .records import RecordReader, gap
 from .registries import Registry
 
-__all__ = ["ChangeRange", "cut_range", "nth", "read_range"]
-
 
 class ChangeRange(InputPartition):
     """What one task reads of one registry."""

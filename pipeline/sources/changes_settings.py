@@ -16,8 +16,6 @@ from .places import EARLIEST, LATEST
 from .ranges import is_id
 from .registries import Registry, registries_of
 
-__all__ = ["MEANINGS", "OPTIONS", "Settings"]
-
 _MAX_CHANGES: Final = 200_000
 _PAGE: Final = 10_000
 _MOST_PARTITIONS: Final = 10_000

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import BadOption
 
-__all__ = ["Options"]
-
 
 class Options:
     """What somebody set with `.option(...)`, for a source called `source` that knows the options `known`.

@@ -10,8 +10,6 @@ from ..errors import ChangesLost
 from .ranges import order
 from .registries import Registry
 
-__all__ = ["EARLIEST", "EMPTIED", "LATEST", "ROLLED_BACK", "TRIMMED", "begin", "loss", "lost_error", "reason"]
-
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...registry.plans import ORIGIN
 
-__all__ = ["SAMPLE", "Probe", "Range", "cut", "is_id", "order"]
-
 SAMPLE: Final = 64
 """So many entries of a cell are looked at."""
 

@@ -19,8 +19,6 @@ from ...registry import Change, ChangeKind, CorruptData
 from ...registry.codec import decode_change
 from ..schemas import CHANGES, GAP
 
-__all__ = ["ATTRIBUTES", "SCHEMA", "RecordReader", "gap"]
-
 SCHEMA: Final[pa.Schema] = to_arrow_schema(CHANGES.schema, timezone="UTC")
 """What Spark wants of the batches of a source, to the letter."""
 

@@ -10,8 +10,6 @@ import orjson
 from ...registry import InvalidInput, RegistryConfig, RouteStore
 from .options import Options
 
-__all__ = ["OPTIONS", "Registry", "one_of", "registries_of"]
-
 OPTIONS: Final = ("url", "namespace", "registries")
 _URL: Final = "redis://127.0.0.1:6379"
 _PARTS: Final = {"name", "url", "namespace"}

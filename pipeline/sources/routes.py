@@ -15,8 +15,6 @@ from .routes_checks import check_columns
 from .routes_reading import RoutesReader
 from .routes_writing import writer_of
 
-__all__ = ["NAME", "READ_OPTIONS", "WRITE_OPTIONS", "RoutesSource"]
-
 NAME: Final = "routes"
 READ_OPTIONS: Final = (*OPTIONS, "table", "partitions", "brokers", "onProblem", "stale")
 WRITE_OPTIONS: Final = (

@@ -31,8 +31,6 @@ from ..errors import BadRows
 from ..schemas import TOPIC_CONFIGS
 from .routes_rows import check_names
 
-__all__ = ["CHECKED", "DEFAULTS", "MAX_PROBLEMS", "Checked", "check_batch", "check_columns"]
-
 DEFAULTS: Final[Mapping[str, Any]] = {
     "read_queue_nums": 4,
     "write_queue_nums": 4,

@@ -26,15 +26,6 @@ from .registries import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS
 from .routes_outcome import BrokerLoad, TopicChange, live_refused
 
-__all__ = [
-    "Loading",
-    "Pace",
-    "Rules",
-    "Tables",
-    "load_rows",
-    "tables_of",
-]
-
 _AT_ONCE: Final = 3
 """Brokers that are written at the same time: enough that the server need not wait for this process."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from ..errors import TargetRefused
 
-__all__ = ["BrokerLoad", "TopicChange", "live_refused", "not_in_full", "would_refuse"]
-
 _NAMED: Final = 10
 """So many refused brokers are named with the reason, the others by name alone."""
 

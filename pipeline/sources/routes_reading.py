@@ -19,8 +19,6 @@ from ..tables import Table
 from .registries import Registry
 from .routes_rows import BrokerFacts, EntryRows, arrow_schema, problem_rows, replica_row, rows
 
-__all__ = ["Part", "RoutesReader", "share_out"]
-
 _ENTRIES_A_PART: Final = 250_000
 """Reading so many takes longer than to start a task, and a small registry is one part."""
 

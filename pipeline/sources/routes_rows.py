@@ -17,8 +17,6 @@ from ...registry.plans.replicas import RawTable, Replica
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
 
-__all__ = ["BrokerFacts", "EntryRows", "arrow_schema", "check_names", "problem_rows", "replica_row", "rows"]
-
 _MAX_SHAPES: Final = 65_536
 _IN_NO_NAME: Final = r"[\s\x00-\x1f\x7f]"
 _OF_CONFIG: Final = (

@@ -19,8 +19,6 @@ from .routes_checks import CHECKED, MAX_PROBLEMS, check_batch
 from .routes_loading import Rules, load_rows
 from .routes_outcome import BrokerLoad, TopicChange, not_in_full
 
-__all__ = ["CHANGES_FILE", "SUMMARY_FILE", "CheckedRows", "RoutesWriter", "writer_of"]
-
 SUMMARY_FILE: Final = "summary.json"
 """In the folder `report`: what was done with each broker, or why nothing was."""
 

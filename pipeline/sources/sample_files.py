@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Listing"]
-
 _HIDDEN = ("_", ".")
 """What Spark and others hide begins with one of these."""
 

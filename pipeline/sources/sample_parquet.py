@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 from ..errors import PipelineError
 from .sample_rows import ARROW, MAY_BE_MISSING, Corrupt, no_such_value, of_table
 
-__all__ = ["BrokenFile", "of_row_group", "row_groups"]
-
 _NEEDED: Final = tuple(name for name in ARROW.names if name not in MAY_BE_MISSING)
 
 _MOST_ROWS: Final = 2**62

@@ -13,17 +13,6 @@ import pyarrow.json as pj
 
 from ..tables import Column, Table
 
-__all__ = [
-    "ARROW",
-    "CORRUPT_SAMPLES",
-    "MAY_BE_MISSING",
-    "Corrupt",
-    "no_such_value",
-    "of_lines",
-    "of_registry",
-    "of_table",
-]
-
 CORRUPT_SAMPLES: Final = Table(
     "corrupt_samples",
     "a line, a row of Parquet, or what cannot be read at all, that is no sample, set aside",

@@ -22,8 +22,6 @@ from .sample_files import Listing
 from .sample_parquet import BrokenFile, of_row_group, row_groups
 from .sample_rows import CORRUPT_SAMPLES, Corrupt, of_lines, of_registry
 
-__all__ = ["CORRUPT_SAMPLES", "OPTIONS", "SamplesReader", "SamplesSource", "SamplesStreamReader"]
-
 _log: Final = logging.getLogger("sharedroutes.pipeline")
 
 OPTIONS: Final = {

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.pipeline.answering import Row
 
-_HOW: Final = {"expired": "expired", "has id 9 now": "moved"}
+_HOW: Final = {"expired": "expired", "broker gone": "gone", "has id 9 now": "moved"}
 
 
 @dataclass

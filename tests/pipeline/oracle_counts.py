@@ -32,17 +32,24 @@ def _day(ms: int) -> str:
 
 
 def _is_failure(one: Session) -> bool:
-    return one.ended == "expired" or (one.ended == "clean" and one.reason == "broker gone")
+    return one.ended in ("expired", "gone")
 
 
 def flaps_of(sessions: Iterable[Session], short_ms: int, return_ms: int) -> Rows:
     """Return broker, broker_id, begin_ms, end_ms, ended, away_ms, too_short, soon_back."""
     found = []
     for one in sessions:
-        is_seen = one.began == "up" and one.ended in ("clean", "expired", "fenced", "replaced", "forgotten")
+        is_seen = one.began == "up" and one.ended in (
+            "clean",
+            "gone",
+            "expired",
+            "fenced",
+            "replaced",
+            "forgotten",
+        )
         away_ms = one.away_until_ms - one.end_ms
         too_short = is_seen and one.end_ms - one.begin_ms < short_ms
-        soon_back = one.returned and one.ended in ("clean", "expired") and away_ms < return_ms
+        soon_back = one.returned and one.ended in ("clean", "gone", "expired") and away_ms < return_ms
         if too_short or soon_back:
             who = (one.broker, one.broker_id, one.begin_ms, one.end_ms, one.ended)
             found.append((*who, away_ms if one.returned else None, too_short, soon_back))
@@ -60,7 +67,7 @@ def reliability_of(sessions: list[Session], short_ms: int, return_ms: int) -> Ro
         back = [one.away_until_ms - one.end_ms for one in failed if one.returned]
         alive_ms = sum(one.end_ms - one.begin_ms for one in mine)
         how = Counter(one.ended for one in mine)
-        stops = sum(one.ended == "clean" and not _is_failure(one) for one in mine)
+        stops = how["clean"]
         found.append(
             (
                 *key,

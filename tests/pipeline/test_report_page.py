@@ -4,86 +4,102 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
-from sharedroutes.pipeline.report.facts import Overview, warnings
-from sharedroutes.pipeline.report.page import Fact, Page, Plot, Section, cell, grid, render
-from sharedroutes.pipeline.report.writing import write_table
-from sharedroutes.pipeline.tables import Column, Table
-
-TABLE = Table(
-    "things",
-    "a thing",
-    (
-        Column("name", "string", "what it is called"),
-        Column("begin_ms", "bigint", "when it began"),
-        Column("lost_ms", "bigint", "how long it lasted"),
-    ),
-)
+from sharedroutes.pipeline.report.catalogue import ANSWERS, PARTS
+from sharedroutes.pipeline.report.charts import Bar, Chart, Lane, Tick
+from sharedroutes.pipeline.report.page import Grid, Overview, Page, Section, Tile, render, warnings
+from sharedroutes.pipeline.report.words import Cell, cell
+from sharedroutes.pipeline.tables import Column, Unit
 
 
 def page(**parts: Any) -> Page:
-    return Page(**{"title": "t", "period": "p", "facts": [], "sections": []} | parts)
+    return Page(**{"title": "t", "period": "p", "tiles": [], "sections": []} | parts)
+
+
+def grid(rows: list[list[Cell]], total: int = 0) -> Grid:
+    return Grid(
+        "things", "Things", "a thing", [("name", "what it is called", False)], rows, total or len(rows)
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "value", "text", "is_number"),
+    ("column", "value", "text"),
     [
-        ("begin_ms", "bigint", 1_795_295_000_123, "2026-11-21 21:03:20.123", False),
-        ("lost_ms", "bigint", 1_234_567, "1,234,567", True),
-        ("told_after_ms", "bigint", 12, "12", True),
-        ("share", "double", 0.99998, "0.99998", True),
-        ("lost_min", "double", 2 / 60, "0.0333", True),
-        ("mtbf_s", "double", 1234.5, "1,234.50", True),
-        ("hour", "timestamp", datetime(2026, 11, 21, 21, tzinfo=UTC), "2026-11-21 21:00:00", False),
-        ("moved", "boolean", True, "yes", False),
-        ("moved", "boolean", None, "", False),
-        ("brokers", "array<string>", ["a", "b"], "a, b", False),
-        ("brokers", "array<string>", list("abcdefg"), "a, b, c, d, e and 2 more", False),
+        (Column("begin_ms", "bigint", ""), 1_795_295_000_123, "2026-11-21 21:03:20"),
+        (Column("hour", "timestamp", ""), datetime(2026, 11, 21, 21, tzinfo=UTC), "2026-11-21 21:00:00"),
+        (Column("lost_ms", "bigint", ""), 12, "12 ms"),
+        (Column("lost_ms", "bigint", ""), 0, "0 s"),
+        (Column("lost_ms", "bigint", ""), 9_940, "9.94 s"),
+        (Column("lost_ms", "bigint", ""), 59_999, "1 min"),
+        (Column("lost_ms", "bigint", ""), 200_000, "3 min 20 s"),
+        (Column("mtbf_s", "double", ""), 7_500.0, "2 h 5 min"),
+        (Column("lost_min", "double", ""), 2 / 60, "2 s"),
+        (Column("left_min", "double", ""), -90.0, "-1 h 30 min"),
+        (Column("held_ms", "bigint", ""), 400 * 86_400_000, "400 d"),
+        (Column("p50_ms", "double", ""), 0.4212, "0.421 ms"),
+        (Column("availability", "double", "", counts=Unit.SHARE), 1.0, "100 %"),
+        (Column("availability", "double", "", counts=Unit.SHARE), 0.99998, "99.998 %"),
+        (Column("availability", "double", "", counts=Unit.SHARE), 0.999999999, "99.999999 %"),
+        (Column("availability", "double", "", counts=Unit.SHARE), 0.5, "50 %"),
+        (Column("attempts", "double", ""), 1_234.0, "1,234"),
+        (Column("gini", "double", ""), 1 / 30, "0.0333"),
+        (Column("moved", "boolean", ""), True, "yes"),
+        (Column("moved", "boolean", ""), None, ""),
+        (Column("brokers", "array<string>", ""), list("abcdef"), "a, b, c, d and 2 more"),
     ],
 )
-def test_a_value_is_shown_as_people_read_it(
-    name: str,
-    kind: str,
-    value: Any,
-    text: str,
-    is_number: bool,  # noqa: FBT001
-) -> None:
-    assert cell(Column(name, kind, ""), value) == (text, is_number)
+def test_a_value_is_shown_as_people_read_it(column: Column, value: Any, text: str) -> None:
+    assert cell(column, value).text == text
+
+
+def test_whoever_points_at_a_time_reads_its_ms() -> None:
+    assert cell(Column("end_ms", "bigint", ""), 1_795_295_000_123).more == "2026-11-21 21:03:20.123 UTC"
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=lambda answer: answer.name)
+def test_an_answer_shows_and_orders_by_columns_that_it_has(answer: Any) -> None:
+    assert {*answer.shown, *(name.removeprefix("-") for name in answer.order)} <= {*answer.table.names}
+    assert [column.name for column in answer.columns(several=False)] == [*answer.shown]
+    assert all("_" not in column.words for column in answer.table.columns)
+
+
+def test_no_two_answers_have_one_name_and_no_two_parts_one_anchor() -> None:
+    answers = [answer.name for part in PARTS for answer in part.answers]
+    assert len({*answers}) == len(answers)
+    assert len({part.anchor for part in PARTS}) == len(PARTS)
 
 
 def test_what_others_wrote_is_escaped() -> None:
-    rows = [["<script>alert(1)</script>", 1, 2]]
-    html = render(page(sections=[Section("s", "S", "text", grids=[grid(TABLE, rows)])]))
+    bad = "<script>alert(1)</script>"
+    chart = Chart(caption=bad, lanes=[Lane(bad, [Bar(0, 1, "alive", f'"{bad}')])], legend={"alive": bad})
+    tile = Tile(bad, bad, bad, "bad", "s")
+    html = render(
+        page(title=bad, tiles=[tile], sections=[Section("s", "S", bad, [chart], [grid([[Cell(bad)]])])])
+    )
     assert "<script>" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 11
+    assert 'data-tip="&#34;&lt;script' in html
 
 
 def test_a_page_asks_nobody_for_anything() -> None:
-    plot = Plot("data:image/svg+xml;base64,AAAA", "a picture")
-    html = render(page(facts=[Fact("n", "v")], sections=[Section("s", "S", "text", plots=[plot])]))
-    links = re.findall(r'(?:src|href)="([^"]*)"', html)
-    assert links == ["#s", plot.url]
+    chart = Chart(caption="c", columns=[Bar(0, 1, "count", "t")], top="1", ticks=[Tick(0, "00:00")])
+    html = render(
+        page(tiles=[Tile("n", "v", "m", "good", "s")], sections=[Section("s", "S", "text", [chart])])
+    )
+    assert re.findall(r'(?:src|href)="([^"]*)"', html) == ["#s", "#s"]
     assert "url(" not in html
     assert "@import" not in html
+    assert "<script" not in html
 
 
-def test_a_long_table_says_how_much_of_it_is_shown() -> None:
-    rows = [[str(number), number, number] for number in range(50)]
-    html = render(page(sections=[Section("s", "S", "text", grids=[grid(TABLE, rows, 1_000)])]))
-    assert html.count('<td class="number">') == 20
-    assert "20 of 1000 rows; all are in the file." in html
-
-
-def test_an_empty_table_says_so() -> None:
-    html = render(page(sections=[Section("s", "S", "x", grids=[grid(TABLE, [])])]))
-    assert '<td colspan="3">nothing</td>' in html
+def test_a_long_table_says_how_much_of_it_is_shown_and_an_empty_one_that_it_is() -> None:
+    html = render(page(sections=[Section("s", "S", "x", [], [grid([[Cell("a")]], 1_000), grid([])])]))
+    assert "1 of 1,000 rows; all are in <code>tables/things</code>" in html
+    assert html.count("<table") == 1
+    assert '<p class="cut">None.</p>' in html
 
 
 def test_what_makes_answers_doubtful_is_told_first() -> None:
@@ -93,18 +109,10 @@ def test_what_makes_answers_doubtful_is_told_first() -> None:
         registries=("r",),
         gaps=(("r", 1_795_295_000_123, "trimmed"),),
         quarantined=3,
-        corrupt_samples=2,
+        corrupt_samples=1,
     )
     assert warnings(overview) == [
         "r: changes were lost after 2026-11-21 21:03:20.123 (trimmed): what happened then is not known",
-        "3 records could not be read; they are in the quarantine",
-        "2 lines, rows or files are no samples and were left out",
+        "3 records could not be read; see the quarantine",
+        "1 line, row or file is no sample, and left out",
     ]
-
-
-def test_a_table_is_written_as_parquet_and_as_csv_with_lists_as_json(tmp_path: Path) -> None:
-    table = pa.table({"name": ["a", "b"], "brokers": [["x", 'y"'], None], "n": [1, 2]})
-    write_table(table, tmp_path / "tables", "things")
-    assert pq.read_table(tmp_path / "tables" / "things.parquet").equals(table)
-    found = pa_csv.read_csv(tmp_path / "tables" / "things.csv").to_pydict()
-    assert found == {"name": ["a", "b"], "brokers": ['["x","y\\""]', ""], "n": [1, 2]}

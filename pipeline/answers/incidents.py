@@ -1,0 +1,173 @@
+"""Which incidents there were, and what is left of each topic's error budget."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ..tables import Column, Table, Unit
+from .frames import in_runs, shaped
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_NAMED: Final = 20
+"""So many of the brokers of an incident are named."""
+
+BURNING: Final = {"burn_1h": 14.4, "burn_6h": 6.0}
+"""From here on a budget burns too fast: 2 % of a month's in an hour, 5 % in six (Google's SRE workbook)."""
+
+_WINDOWS_MS: Final = {"burn_1h": _HOUR_MS, "burn_6h": 6 * _HOUR_MS}
+
+INCIDENTS: Final = Table(
+    "incidents",
+    "brokers that failed and topics that lost theirs, one soon after the other",
+    (
+        Column("registry", "string", "which registry"),
+        Column("from_ms", "bigint", "when it began, by the store's clock"),
+        Column("to_ms", "bigint", "when all were back, or the end of the knowledge"),
+        Column("lasted_ms", "bigint", "to_ms - from_ms"),
+        Column("over", "boolean", "whether all that it hit was seen to come back"),
+        Column("brokers", "array<string>", "who failed, or took topics away; sorted; the first 20 of them"),
+        Column("broker_count", "bigint", "how many brokers these were", "brokers in all"),
+        Column("failures", "bigint", "ends of replicas that nobody asked for, as in DETECTION"),
+        Column("outages", "bigint", "TOPIC_OUTAGES of topics that are not RocketMQ's own", "topic outages"),
+        Column("lost_min", "double", "minutes that they lasted, summed over the topics", "topic time lost"),
+        Column("causes", "array<string>", "as in TOPIC_OUTAGES, and how brokers ended; sorted"),
+        Column("misdirected", "double", "as in DETECTION; null = there are no samples", "misdirected sends"),
+    ),
+)
+
+TOPIC_BUDGETS: Final = Table(
+    "topic_budgets",
+    "a topic and its error budget: the time that it may be out and still meet the objective",
+    (
+        Column("registry", "string", "which registry"),
+        Column("topic", "string", "topic name"),
+        Column("availability", "double", "as in TOPIC_AVAILABILITY", counts=Unit.SHARE),
+        Column("budget_min", "double", "(1 - objective) of the minutes that it was held"),
+        Column("lost_min", "double", "minutes that it was out"),
+        Column("left_min", "double", "budget_min - lost_min; negative = the objective is missed"),
+        Column("spent", "double", "lost_min / budget_min", "budget spent", Unit.SHARE),
+        Column("burn_1h", "double", "how many times too fast the budget was spent in the last hour"),
+        Column("burn_6h", "double", "the same of the last six hours"),
+        Column("verdict", "string", "missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met"),
+        Column("system", "boolean", "whether the topic is RocketMQ's own"),
+    ),
+)
+
+
+def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: float = 60.0) -> DataFrame:
+    """Return INCIDENTS from DETECTION and TOPIC_OUTAGES: what begins within `apart_s` is one of them.
+
+    `span` says until when each registry was observed (`until_ms`).
+    """
+    nothing, unknown = F.lit(0).cast("bigint"), F.lit(None)
+    end_ms = F.coalesce("lease_ended_ms", "told_ms")
+    of_ends = ends.join(F.broadcast(span), "registry").select(
+        "registry",
+        end_ms.alias("from_ms"),
+        F.coalesce("back_ms", "until_ms").alias("to_ms"),
+        F.col("back_ms").isNotNull().alias("over"),
+        "broker",
+        F.lit(1).cast("bigint").alias("failures"),
+        nothing.alias("outages"),
+        nothing.alias("lost_ms"),
+        F.array("ended").alias("causes"),
+        "misdirected",
+    )
+    of_topics = outages.where(~F.col("system")).select(
+        "registry",
+        "from_ms",
+        "to_ms",
+        "over",
+        F.coalesce(F.get("caused_by", 0), F.lit("")).alias("broker"),
+        nothing.alias("failures"),
+        F.lit(1).cast("bigint").alias("outages"),
+        "lost_ms",
+        "causes",
+        unknown.cast("double").alias("misdirected"),
+    )
+    return shaped(_joined(of_ends.unionByName(of_topics), apart_s), INCIDENTS)
+
+
+def _joined(events: DataFrame, apart_s: float) -> DataFrame:
+    """Return an incident of events that begin one soon after the other; of a broker's seconds first."""
+    slot = F.floor(F.col("from_ms") / 1000)
+    by_second = events.groupBy("registry", slot.alias("second"), "broker").agg(*_sums())
+    until_apart = by_second.withColumnsRenamed({"from_ms": "began_ms", "to_ms": "ended_ms"}).withColumns(
+        {"from_ms": F.col("began_ms"), "to_ms": F.col("began_ms") + round(apart_s * 1000)}
+    )
+    runs = in_runs(until_apart, ("registry",), touching=True)
+    names = F.array_sort(F.collect_set(F.nullif("broker", F.lit(""))))
+    found = (
+        runs.withColumnsRenamed({"from_ms": "_from", "to_ms": "_to"})
+        .withColumnsRenamed({"began_ms": "from_ms", "ended_ms": "to_ms"})
+        .groupBy("registry", "run")
+        .agg(*_sums(), names.alias("names"))
+    )
+    return found.withColumns(
+        {
+            "lasted_ms": F.col("to_ms") - F.col("from_ms"),
+            "brokers": F.slice("names", 1, _NAMED),
+            "broker_count": F.size("names"),
+            "lost_min": F.col("lost_ms") / _MINUTE_MS,
+        }
+    )
+
+
+def _sums() -> tuple[Expression, ...]:
+    """Return what events, or sums of them, come to."""
+    return (
+        F.min("from_ms").alias("from_ms"),
+        F.max("to_ms").alias("to_ms"),
+        F.bool_and("over").alias("over"),
+        F.sum("failures").alias("failures"),
+        F.sum("outages").alias("outages"),
+        F.sum("lost_ms").alias("lost_ms"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
+        F.sum("misdirected").alias("misdirected"),
+    )
+
+
+def topic_budgets(
+    availability: DataFrame, outages: DataFrame, span: DataFrame, *, objective: float
+) -> DataFrame:
+    """Return TOPIC_BUDGETS of an objective such as 0.999 from TOPIC_AVAILABILITY and TOPIC_OUTAGES.
+
+    `span` says until when each registry was observed (`until_ms`): the windows end there.
+    """
+    recent = (
+        outages.join(F.broadcast(span.select("registry", "until_ms")), "registry")
+        .groupBy("registry", "topic")
+        .agg(*(_lost_in(ms).alias(name) for name, ms in _WINDOWS_MS.items()))
+    )
+    held_min = F.col("held_ms") / _MINUTE_MS
+    allowed = F.lit(1 - objective)
+    burning = F.lit(col=False)
+    for name, limit in BURNING.items():
+        burning = burning | (F.col(name) >= limit)
+    burn = {
+        name: F.coalesce(F.try_divide(name, F.least("held_ms", F.lit(ms))) / allowed, F.lit(0.0))
+        for name, ms in _WINDOWS_MS.items()
+    }
+    return shaped(
+        availability.where("held_ms > 0")
+        .join(recent, ["registry", "topic"], "left")
+        .withColumn("budget_min", held_min * allowed)
+        .withColumn("left_min", F.col("budget_min") - F.col("lost_min"))
+        .withColumn("spent", F.col("lost_min") / F.col("budget_min"))
+        .withColumns(burn)
+        .withColumn(
+            "verdict", F.when(F.col("left_min") < 0, "missed").when(burning, "burning").otherwise("met")
+        ),
+        TOPIC_BUDGETS,
+    )
+
+
+def _lost_in(window_ms: int) -> Expression:
+    """Return how much of outages lies in the last part of the observation."""
+    begin_ms = F.col("until_ms") - window_ms
+    return F.sum(F.greatest(F.col("to_ms") - F.greatest("from_ms", begin_ms), F.lit(0)))
