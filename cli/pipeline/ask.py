@@ -14,7 +14,7 @@ from ...pipeline.answers.past import ask as ask_changes
 from ...pipeline.answers.past import table_of
 from ...pipeline.ingest import stored_changes
 from ...pipeline.report.history import check_routes, read_routes
-from ...registry.history import Question, span_of
+from ...registry.history import Column, Question, span_of
 from ..output import iso
 from ..questions import Make, commands, print_answer
 from ..root import Group
@@ -54,7 +54,8 @@ def _ask(make: Make) -> Callable[..., None]:
                 there = read_routes(spark, routes, namespace)
         problems = [*_out_of_reach(question, changes)]
         answer = ask_changes(question, changes, there)
-        print_answer(output, table_of(question).columns, map(tuple, answer.collect()))
+        columns = [Column(*column[:3]) for column in table_of(question).columns]
+        print_answer(output, columns, map(tuple, answer.collect()))
         if problems:
             raise click.ClickException("\n".join(problems))
 

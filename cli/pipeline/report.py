@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
 from itertools import count
 from pathlib import Path
 
@@ -19,23 +19,11 @@ from ...pipeline.report.history import (
     read_routes,
     read_samples,
 )
+from ..times import TIME, Moment
 from .spark import Start, about, say, with_spark
 
 _MISSED = 3
 _BURNING = 4
-
-
-def _ms(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """Return a time of ISO 8601, in UTC where it names no zone, or of ms since 1970, as the latter."""
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        return int(value)
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is no time such as 2026-11-23T14:05", context, option) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @click.command()
@@ -54,12 +42,11 @@ def _ms(context: click.Context, option: click.Parameter, value: str | None) -> i
 )
 @click.option(
     "--from",
-    "from_ms",
-    callback=_ms,
-    metavar="TIME",
-    help="Begin of the observation, as 2026-11-23T14:05.  [default: first change]",
+    "begin",
+    type=TIME,
+    help="Begin of the observation, as 2h or 2026-11-23T14:05.  [default: first change]",
 )
-@click.option("--until", "until_ms", callback=_ms, metavar="TIME", help="Its end.  [default: newest change]")
+@click.option("--until", "end", type=TIME, help="Its end.  [default: newest change]")
 @click.option(
     "--fewer-than",
     type=click.IntRange(min=1),
@@ -80,8 +67,8 @@ def report(
     routes: str | None,
     namespace: str,
     faults: str | None,
-    from_ms: int | None,
-    until_ms: int | None,
+    begin: Moment | None,
+    end: Moment | None,
     fewer_than: int,
     slo: float | None,
     title: str,
@@ -98,6 +85,8 @@ def report(
     if routes:
         with about("--routes"):
             check_routes(routes, namespace)
+    now_ms = time.time_ns() // 1_000_000
+    from_ms, until_ms = (None if at is None else at.ms(now_ms) for at in (begin, end))
     check_times(from_ms, until_ms)
     out = out if "://" in out else str(Path(out).absolute())
     check_out(out)

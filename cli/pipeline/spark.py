@@ -55,7 +55,7 @@ _OPTIONS: Final = (
 Start: TypeAlias = Callable[[], SparkSession]
 """Starts Spark, which takes seconds: what can be checked without it is checked before."""
 
-_ELSEWHERE: Final = {"url": "redis_url"}
+_ELSEWHERE: Final = {"url": "redis_url", "from_ms": "begin", "until_ms": "end"}
 """Options of the pipeline whose parameter has another name."""
 
 
