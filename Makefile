@@ -46,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults interop lint generate bench clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults interop lint generate pictures bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -92,8 +92,12 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-generate: $(READY) ## the blocking twins of the asyncio modules, anew
+generate: $(READY) ## the blocking twins of the asyncio modules and the tables of the docs, anew
 	$(BIN)/python tools/unasync.py
+	$(BIN)/python tools/pipeline_docs.py
+
+pictures: $(READY) ## the pictures of a report in the docs, anew; needs Java and Chromium with its driver
+	$(BIN)/python -m tools.pictures $(ARGS)
 
 bench: $(READY) ## the benchmarks, with ratios
 	$(BIN)/python -m benchmarks all $(ARGS)

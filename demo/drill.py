@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ import orjson
 
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
 from sharedroutes.client.observers.samples import SampleRecorder
+from sharedroutes.pipeline.session import SMALL
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import ErrorReply, server_time
 
@@ -25,9 +26,10 @@ from .processes import DemoFailed, Patience
 from .scenario import BROKERS, SETTINGS, TOPIC
 from .sender import Sender
 
-_START_S: Final = 20.0
+_GIVE_UP_S: Final = 60.0
+"""A machine that takes longer to start a process, or to notice that one has ended, is no place for a demo."""
+
 _SPARK_S: Final = 120.0
-_NOTICE_S: Final = 15.0
 _CALM_S: Final = 1.5
 _CLIENT: Final = "demo"
 
@@ -40,6 +42,8 @@ class Fault:
     broker: str
     at_ms: int
     what: str
+    seen_ms: int
+    """When the client was seen to have noticed: the registry knew by then, however busy the machine is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +131,29 @@ class Drill:
         self._calm(sender)
 
     def _end_of(self, name: str, what: str, act: Callable[[str], None], client: RouteClient) -> None:
-        self._note(name, what)
-        act(name)
-        self._await(lambda: name not in _brokers(client), _NOTICE_S, f"{name} is still in the routes")
+        with self._noted(name, what):
+            act(name)
+            self._await(lambda: name not in _brokers(client), _GIVE_UP_S, f"{name} is still in the routes")
 
     def _return_of(self, name: str, act: Callable[[str], None], sender: Sender) -> None:
         since_s = monotonic()
-        self._note(name, "back")
-        act(name)
-        self._await(lambda: sender.has_used(name, since_s), _NOTICE_S, f"{name} is not used again")
+        with self._noted(name, "back"):
+            act(name)
+            self._await(lambda: sender.has_used(name, since_s), _GIVE_UP_S, f"{name} is not used again")
 
-    def _note(self, name: str, what: str) -> None:
+    @contextmanager
+    def _noted(self, name: str, what: str) -> Iterator[None]:
+        """Note what is done in a block, and when it was seen to have been noticed."""
         self._say(f"{name}: {what}")
+        at_ms = self._now_ms()
+        yield
+        self.faults.append(Fault(self._store.config.namespace, name, at_ms, what, self._now_ms()))
+
+    def _now_ms(self) -> int:
         now_us = self._store.run(server_time())
         if isinstance(now_us, ErrorReply):
             raise DemoFailed(f"the store does not tell the time: {now_us.reason}")
-        self.faults.append(Fault(self._store.config.namespace, name, now_us // 1000, what))
+        return now_us // 1000
 
     def _start(self, *names: str) -> None:
         for name in names:
@@ -151,7 +162,7 @@ class Drill:
         wanted = {*names}
         self._await(
             lambda: wanted <= {broker.broker_name for broker in self._store.brokers()},
-            _START_S,
+            _GIVE_UP_S,
             "not all brokers were registered",
         )
 
@@ -167,7 +178,7 @@ class Drill:
             sender.check()
             return monotonic() >= until_s
 
-        self._patience.until(calm, _CALM_S + _START_S)
+        self._patience.until(calm, _CALM_S + _GIVE_UP_S)
 
     def _await(self, condition: Callable[[], bool], deadline_s: float, problem: str) -> None:
         if self._patience.until(condition, deadline_s) is None:
@@ -176,9 +187,14 @@ class Drill:
     def _start_ingest(self) -> None:
         command = (sys.executable, "-m", "sharedroutes.cli.pipeline", "ingest", "--redis", self.url)
         places = ("--out", str(self._places.history), "--trigger", "0.5")
+        settings = [word for name, value in SMALL.items() for word in ("--conf", f"{name}={value}")]
         with self._places.log.open("wb") as log:
             self._ingest = subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
-                (*command, *places), stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+                (*command, *places, *settings),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
             )
 
     def _ingest_has_begun(self) -> bool:

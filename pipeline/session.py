@@ -48,6 +48,20 @@ _LOCAL_ONLY: Final = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
 
+SMALL: Final[Mapping[str, str]] = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
+    "spark.driver.extraJavaOptions": (
+        f"{_LOCAL_ONLY['spark.driver.extraJavaOptions']} "
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    ),
+}
+"""For many small queries, as of a demo and of tests: what makes long ones fast makes these slow."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:

@@ -58,6 +58,25 @@ _TIMES: Final = tuple(
 )
 """Columns in ms that hold times; all others in ms hold lengths, `..._after_ms` among them."""
 
+_SHARES: Final = ("availability", "share", "precision", "recall", "spent")
+_WORDS: Final = {
+    "broker_id": "id",
+    "system": "RocketMQ's own",
+    "mtbf_s": "between failures",
+    "mttr_s": "back after",
+    "p50_ms": "half within",
+    "p90_ms": "90 % within",
+    "p95_ms": "95 % within",
+    "p99_ms": "99 % within",
+    "max_ms": "all within",
+    "over_mean": "of the mean",
+    "peak_per_s": "most in a second",
+    "ups": "brokers up",
+    "tables": "tables written",
+    "error_ms": "times are off by",
+}
+"""What people read above columns whose names say too little."""
+
 
 class Column(NamedTuple):
     """One column: its name, its type in Spark's DDL, and what it means."""
@@ -68,25 +87,23 @@ class Column(NamedTuple):
     title: str = ""
     """What people read above it; empty = its name in words, without the unit."""
 
-    counts: Unit | None = None
-    """What its values count; None = by name and type."""
-
     @property
     def unit(self) -> Unit:
-        """What its values count."""
-        if self.counts is not None:
-            return self.counts
+        """What its values count, by name and type."""
         if self.type == "timestamp" or (self.type == "bigint" and self.name.endswith(_TIMES)):
             return Unit.TIME
         if self.type not in _NUMBERS:
             return Unit.TEXT
+        if self.type == "double" and self.name.endswith(_SHARES):
+            return Unit.SHARE
         return next((unit for end, unit in _LENGTHS.items() if self.name.endswith(end)), Unit.NUMBER)
 
     @property
     def words(self) -> str:
         """What people read above it."""
         ends = next((end for end in _LENGTHS if self.name.endswith(end)), "")
-        return self.title or self.name.removesuffix(ends).replace("_", " ")
+        known = self.title or _WORDS.get(self.name, "")
+        return known or self.name.removesuffix(ends).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,25 +12,16 @@ from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.errors import JavaMissing
 from sharedroutes.pipeline.java import check_java
-from sharedroutes.pipeline.session import SessionConfig, session
+from sharedroutes.pipeline.session import SMALL, SessionConfig, session
 
 SESSION = SessionConfig(
     master="local[2]",
     app_name="sharedroutes-tests",
     driver_memory="1g",
-    shuffle_partitions=2,
     log_level="OFF",
     settings={
         "spark.ui.showConsoleProgress": "false",
-        # Tests have many small queries and no long one: what makes long ones fast makes these slow.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.lightweightPlanChangeValidation": "false",
-        # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
-        "spark.driver.extraJavaOptions": (
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-        ),
+        **SMALL,
     },
 )
 

@@ -7,9 +7,9 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Concatenate, Final, ParamSpec, TypeAlias
 
 import click
@@ -65,17 +65,22 @@ class WrongOption(click.ClickException):
     exit_code = click.UsageError.exit_code
 
 
-def with_spark(command: Callable[Concatenate[Start, P], None]) -> Callable[..., None]:
+def with_spark(
+    command: Callable[Concatenate[Start, P], None], *, defaults: Mapping[str, str] = MappingProxyType({})
+) -> Callable[..., None]:
     """Give a command what starts Spark, and the options that say where it runs.
 
-    What goes wrong becomes one line, with exit status 2 for a wrong option, and 1 for all else.
+    What goes wrong becomes one line, with exit status 2 for a wrong option, and 1 for all else. --conf goes
+    before `defaults`, which are settings of Spark.
     """
 
     @functools.wraps(command)
     def run(
         master: str, driver_memory: str, settings: tuple[str, ...], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        config = SessionConfig(master=master, driver_memory=driver_memory, settings=_parsed(settings))
+        config = SessionConfig(
+            master=master, driver_memory=driver_memory, settings={**defaults, **_parsed(settings)}
+        )
         with _told(click.get_current_context()), _warned(), ExitStack() as stack:
             command(lambda: _started(stack, config), *args, **kwargs)
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
-from ..tables import Column, Table, Unit
+from ..tables import Column, Table
 from .frames import eras, in_runs, readable, shaped
 from .holdings import SET, Seen
 
@@ -67,7 +67,6 @@ TOPIC_AVAILABILITY: Final = Table(
             "availability",
             "double",
             "1 - lost time / held_ms; null = it was never held for a ms",
-            counts=Unit.SHARE,
         ),
         _SYSTEM,
     ),

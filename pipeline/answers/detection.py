@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
-from ..tables import Column, Table, Unit
+from ..tables import Column, Table
 from .frames import shaped, with_registry
 from .uptime import failure
 
@@ -74,7 +74,7 @@ CLIENTS: Final = Table(
         Column("last_at_ms", "bigint", "its last sample", "to"),
         Column("attempts", "double", "attempts that its samples stand for"),
         Column("failures", "double", "those that failed by fault of the broker"),
-        Column("failure_share", "double", "failures / attempts", "failed", Unit.SHARE),
+        Column("failure_share", "double", "failures / attempts", "failed"),
         Column("slowest_ms", "double", "the longest attempt that was recorded, of those that did not fail"),
         Column("ends", "bigint", "ends of brokers that it had sent to, as in AVOIDANCE", "brokers lost"),
         Column("misdirected", "double", "failed attempts on these, as many as the samples stand for"),

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..tables import Column, Table, Unit
+from ..tables import Column, Table
 from .frames import in_runs, shaped
 
 _MINUTE_MS: Final = 60_000
@@ -46,11 +46,11 @@ TOPIC_BUDGETS: Final = Table(
     (
         Column("registry", "string", "which registry"),
         Column("topic", "string", "topic name"),
-        Column("availability", "double", "as in TOPIC_AVAILABILITY", counts=Unit.SHARE),
+        Column("availability", "double", "as in TOPIC_AVAILABILITY"),
         Column("budget_min", "double", "(1 - objective) of the minutes that it was held"),
         Column("lost_min", "double", "minutes that it was out"),
         Column("left_min", "double", "budget_min - lost_min; negative = the objective is missed"),
-        Column("spent", "double", "lost_min / budget_min", "budget spent", Unit.SHARE),
+        Column("spent", "double", "lost_min / budget_min", "budget spent"),
         Column("burn_1h", "double", "how many times too fast the budget was spent in the last hour"),
         Column("burn_6h", "double", "the same of the last six hours"),
         Column("verdict", "string", "missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from pyspark.sql import functions as F
+
 from .catalogue import ANSWERS, asked, working
 from .history import History, check_times
 from .page import page_of, render
@@ -52,4 +54,7 @@ def write_report(
 
 def _verdicts(found: dict[str, Found], verdict: str) -> int:
     budgets = found.get("topic_budgets")
-    return 0 if budgets is None else budgets.frame.where(f"not system and verdict = '{verdict}'").count()
+    if budgets is None:
+        return 0
+    count: int = budgets.sums(count=F.count_if(~F.col("system") & (F.col("verdict") == verdict)))["count"]
+    return count

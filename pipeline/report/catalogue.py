@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ..answers import availability, churn, detection, incidents, ladder, latency, placement, sessions, uptime
@@ -154,8 +154,8 @@ class Answer:
     needs: str = ""
     """What else it is made from: `samples`, `routes` or `slo`."""
 
-    only: str = ""
-    """SQL: the rows that the page shows; empty = all."""
+    only: Callable[[Row], bool] | None = None
+    """Whether the page shows a row; None = it shows all."""
 
     @property
     def name(self) -> str:
@@ -221,7 +221,7 @@ PARTS: Final = (
                 ("system", "-spent", "-burn_1h", "registry", "topic"),
                 ("topic", "verdict", "availability", "budget_min", "lost_min", "spent", "burn_1h", "burn_6h"),
                 needs="slo",
-                only="not system",
+                only=lambda row: not row["system"],
             ),
             Answer(
                 availability.TOPIC_AVAILABILITY,
@@ -267,9 +267,9 @@ PARTS: Final = (
                 lambda w: w.all_sessions.where(
                     F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
                 ),
-                ("-end_ms", *_OF_REPLICA, "begin_ms"),
+                ("-told_ms", *_OF_REPLICA, "begin_ms"),
                 ("broker", "broker_id", "address", "begin_ms", "end_ms", "ended", "reason", "away_until_ms"),
-                only="ended != 'open'",
+                only=lambda row: row["ended"] != "open",
             ),
             Answer(
                 uptime.CLUSTER_AVAILABILITY,
@@ -342,7 +342,7 @@ PARTS: Final = (
                 lambda w: detection.detection_summary(w.ends, w.told_avoided),
                 ("registry", "stage"),
                 ("stage", "ends", "missed", "p50_ms", "p95_ms", "p99_ms", "max_ms"),
-                only="ends > 0",
+                only=lambda row: row["ends"] > 0,
             ),
             Answer(
                 detection.DETECTION,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from ..answers import availability, detection, incidents, placement, uptime
@@ -178,7 +179,7 @@ def warnings(overview: Overview) -> list[str]:
 
 def grid(found: Found, *, several: bool) -> Grid:
     """Return the first rows of an answer, without columns that say nothing in them."""
-    answer, rows = found.answer, found.first(_ROWS)
+    answer, rows = found.answer, _shown(found)[:_ROWS]
     columns = [
         column
         for column in answer.columns(several=several)
@@ -193,6 +194,11 @@ def grid(found: Found, *, several: bool) -> Grid:
     return Grid(answer.name, answer.title, answer.table.meaning, heads, cells, found.total)
 
 
+def _shown(found: Found) -> list[Row]:
+    """Return the first rows that the page tells of."""
+    return [row for row in found.top if found.answer.only is None or found.answer.only(row)]
+
+
 def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Chart]:
     match part.anchor:
         case "incidents":
@@ -200,7 +206,7 @@ def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Char
         case "brokers":
             charts = [timeline(work.sessions, work.ends, work.history.faults, span)]
         case "detection":
-            charts = [ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].first(_MOST)])]
+            charts = [ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].top])]
         case "changes":
             charts = [changes_over_time(work.changes.where(F.col("ms") <= span.end_ms), span)]
         case _:
@@ -227,12 +233,11 @@ def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
 
 
 def _of_incidents(found: Found) -> Tile:
-    worst = found.first(1)
-    if not worst:
+    if not found.top:
         return Tile(
             "worst incident", "none", "no broker failed, and no topic lost its brokers", "good", "incidents"
         )
-    row = worst[0]
+    row = found.top[0]
     hit = [count_text(row["failures"], "failure")] if row["failures"] else []
     if row["outages"]:
         hit.append(
@@ -280,12 +285,12 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Tile:
 
 
 def _of_topics(found: Found) -> Tile:
-    worst = found.first(1, "not system and outages > 0")
-    if not worst:
-        users = found.frame.where("not system").count()
+    hit, users = found.sums(
+        hit=F.count_if(~F.col("system") & (F.col("outages") > 0)), users=F.count_if(~F.col("system"))
+    )
+    if not hit:
         return Tile("worst topic", "none was out", f"of {count_text(users, 'topic')}", "good", "topics")
-    row = worst[0]
-    hit = found.frame.where("not system and outages > 0").count()
+    row = found.top[0]
     lost = f"{count_text(row['outages'], 'outage')}, {length_text(row['lost_min'] * 60_000)} lost"
     value = share_text(row["availability"]) if row["availability"] is not None else "unknown"
     return Tile(
@@ -306,12 +311,11 @@ def _of_budgets(found: Found, slo: float) -> Tile:
 
 
 def _of_brokers(found: Found) -> Tile:
-    sums = found.frame.agg(F.count("*").alias("count"), F.sum("failures").alias("failures")).collect()[0]
-    worst = found.first(1, "away_ms > 0")
+    sums = found.sums(count=F.count("*"), failures=F.sum("failures"))
     note = f"{count_text(sums['failures'] or 0, 'failure')} of {count_text(sums['count'], 'replica')}"
-    if not worst:
+    if not found.top or not found.top[0]["away_ms"]:
         return Tile("worst replica", "none was away", note, "good", "brokers")
-    row = worst[0]
+    row = found.top[0]
     who = f"{row['broker']}:{row['broker_id']}"
     away = f"away {length_text(row['away_ms'])}, {length_text(row['longest_away_s'] * 1_000)} at the longest"
     return Tile("worst replica", share_text(row["availability"]), f"{who}: {away}; {note}", "warn", "brokers")
@@ -319,7 +323,7 @@ def _of_brokers(found: Found) -> Tile:
 
 def _of_detection(found: Found) -> Tile:
     """Return how late an end was known at worst, beside what RocketMQ would have taken."""
-    rows = {row["stage"]: row for row in found.first(_MOST)}
+    rows = {row["stage"]: row for row in found.top}
     told, theirs = rows.get("told"), rows.get("rocketmq told")
     if told is None:
         return Tile(
@@ -334,8 +338,7 @@ def _of_clients(found: Found) -> Tile:
     sums = found.frame.agg(
         F.sum("misdirected").alias("misdirected"), F.sum("failures").alias("failures")
     ).collect()[0]
-    worst = found.first(1, "misdirected > 0 or failures > 0")
-    if not worst:
+    if not found.top or not (found.top[0]["misdirected"] or found.top[0]["failures"]):
         return Tile(
             "worst client",
             "none",
@@ -343,7 +346,7 @@ def _of_clients(found: Found) -> Tile:
             "good",
             "clients",
         )
-    row = worst[0]
+    row = found.top[0]
     note = (
         f"{row['client']}: {share_text(row['failure_share'])} of its attempts failed; of all clients "
         f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
+import orjson
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import BadOption, PipelineError
@@ -18,8 +22,8 @@ from .catalogue import Answer
 
 _TABLES: Final = "tables"
 _SUFFIXES: Final = (".parquet", ".csv")
-_ONE_FILE: Final = 100_000
-"""So many rows of a table are one file of CSV, in the order of the page."""
+_AT_HAND: Final = 1_000
+"""So many rows of a table are brought to the driver, those first that matter most."""
 
 _URL: Final = "://"
 
@@ -27,25 +31,26 @@ _URL: Final = "://"
 class Found:
     """An answer that was written: only its first rows and what it comes to are brought to the driver."""
 
-    def __init__(self, answer: Answer, frame: DataFrame) -> None:
+    def __init__(self, answer: Answer, frame: DataFrame, total: int) -> None:
         self.answer = answer
         self.frame = frame
         """All of it, as it was written."""
 
-    @cached_property
-    def total(self) -> int:
+        self.total = total
         """How many rows there are."""
-        return self.frame.count()
+
+        self.top: Sequence[Row] = frame.orderBy(*answer.by).limit(_AT_HAND).collect() if total else ()
+        """The first rows, those first that matter most."""
 
     @property
-    def shown(self) -> DataFrame:
-        """The rows that the page tells of, those that matter most first."""
-        rows = self.frame.where(self.answer.only) if self.answer.only else self.frame
-        return rows.orderBy(*self.answer.by)
+    def is_at_hand(self) -> bool:
+        """Whether the first rows are all of them."""
+        return self.total == len(self.top)
 
-    def first(self, count: int, where: str = "true") -> list[Row]:
-        """Return the first of the rows that the page tells of."""
-        return self.shown.where(where).limit(count).collect()
+    def sums(self, **columns: Expression) -> Row:
+        """Return what aggregates come to."""
+        found: Row = self.frame.agg(*(column.alias(name) for name, column in columns.items())).collect()[0]
+        return found
 
 
 class Output:
@@ -68,17 +73,29 @@ class Output:
 
     def write(self, answer: Answer, found: DataFrame) -> Found:
         """Write an answer as Parquet and as CSV, in which lists are JSON."""
-        parquet, csv = (self._path(answer.name, suffix) for suffix in _SUFFIXES)
-        found.write.mode("overwrite").parquet(parquet)
-        done = Found(answer, self._spark.read.schema(answer.table.schema).parquet(parquet))
-        rows = done.frame.orderBy(*answer.by).coalesce(1) if done.total <= _ONE_FILE else done.frame
-        lists = {
-            column.name: F.to_json(column.name)
-            for column in answer.table.columns
-            if column.type.startswith("array")
-        }
-        rows.withColumns(lists).write.mode("overwrite").csv(csv, header=True, escape='"')
+        path, counted = self._path(answer.name, ".parquet"), Observation()
+        written = found.observe(counted, F.count(F.lit(1)).alias("total"))
+        written.write.mode("overwrite").parquet(path)
+        read = self._spark.read.schema(answer.table.schema).parquet(path)
+        done = Found(answer, read, counted.get["total"])
+        self._write_csv(done)
         return done
+
+    def _write_csv(self, found: Found) -> None:
+        """Write a table as CSV: a small one, which is at hand, as one file in its order."""
+        folder, table = self._path(found.answer.name, ".csv"), found.answer.table
+        self._files.delete(folder)
+        if found.is_at_hand:
+            text = io.StringIO()
+            lines = csv.writer(text, lineterminator="\n")
+            lines.writerow(table.names)
+            lines.writerows([_plain(value) for value in row] for row in found.top)
+            self._files.write(join(folder, "part-0.csv"), text.getvalue())
+            return
+        lists = {
+            column.name: F.to_json(column.name) for column in table.columns if column.type.startswith("array")
+        }
+        found.frame.withColumns(lists).write.csv(folder, header=True, escape='"')
 
     def keep_only(self, names: Collection[str], known: Collection[str]) -> None:
         """Remove tables of an older report, which were about another time."""
@@ -101,6 +118,18 @@ class Output:
 
     def _path(self, name: str, suffix: str) -> str:
         return join(self._out, _TABLES, f"{name}{suffix}")
+
+
+def _plain(value: object) -> object:
+    """Return a value as Spark writes it to CSV, and a list as JSON."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.isoformat(timespec="milliseconds")
+        case list():
+            return orjson.dumps(value).decode()
+    return value
 
 
 def check_out(out: str) -> None:

@@ -20,7 +20,7 @@ MODULES: Final = {
     "metrics": ("prometheus_client",),
     "nameserver": ("click", "h11"),
     "otel": ("opentelemetry",),
-    "spark": ("click", "jinja2", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
+    "spark": ("click", "jinja2", "numpy", "py4j", "pyarrow", "pyspark"),
     "testing": ("fakeredis",),
     "uvloop": ("uvloop",),
 }

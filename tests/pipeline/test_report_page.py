@@ -12,7 +12,7 @@ from sharedroutes.pipeline.report.catalogue import ANSWERS, PARTS
 from sharedroutes.pipeline.report.charts import Bar, Chart, Lane, Tick
 from sharedroutes.pipeline.report.page import Grid, Overview, Page, Section, Tile, render, warnings
 from sharedroutes.pipeline.report.words import Cell, cell
-from sharedroutes.pipeline.tables import Column, Unit
+from sharedroutes.pipeline.tables import Column
 
 
 def page(**parts: Any) -> Page:
@@ -40,10 +40,10 @@ def grid(rows: list[list[Cell]], total: int = 0) -> Grid:
         (Column("left_min", "double", ""), -90.0, "-1 h 30 min"),
         (Column("held_ms", "bigint", ""), 400 * 86_400_000, "400 d"),
         (Column("p50_ms", "double", ""), 0.4212, "0.421 ms"),
-        (Column("availability", "double", "", counts=Unit.SHARE), 1.0, "100 %"),
-        (Column("availability", "double", "", counts=Unit.SHARE), 0.99998, "99.998 %"),
-        (Column("availability", "double", "", counts=Unit.SHARE), 0.999999999, "99.999999 %"),
-        (Column("availability", "double", "", counts=Unit.SHARE), 0.5, "50 %"),
+        (Column("availability", "double", ""), 1.0, "100 %"),
+        (Column("availability", "double", ""), 0.99998, "99.998 %"),
+        (Column("availability", "double", ""), 0.999999999, "99.999999 %"),
+        (Column("availability", "double", ""), 0.5, "50 %"),
         (Column("attempts", "double", ""), 1_234.0, "1,234"),
         (Column("gini", "double", ""), 1 / 30, "0.0333"),
         (Column("moved", "boolean", ""), True, "yes"),

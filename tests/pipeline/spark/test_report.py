@@ -29,6 +29,9 @@ from tests.pipeline.answering import TTL_MS, fault, sample
 from tests.pipeline.commands import Ran, run
 from tests.pipeline.ingest_history import STREAM
 
+pytestmark = pytest.mark.timeout(600)
+"""Three ingests, a compaction and all answers, one after the other."""
+
 DAY_MS: Final = 1_795_219_200_000
 """2026-11-21 00:00:00 UTC."""
 
