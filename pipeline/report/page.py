@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from ..answers import availability, detection, incidents, placement, uptime
+from ..answers import availability, detection, incidents, ladder, placement, uptime
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
@@ -123,7 +123,7 @@ def page_of(title: str, work: Working, found: Findings) -> Page:
         Section(
             part.anchor,
             part.title,
-            part.text,
+            _text(part, work, found),
             _charts(part, overview.span, work, found),
             [
                 grid(found[one.name], several=several)
@@ -192,6 +192,13 @@ def grid(found: Found, *, several: bool) -> Grid:
         for number, column in enumerate(columns)
     ]
     return Grid(answer.name, answer.title, answer.table.meaning, heads, cells, found.total)
+
+
+def _text(part: Part, work: Working, found: Findings) -> str:
+    too_few = work.ladder.too_few if ladder.LADDER_SCORES.name in found else ""
+    return (
+        f"{part.text} None is recommended: {too_few}." if part.anchor == "ladders" and too_few else part.text
+    )
 
 
 def _shown(found: Found) -> list[Row]:
@@ -323,7 +330,7 @@ def _of_brokers(found: Found) -> Tile:
 
 def _of_detection(found: Found) -> Tile:
     """Return how late an end was known at worst, beside what RocketMQ would have taken."""
-    rows = {row["stage"]: row for row in found.top}
+    rows = {row["stage"]: row for row in found.top if row["ends"]}
     told, theirs = rows.get("told"), rows.get("rocketmq told")
     if told is None:
         return Tile(
