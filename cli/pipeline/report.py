@@ -19,6 +19,7 @@ from ...pipeline.report.history import (
     read_routes,
     read_samples,
 )
+from ...pipeline.report.words import count_text
 from ..times import TIME, Moment
 from .spark import Start, about, say, with_spark
 
@@ -132,9 +133,9 @@ def _opened(
 def _end(done: Report) -> None:
     """End as the objective says."""
     if done.missed:
-        say(f"{done.missed:,} topics missed the objective")
+        say(f"{count_text(done.missed, 'topic')} missed the objective")
     elif done.burning:
-        say(f"{done.burning:,} topics are about to miss the objective")
+        say(f"{count_text(done.burning, 'topic')} will miss the objective at this rate")
     status = _MISSED if done.missed else _BURNING if done.burning else 0
     if status:
         raise click.exceptions.Exit(status)

@@ -59,7 +59,7 @@ class Written(NamedTuple):
     @property
     def told(self) -> list[str]:
         """The answers in the order in which they were worked out."""
-        return [line.partition(" ")[2] for line in self.reported.err.splitlines()]
+        return [line.partition(" ")[2] for line in self.reported.err.splitlines()[:-1]]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = pq.read_table(
@@ -129,7 +129,9 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         came = ingested(server.url, history)
         compacted = run("compact", "--out", history)
         places = others(server.url, folder)
-        reported = run("report", "--changes", history, *places, "--out", out, "--title", "A <drill>")
+        reported = run(
+            "report", "--changes", history, *places, "--out", out, "--title", "A <drill>", "--slo", "99.9"
+        )
         yield Written(came, compacted, reported, out / "report.html")
 
 
@@ -159,10 +161,17 @@ def test_a_compaction_says_how_many_days_of_which_tables(written: Written) -> No
 
 
 def test_a_report_prints_its_progress_and_at_last_the_path_of_the_page(written: Written) -> None:
-    assert (written.reported.status, written.reported.out) == (0, f"{written.page}\n")
-    steps = [line.partition(" ")[0] for line in written.reported.err.splitlines()]
+    assert written.reported.out == f"{written.page}\n"
+    steps = [line.partition(" ")[0] for line in written.reported.err.splitlines()[:-1]]
     count = len(ANSWERS) + 1  # the page
     assert steps == [f"{number}/{count}" for number in range(1, count + 1)]
+
+
+def test_a_report_ends_as_the_objective_says(written: Written) -> None:
+    assert written.reported.status == 3
+    assert written.reported.err.splitlines()[-1] == "1 topic missed the objective"
+    missed = [row["topic"] for row in written.rows("topic_budgets") if row["verdict"] == "missed"]
+    assert missed == ["<b>odd</b>"]
 
 
 def test_what_a_report_is_to_be_made_from_is_checked_before_the_first_answer(
@@ -199,7 +208,11 @@ def test_every_answer_is_a_parquet_and_a_csv_file_that_say_the_same(written: Wri
     assert names == {*written.told} - {"page"}
     for name in names:
         parquet = pq.read_table(folder / f"{name}.parquet")
-        rows = [row for path in (folder / f"{name}.csv").glob("*.csv") for row in csv.reader(path.open())]
+        rows = [
+            row
+            for path in (folder / f"{name}.csv").glob("*.csv")
+            for row in csv.reader(path.read_text().splitlines())
+        ]
         heads = {tuple(row) for row in rows if row[0] == parquet.column_names[0]}
         assert heads <= {tuple(parquet.column_names)}
         assert len(rows) - len(heads) == parquet.num_rows
