@@ -319,7 +319,7 @@ def _of_budgets(found: Found, slo: float) -> Tile:
 
 def _of_brokers(found: Found) -> Tile:
     sums = found.sums(count=F.count("*"), failures=F.sum("failures"))
-    note = f"{count_text(sums['failures'] or 0, 'failure')} of {count_text(sums['count'], 'replica')}"
+    note = f"{count_text(sums['failures'] or 0, 'failure')}, {count_text(sums['count'], 'replica')} in all"
     if not found.top or not found.top[0]["away_ms"]:
         return Tile("worst replica", "none was away", note, "good", "brokers")
     row = found.top[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -14,9 +17,16 @@ def run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("name", pipeline.commands)
-def test_every_command_has_a_help_with_what_it_shares_with_the_others(name: str) -> None:
-    code, text = run(name, "--help")
+def commands_of(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command that does something."""
+    for name, command in group.commands.items():
+        for words in commands_of(command) if isinstance(command, click.Group) else [()]:
+            yield (name, *words)
+
+
+@pytest.mark.parametrize("words", [*commands_of(pipeline)], ids=" ".join)
+def test_every_command_has_a_help_with_what_it_shares_with_the_others(words: tuple[str, ...]) -> None:
+    code, text = run(*words, "--help")
     assert code == 0
     assert all(option in text for option in ("--master", "--driver-memory", "--conf"))
 
