@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from sharedroutes.client import ClientConfig, FaultConfig, Ladder, NoRoute, RouteClient
 from sharedroutes.client.selection import Candidates
-from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore
+from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, StoreTimeout
 
 from ..kit.hosts import AgentSettings, Host
 from ..kit.processes import Child, await_until, commands, running, say
@@ -234,7 +234,10 @@ def _await(store: RouteStore, hosts: Sequence[Host]) -> None:
     names = {host.name for host in hosts}
 
     def are_served() -> bool:
-        route = store.routes([_TOPIC]).get(_TOPIC)
+        try:
+            route = store.routes([_TOPIC]).get(_TOPIC)
+        except StoreTimeout:  # so many processes start at once
+            return False
         return route is not None and names <= {
             data.broker_name for data in route.queue_datas if data.writable
         }

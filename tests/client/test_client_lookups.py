@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
 
 import pytest
@@ -222,13 +223,16 @@ async def test_a_store_of_the_callers_stays_open(own_server: EmbeddedServer, own
         return len(admin.client_list()) - 1
 
     with redis.Redis.from_url(own_server.url) as admin:
+        # Several connections: a read that is cut off as the client ends takes its own with it.
+        admin.client_pause(100)
+        with ThreadPoolExecutor(3) as pool:
+            assert all(pool.map(own_agent.lookup, [["t0"]] * 3))
         with RouteClient(own_agent, QUICK) as client:
             assert client.select_queue("t0").broker_name == "broker-a"
         assert others() > 0
         own_agent.close()
         wait_until(lambda: others() == 0, description="the store's connections are closed")
         async with AsyncRouteStore.from_url(own_server.url) as async_store:
-            # Several connections: a read that is cut off as the client ends takes its own with it.
             await asyncio.gather(*(async_store.lookup(["t0"]) for _ in range(3)))
             async with AsyncRouteClient(async_store, QUICK) as async_client:
                 assert (await async_client.select_queue("t0")).broker_name == "broker-a"

@@ -45,12 +45,13 @@ class Peer:
         *,
         version: int = 479,
     ) -> RemotingCommand:
-        """Return the answer, as it is after encoding; a quick one must be the same."""
+        """Return the answer, as it is after encoding; a quick one must be the same, or stale by now."""
         asked = request(code, dict(fields or {}), body=body, version=version)
         quick = self.front.quick_answer(encode(asked), self)
         answer = self.front.answer(asked, self)
         assert answer is not None
-        assert quick in (None, answer)
+        if quick not in (None, answer):
+            assert self.front.quick_answer(encode(asked), self) is None
         self.front.learn(encode(asked), asked)
         if not isinstance(answer, bytes):
             found = await answer

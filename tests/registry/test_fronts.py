@@ -206,8 +206,12 @@ async def test_an_agent_that_dies_beside_a_broker_at_a_front_takes_nothing_out(
 ) -> None:
     store = there.store
     await there.live("f1")
-    await store.register(replace(broker(), heartbeat_timeout_ms=100), topics(2))
-    await there.vouch("f1.1")
+
+    async def is_beside_an_agent() -> bool:
+        await store.register(replace(broker(), heartbeat_timeout_ms=100), topics(2))
+        return isinstance(await there.vouch("f1.1"), Vouched)
+
+    await await_until(is_beside_an_agent, description="the front joins before the agent's time is over")
     group = store.keys.broker("broker-a")
 
     async def is_gone() -> bool:

@@ -199,7 +199,7 @@ def test_what_an_option_names_is_checked_before_anything_is_worked_out(tmp_path:
         ((*report[:2], tmp_path / "none", *report[3:]), "--changes: "),
         ((*report, "--samples", empty), "--samples: "),
         ((*report, "--routes", "http://host"), "--changes: "),
-        ((*report, "--until", "-1"), "--until: -1 is not within 0 to "),
+        ((*report, "--until", "-1"), "Invalid value for '--until': '-1' is no time: "),
         ((*report[:3], "--out", file / "report"), "--out: nothing can be written to "),
         (
             ("load", "t.csv", "--master", "local[7]"),
