@@ -59,6 +59,11 @@ async def test_what_is_deleted_after_the_store_came_back_empty_is_gone_at_once(
         assert await Peer(two).route("bills") is not None
         lose_everything(own_server)
         await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
+        broker.topics["orders"]["writeQueueNums"] = 9
+        broker.version["counter"] += 1
+        await broker.register(one)
+        for front in (one, two):  # from then on its feed tells it of what is deleted
+            await await_until(lambda: has_queues(front, 9), description="it has read all again")  # noqa: B023
         await delete(one, "bills")
         for front in (one, two):
             await await_until(
@@ -98,6 +103,11 @@ async def test_what_was_deleted_is_not_brought_back(own_server: EmbeddedServer) 
         await await_until(lambda: is_gone(two, "bills"), description="the other front has heard")
         lose_everything(own_server)
         await await_stored(own_server, {("broker-a", "orders")})
+
+
+async def has_queues(front: Front, number: int) -> bool:
+    route = await Peer(front).route("orders")
+    return route is not None and bool(route["queueDatas"][0]["writeQueueNums"] == number)
 
 
 async def is_gone(front: Front, name: str) -> bool:
