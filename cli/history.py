@@ -9,7 +9,7 @@ import click
 
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
-from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory, span_of
+from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory
 from ..registry.past import brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
 from .output import iso
@@ -79,7 +79,7 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
 
 def _too_early(question: Question, bounds: HistoryBounds) -> str | None:
     """Return what to say of a question that the stream does not reach back to; None = it does."""
-    from_ms, _ = span_of(question)
+    from_ms, _ = question.span
     is_whole = bounds.written == bounds.entries  # nothing was trimmed: before it, nothing was changed
     first_ms, _ = place_of(bounds.first_id)
     if is_whole or from_ms is None or first_ms <= from_ms:

@@ -28,6 +28,9 @@ from .past import (
 )
 
 Row: TypeAlias = tuple[Any, ...]
+Span: TypeAlias = tuple[int | None, int | None]
+"""From when to when a question is about, ms since 1970; None = as far as the changes go."""
+
 Now: TypeAlias = Mapping[str, BrokerNow] | None
 
 END_MS: Final = 2**63 - 1
@@ -64,6 +67,14 @@ def _row(change: Change, what: str, *more: object) -> Row:
     return (*head, *more, change.by, change.user, change.change_id)
 
 
+def _within(changes: Iterable[Change], after_ms: int, until_ms: int) -> list[Change]:
+    return [change for change in changes if after_ms < ms_of(change) <= until_ms]
+
+
+def _span(since_ms: int, until_ms: int) -> Span:
+    return since_ms or None, None if until_ms == END_MS else until_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHistory:
     """What happened to a topic, and to the brokers that had it at that time."""
@@ -78,12 +89,15 @@ class TopicHistory:
         *_TAIL,
     )
 
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return _span(self.since_ms, self.until_ms)
+
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""
         brokers = pasts(changes, now, self.since_ms)
-        for change in changes:
-            if not self.since_ms < ms_of(change) <= self.until_ms:
-                continue
+        for change in _within(changes, self.since_ms, self.until_ms):
             told_of = [brokers[name] for name in brokers_of(change)]
             lists = {"added": change.added, "changed": change.changed, "removed": change.removed}
             what = ", ".join(name for name, topics in lists.items() if self.topic in topics)
@@ -111,14 +125,18 @@ class BrokerHistory:
         *_TAIL,
     )
 
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return _span(self.since_ms, self.until_ms)
+
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""
         of_broker = [change for change in changes if self.broker in brokers_of(change)]
         broker = BrokerPast(self.broker, of_broker, now_of(self.broker, now), self.since_ms)
-        for change in of_broker:
-            if self.since_ms < ms_of(change) <= self.until_ms:
-                broker.take(change)
-                yield _row(change, told(change), str(broker.state), len(broker.topics))
+        for change in _within(of_broker, self.since_ms, self.until_ms):
+            broker.take(change)
+            yield _row(change, told(change), str(broker.state), len(broker.topics))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +153,11 @@ class TableAt:
         _STATE,
         Column("replicas", "array<string>", "its live replicas: id and address"),
     )
+
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return self.at_ms, self.at_ms
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, by topic and broker."""
@@ -160,6 +183,11 @@ class Difference:
         Column("after", "string", "the same later; changed = held, with another configuration"),
     )
 
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return self.from_ms, self.to_ms
+
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, by broker and topic."""
         of_broker = changes_by_broker(changes)
@@ -169,7 +197,7 @@ class Difference:
             old, new = _state(before), _state(after)
             if old != new:
                 yield name, "", old, new
-            between = (one for one in of_broker[name] if self.from_ms < ms_of(one) <= self.to_ms)
+            between = _within(of_broker[name], self.from_ms, self.to_ms)
             changed = {topic for change in between for topic in change.changed}
             was, has = before.topics, after.topics
             for topic in sorted((was ^ has) | (was & has & changed)):
@@ -252,27 +280,33 @@ class Before:
         """When the time begins that is looked at."""
         return self.at_ms - self.window_ms
 
-    def within(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the changes that are looked at."""
-        return [change for change in changes if self.from_ms < ms_of(change) <= self.at_ms]
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return self.from_ms, self.at_ms
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer."""
         pieces: defaultdict[str, list[Piece]] = defaultdict(list)
-        for broker in pasts(changes, now, self.from_ms).values():
-            for piece in self.pieces(broker, self.within(changes)):
-                pieces[piece.topic].append(piece)
+        for piece in self.pieces(changes, now):
+            pieces[piece.topic].append(piece)
         hits = self.hits(pieces.values())
-        rows = [self.row(change, hits.get(change.change_id)) for change in self.within(changes)]
+        looked_at = _within(changes, self.from_ms, self.at_ms)
+        rows = [self.row(change, hits.get(change.change_id)) for change in looked_at]
         yield from sorted(rows, key=self.order)
 
-    def pieces(self, broker: BrokerPast, changes: Iterable[Change]) -> Iterator[Piece]:
-        """Yield how a broker served its topics, given the broker at `from_ms` and the changes since."""
+    def pieces(self, changes: Sequence[Change], now: Now) -> Iterator[Piece]:
+        """Yield how each broker served its topics."""
+        of_broker = changes_by_broker(_within(changes, self.from_ms, self.at_ms))
+        for name, broker in pasts(changes, now, self.from_ms).items():
+            yield from self._of_broker(broker, of_broker.get(name, ()))
+
+    @staticmethod
+    def _of_broker(broker: BrokerPast, changes: Iterable[Change]) -> Iterator[Piece]:
+        """Yield how a broker served its topics, given the broker at `from_ms` and its changes since."""
         serves = broker.is_writable
         turns: dict[str, list[tuple[str, bool]]] = {topic: [("", serves)] for topic in broker.topics}
         for change in changes:
-            if broker.name not in brokers_of(change):
-                continue
             before = broker.state, broker.replicas
             broker.take(change)
             hit: Iterable[str] = {*change.added, *change.changed, *change.removed}
@@ -320,14 +354,3 @@ class Before:
 
 
 Question: TypeAlias = TopicHistory | BrokerHistory | TableAt | Difference | Before
-
-
-def span_of(question: Question) -> tuple[int | None, int | None]:
-    """Return from when to when a question is about; None = as far as the changes go."""
-    if isinstance(question, TableAt):
-        return question.at_ms, question.at_ms
-    if isinstance(question, Difference):
-        return question.from_ms, question.to_ms
-    if isinstance(question, Before):
-        return question.from_ms, question.at_ms
-    return question.since_ms or None, None if question.until_ms == END_MS else question.until_ms

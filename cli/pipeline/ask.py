@@ -14,7 +14,7 @@ from ...pipeline.answers.past import ask as ask_changes
 from ...pipeline.answers.past import table_of
 from ...pipeline.ingest import stored_changes
 from ...pipeline.report.history import check_routes, read_routes
-from ...registry.history import Column, Question, span_of
+from ...registry.history import Column, Question
 from ..output import iso
 from ..questions import Make, commands, print_answer
 from ..root import Group
@@ -64,7 +64,7 @@ def _ask(make: Make) -> Callable[..., None]:
 
 def _out_of_reach(question: Question, changes: DataFrame) -> Iterator[str]:
     """Yield what the history does not know of the time that is asked about; prints what was lost in it."""
-    from_ms, to_ms = span_of(question)
+    from_ms, to_ms = question.span
     for row in covered(changes).collect():
         registry, since_ms, until_ms = row["registry"], row["since_ms"], row["until_ms"]
         if from_ms is not None and from_ms < since_ms:

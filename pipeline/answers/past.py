@@ -23,7 +23,7 @@ from ...registry.history import (
     TableAt,
     TopicHistory,
 )
-from ...registry.past import BrokerNow, pasts
+from ...registry.past import BrokerNow
 from ..schemas import GAP
 from ..sources.records import ATTRIBUTES
 from ..tables import Column, Table
@@ -180,10 +180,6 @@ def _change(row: Row) -> Change:
 def _before(question: Before, told: DataFrame, now: DataFrame | None) -> DataFrame:
     """Return the answer: what each broker did for its topics, then what that was for each topic."""
 
-    def pieces(changes: list[Change], there: Now) -> Iterator[Piece]:
-        for broker in pasts(changes, there, question.from_ms).values():
-            yield from question.pieces(broker, question.within(changes))
-
     def hits(found: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         for registry, of_registry in groupby(found, key=itemgetter("registry")):
             topics = (
@@ -194,7 +190,7 @@ def _before(question: Before, told: DataFrame, now: DataFrame | None) -> DataFra
                 yield registry, entry, one.out, one.fewer, one.hit, one.trim().worst
 
     spark = told.sparkSession
-    served = _answered(told, now, pieces, _PIECES, by_broker=True)
+    served = _answered(told, now, question.pieces, _PIECES, by_broker=True)
     by_topic = served.repartition("registry", "topic").sortWithinPartitions("registry", "topic")
     parts = spark.createDataFrame(by_topic.rdd.mapPartitions(hits), _HITS, verifySchema=False)
     whole = parts.groupBy("registry", F.col("entry").alias("change_id")).agg(
