@@ -20,6 +20,14 @@ from rich.cells import cell_len
 _GAP: Final = "  "
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
+output_option: Final = click.option(
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output for people, or for programs.",
+)
+
 
 def terminal_columns() -> int | None:
     """Return the width of the terminal; None = standard output is no terminal, so lines have any length."""

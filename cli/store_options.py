@@ -17,6 +17,7 @@ import click
 
 from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
 from ..registry.acl import Role, commands_of
+from .output import output_option
 from .root import ended_by_sigterm
 
 P = ParamSpec("P")
@@ -61,13 +62,7 @@ def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
 
     def decorate(command: Command[P]) -> Callable[..., None]:
         @registry_options
-        @click.option(
-            "--output",
-            type=click.Choice(["table", "json"]),
-            default="table",
-            show_default=True,
-            help="Output for people, or for programs.",
-        )
+        @output_option
         @functools.wraps(command)
         def run(redis_url: str, namespace: str, output: str, *args: P.args, **kwargs: P.kwargs) -> None:
             with ended_by_sigterm(), _warnings(), _open(redis_url, namespace, needs) as store:

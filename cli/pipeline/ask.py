@@ -15,29 +15,21 @@ from ...pipeline.answers.past import table_of
 from ...pipeline.ingest import stored_changes
 from ...pipeline.report.history import check_routes, read_routes
 from ...registry.history import Column, Question
-from ..output import iso
+from ..output import iso, output_option
 from ..questions import Make, commands, print_answer
 from ..root import Group
-from .spark import Start, about, say, with_spark
+from .spark import Start, about, changes_option, namespace_option, say, with_spark
 
 
 def _ask(make: Make) -> Callable[..., None]:
-    @click.option(
-        "--changes", "history", required=True, metavar="FOLDER", help="What `pipeline ingest` keeps."
-    )
+    @changes_option
     @click.option(
         "--routes",
         metavar="URL|PATH",
         help="The routes now, for what no change names: the store's URL, or a snapshot in Parquet.",
     )
-    @click.option("--namespace", default="sharedroutes", show_default=True, help="With a URL in --routes.")
-    @click.option(
-        "--output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="Output for people, or for programs.",
-    )
+    @namespace_option
+    @output_option
     @with_spark
     def run(
         start: Start, /, *, history: str, routes: str | None, namespace: str, output: str, **given: Any

@@ -21,21 +21,21 @@ from ...pipeline.report.history import (
 )
 from ...pipeline.report.words import count_text
 from ..times import TIME, Moment
-from .spark import Start, about, say, with_spark
+from .spark import Start, about, changes_option, namespace_option, say, with_spark
 
 _MISSED = 3
 _BURNING = 4
 
 
 @click.command()
-@click.option("--changes", "history", required=True, metavar="FOLDER", help="What `pipeline ingest` keeps.")
+@changes_option
 @click.option("--samples", metavar="PATH", help="What clients recorded of their attempts to send.")
 @click.option(
     "--routes",
     metavar="URL|PATH",
     help="The routes now, for placement: the store's URL, or a snapshot in Parquet.",
 )
-@click.option("--namespace", default="sharedroutes", show_default=True, help="With a URL in --routes.")
+@namespace_option
 @click.option(
     "--faults",
     metavar="FILE",

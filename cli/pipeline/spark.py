@@ -51,6 +51,12 @@ _OPTIONS: Final = (
     ),
 )
 
+changes_option: Final = click.option(
+    "--changes", "history", required=True, metavar="FOLDER", help="What `pipeline ingest` keeps."
+)
+namespace_option: Final = click.option(
+    "--namespace", default="sharedroutes", show_default=True, help="With a URL in --routes."
+)
 
 Start: TypeAlias = Callable[[], SparkSession]
 """Starts Spark, which takes seconds: what can be checked without it is checked before."""
