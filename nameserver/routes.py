@@ -73,12 +73,13 @@ class RouteAnswers:
 
     def learn(self, data: bytes, request: RemotingCommand) -> None:
         """Remember the bytes of a request that `quick_answer` may answer."""
+        if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return
         topic = header.optional(request, "topic")
         before, number, after = _around_opaque(data)
         is_plain = request.serialize_type is SerializeType.JSON and not request.flag
         if (
             topic is None
-            or request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC
             or not is_plain
             or answers.zone_of(request) is not None
             or data.count(_OPAQUE) != 1  # another may be anything
