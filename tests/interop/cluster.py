@@ -20,6 +20,8 @@ _REGISTERED_S: Final = 60.0
 """About half of the brokers of 5.x register for the first time ten seconds after they have started."""
 
 _PAUSE_S: Final = 0.1
+_GET_BROKER_RUNTIME_INFO: Final = 28
+
 _QUICK: Final = {
     "registerNameServerPeriod": "10000",
     "mappedFileSizeCommitLog": str(64 << 20),
@@ -76,6 +78,12 @@ def replicas(address: str, topic: str) -> dict[str, dict[str, str]]:
     """Return the addresses in a route, by the broker's name and by id."""
     found = route(address, topic) or {"brokerDatas": []}
     return {broker["brokerName"]: broker["brokerAddrs"] for broker in found["brokerDatas"]}
+
+
+def log_end(address: str) -> int:
+    """Return the offset, in bytes, at which a broker's commit log ends; 0 from one that just starts."""
+    found = ask(address, _GET_BROKER_RUNTIME_INFO)
+    return 0 if found is None else int(found["table"]["commitLogMaxOffset"])
 
 
 @contextmanager

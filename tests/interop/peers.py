@@ -175,7 +175,7 @@ class Consumer:
             lambda: len(set(self._bodies())) >= count,
             timeout_s=_PATIENCE_S,
             pause_s=0.01,
-            description=f"{count} messages at {self._name}; it has {len(set(self._bodies()))}",
+            description=f"{count} messages at {self._name}",
         )
         return self._bodies()
 
