@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -33,6 +34,9 @@ _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _EXPECTED: Final = (InvalidInput, AddressTaken, EmbeddedServerError)
 """Errors that end the process with their message alone."""
+
+_COLLECTED_AFTER: Final = (20_000, 50, 50)
+"""Of Python's garbage collector, which nobody is answered beside; few of a front's objects form cycles."""
 
 EXIT_CODES: Final = {
     0: "ended by SIGTERM or SIGINT",
@@ -125,6 +129,7 @@ def _run(settings: Settings, flags: Mapping[str, str], ending: _Ending) -> int:
         ending.log = log
         if process.workers > 1:
             return asyncio.run(_serve_workers(complete, flags, ending, log))
+        gc.set_threshold(*_COLLECTED_AFTER)
         return _runner()(_serve(complete, flags, ending, log))
 
 

@@ -20,8 +20,15 @@ from .sessions import wait_for_end, wait_for_event
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _ROUND_S: Final = 0.5
-"""How often those that are to be asked are read, and what was found is acted upon."""
+"""How often what was found is acted upon."""
 
+_READ_S: Final = 2.0
+"""How often those that are to be asked are read."""
+
+_READ_SHARE: Final = 0.05
+"""Of the time at most: routes are answered on the same event loop, and a registry may have many brokers."""
+
+_BEGUN_A_SECOND: Final = 100
 _ATTEMPTS: Final = 3
 _REMEMBERED_S: Final = 3_600.0
 """A broker that was taken out is asked for so long whether it is back; then it has to register."""
@@ -30,7 +37,9 @@ _REMEMBERED_S: Final = 3_600.0
 class _Asked:
     """One replica that is asked."""
 
-    def __init__(self, broker: Broker, rules: Rules, rng: random.Random, *, speaks: bool = False) -> None:
+    def __init__(
+        self, broker: Broker, rules: Rules, rng: random.Random, *, begins_s: float = 0.0, speaks: bool = False
+    ) -> None:
         self.broker = broker
         self.probing = Probing(rules, speaks=speaks)
         self.why = ""
@@ -41,9 +50,11 @@ class _Asked:
 
         self._rules = rules
         self._rng = rng
+        self._begins_s = begins_s
         self.task = asyncio.create_task(self._ask(), name=f"sharedroutes: asks {broker.address}")
 
     async def _ask(self) -> None:
+        await asyncio.sleep(self._begins_s)
         host, port = split_address(self.broker.address)
         found = verdicts(host, port, self.probing, deadline_s=self._rules.deadline_s, rng=self._rng)
         async with aclosing(found):
@@ -90,9 +101,13 @@ class Prober:
         await wait_for_end(*([task] if task is not None else []))
 
     async def _run(self, stopping: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        next_s = loop.time()
         while not stopping.is_set():
             try:
-                self._take_up(await self._store.run(fronts.watched(self._store.keys)))
+                if (began_s := loop.time()) >= next_s:
+                    self._take_up(await self._store.run(fronts.watched(self._store.keys)))
+                    next_s = began_s + max(_READ_S, (loop.time() - began_s) / _READ_SHARE)
                 for one in [*self._asked.values()]:
                     await self._act(one)
             except RegistryError as error:
@@ -108,13 +123,17 @@ class Prober:
             is_awaited = one.out_since_s is not None and now_s - one.out_since_s < _REMEMBERED_S
             if not is_kept and not (is_awaited and key not in there):
                 self._drop([key])
+        rules = self._rules()
+        # Those that are asked first in one moment are asked in one moment ever after.
+        spread_s = min(rules.check_s, len(there.keys() - self._asked.keys()) / _BEGUN_A_SECOND)
         for key, broker in there.items():
             asked = self._asked.get(key)
             if asked is None:
-                self._asked[key] = _Asked(broker, self._rules(), self._rng)
+                begins_s = self._rng.uniform(0, spread_s)
+                self._asked[key] = _Asked(broker, rules, self._rng, begins_s=begins_s)
             elif asked.out_since_s is not None:  # it has registered anew: its silence of before says nothing
                 self._drop([key])
-                self._asked[key] = _Asked(broker, self._rules(), self._rng, speaks=True)
+                self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
             else:
                 asked.broker = broker
 

@@ -8,9 +8,10 @@ the store; who closes the last one of a front that lives ends the lease.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from .. import codec, scripts
 from ..config import RegistryConfig
@@ -20,6 +21,9 @@ from ..model import MASTER_ID, Broker, ChangeKind
 from .base import Call, Plan, Reads, checked, script_reply
 from .leases import master_of
 from .table import Write
+
+_READ_AT_ONCE: Final = 8
+"""Brokers; an event loop that has read so many can do something else."""
 
 
 class Holder(StrEnum):
@@ -177,13 +181,13 @@ def watched(keys: Keys) -> Plan[list[Broker]]:
     """Return the live replicas for which fronts vouch, by name and id: those to be asked."""
     (listed,) = yield Reads((("HKEYS", keys.brokers),))
     names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, listed))
-    groups = yield Reads([("HGETALL", keys.broker(name)) for name in names])
     found: list[Broker] = []
-    for name, reply in zip(names, groups, strict=True):
-        try:
-            found += _vouched_for(keys.broker(name), name, checked(keys.broker(name), reply))
-        except CorruptData:  # who repairs the registry is told
-            continue
+    for first in range(0, len(names), _READ_AT_ONCE):
+        some = names[first : first + _READ_AT_ONCE]
+        groups = yield Reads([("HGETALL", keys.broker(name)) for name in some])
+        for name, reply in zip(some, groups, strict=True):
+            with suppress(CorruptData):  # who repairs the registry is told
+                found += _vouched_for(keys.broker(name), name, checked(keys.broker(name), reply))
     return found
 
 
