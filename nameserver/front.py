@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ..client import AsyncRouteClient, ClientConfig
@@ -199,7 +200,7 @@ class Front:
 
     def _acting_for(self, connection: Connection) -> RegistryConfig:
         """Return the settings to write with for a peer, which its records name."""
-        return replace(self._store.config, actor=f"{connection.peer} at {self._store.config.actor}")
+        return _acting_for(self._store.config, connection.peer)
 
     async def _in_turn(
         self, handler: _Handler, request: RemotingCommand, connection: Connection
@@ -270,6 +271,12 @@ class Front:
             self._current.order_configs = await self._store.kv.entries(plans.ORDER_TOPIC_CONFIG)
         except CorruptData as error:
             _LOG.error("the order of topics cannot be read: %s", error)
+
+
+@lru_cache(maxsize=4_096)
+def _acting_for(config: RegistryConfig, peer: str) -> RegistryConfig:
+    """Return settings that name the peer; they are checked, which takes time, once a connection."""
+    return replace(config, actor=f"{peer} at {config.actor}")
 
 
 def _host(connection: Connection) -> str:

@@ -28,7 +28,7 @@ _READ_S: Final = 2.0
 _READ_SHARE: Final = 0.05
 """Of the time at most: routes are answered on the same event loop, and a registry may have many brokers."""
 
-_BEGUN_A_SECOND: Final = 100
+_BEGUN_A_SECOND: Final = 250
 _ATTEMPTS: Final = 3
 _REMEMBERED_S: Final = 3_600.0
 """A broker that was taken out is asked for so long whether it is back; then it has to register."""
