@@ -1,4 +1,4 @@
-"""The tables that the sources give and the sinks take, in one place."""
+"""The tables that sources, sinks and jobs give and take; the answers have theirs beside them."""
 
 from __future__ import annotations
 
@@ -155,6 +155,22 @@ SAMPLES: Final = Table(
     ),
 )
 
+CORRUPT_SAMPLES: Final = Table(
+    "corrupt_samples",
+    "a line, a row of Parquet, or what cannot be read at all, that is no sample, set aside",
+    (
+        Column("file", "string", "path of the file, or of a folder that cannot be read"),
+        Column("place", "bigint", "bytes before the line; of Parquet: rows before the row, or the row group"),
+        Column("problem", "string", "why it is no sample"),
+        Column(
+            "record",
+            "string",
+            "the line, with U+FFFD for what is no UTF-8; of Parquet: the row as JSON; "
+            "empty = what follows the place cannot be read",
+        ),
+    ),
+)
+
 FAULTS: Final = Table(
     "faults",
     "what somebody did to a broker on purpose, for comparison: a drill, or the demo",
@@ -166,5 +182,44 @@ FAULTS: Final = Table(
     ),
 )
 
-TABLES: Final = (CHANGES, STORED_CHANGES, QUARANTINE, ROUTES, REPLICAS, TOPIC_CONFIGS, SAMPLES, FAULTS)
-"""All of them; the answers have theirs beside them."""
+LOAD_CHANGES: Final = Table(
+    "load_changes",
+    "one thing that a load would change, from a dry run",
+    (
+        Column("broker", "string", "broker name"),
+        Column("topic", "string", "topic name; null with cluster"),
+        Column("action", "string", "added, changed, removed; or cluster: the broker gets another one"),
+        Column(
+            "before",
+            "string",
+            "the configuration as JSON with RocketMQ's names, or the cluster; null = there is none",
+        ),
+        Column(
+            "after",
+            "string",
+            "the same, after the load; as before = its row in the route index is missing, and is written",
+        ),
+    ),
+)
+
+LOAD_SUMMARY: Final = Table(
+    "load_summary",
+    "what a load did with a broker, or would do in a dry run, in topics",
+    (
+        Column("broker", "string", "broker name"),
+        Column("added", "bigint", "topics that were new on it"),
+        Column("changed", "bigint", "topics with another configuration"),
+        Column("removed", "bigint", "topics that went, where others are removed"),
+        Column("unchanged", "bigint", "topics that were as wanted"),
+        Column("refused", "string", "why it was not written, or not in full; empty = it was"),
+    ),
+)
+
+SET_ASIDE: Final = Table(
+    "set_aside",
+    "a file, or a part of one, that could not be read",
+    (
+        Column("file", "string", "its path"),
+        Column("reason", "string", "why"),
+    ),
+)

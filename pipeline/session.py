@@ -1,23 +1,23 @@
-"""The Spark session of the pipeline: local by default, any other master unchanged."""
+"""The Spark session of the pipeline, local by default, and the Java that it needs."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from .errors import BadOption
-from .java import check_java
-from .lookups import remember_classes
+from .errors import BadOption, JavaMissing
 from .sources import register
-
-__all__ = ["LOCAL", "SessionConfig", "running", "session"]
 
 LOCAL: Final = "local[*,4]"
 """All cores; a task that fails is tried again, as on a cluster."""
@@ -61,6 +61,17 @@ SMALL: Final[Mapping[str, str]] = {
     ),
 }
 """For many small queries, as of a demo and of tests: what makes long ones fast makes these slow."""
+LEAST_VERSION: Final = 17
+"""Spark 4 runs on Java 17 and newer."""
+
+_ADVICE: Final = (
+    f"install Java {LEAST_VERSION} or newer (Debian: apt-get install default-jre-headless; "
+    "macOS: brew install openjdk), or let JAVA_HOME name one"
+)
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWER_S: Final = 30
+_CLASSES: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
+"""What PySpark asks py4j for whenever it makes a column, by the names that it asks with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +171,65 @@ def _pass_on_zips(spark: SparkSession) -> None:
     zips = [path for path in sys.path if path.endswith((".zip", ".egg")) and Path(path).is_file()]
     if zips:
         spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(zips)
+
+
+def check_java(environment: Mapping[str, str]) -> Path:
+    """Return the Java program that Spark will start; raises JavaMissing for none, and for an old one."""
+    java = find_java(environment)
+    version = version_of(java)
+    if version < LEAST_VERSION:
+        raise JavaMissing(f"{java} is Java {version}: {_ADVICE}")
+    return java
+
+
+def find_java(environment: Mapping[str, str]) -> Path:
+    """Return $JAVA_HOME/bin/java, or else the one on PATH, as Spark's launcher does; raises JavaMissing."""
+    home = environment.get("JAVA_HOME")
+    if home:
+        java = Path(home, "bin", "java")
+        if not java.is_file():
+            raise JavaMissing(f"JAVA_HOME is {home}, where there is no bin/java: {_ADVICE}")
+        return java
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    if found is None:
+        raise JavaMissing(f"the pipeline runs on Spark, which needs Java, and there is none: {_ADVICE}")
+    return Path(found)
+
+
+def version_of(java: Path) -> int:
+    """Return the major version that a Java program tells; raises JavaMissing when it tells none."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program that Spark would start
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaMissing(f"{java} does not run ({error}): {_ADVICE}") from error
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    if found is None:
+        raise JavaMissing(f"{java} does not say its version: {_ADVICE}")
+    return int(found[1])
+
+
+class _Remembered:
+    """A class of Java whose methods are asked for once."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._found, name)
+        setattr(self, name, method)
+        return method
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Let a driver look up Spark's functions once: py4j asks Java at every use, which looks through all jars.
+
+    That was more than half of the time that a plan takes to make; with 4.3, columns take three times as long
+    without it. PySpark has no public way: where a version keeps its classes elsewhere, nothing is done.
+    """
+    classes = getattr(spark.sparkContext, "_jvm", None)
+    for name in _CLASSES:
+        found = getattr(classes, name, None)
+        if isinstance(found, JavaClass):
+            setattr(classes, name, _Remembered(found))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -123,6 +125,11 @@ class Table:
     def schema(self) -> StructType:
         """The schema as Spark's type; needs no session."""
         return StructType([StructField(column.name, _TYPES[column.type]) for column in self.columns])
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The schema as Arrow's type: what Spark wants of the batches of a source, to the letter."""
+        return to_arrow_schema(self.schema, timezone="UTC")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.errors import JavaMissing
-from sharedroutes.pipeline.java import check_java
-from sharedroutes.pipeline.session import SMALL, SessionConfig, session
+from sharedroutes.pipeline.session import SMALL, SessionConfig, check_java, session
 
 SESSION = SessionConfig(
     master="local[2]",

@@ -19,8 +19,8 @@ from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline import PipelineError, SessionConfig, answers, errors
 from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig
 from sharedroutes.pipeline.load import Form
-from sharedroutes.pipeline.sources import registries, samples
-from sharedroutes.pipeline.sources.changes_settings import MEANINGS
+from sharedroutes.pipeline.sources import change_feed, samples
+from sharedroutes.pipeline.sources.options import REGISTRY_OPTIONS
 from sharedroutes.pipeline.sources.routes import READ_OPTIONS, WRITE_OPTIONS
 from tests.markdown import anchors, check_links, names
 from tools import pipeline_docs
@@ -139,15 +139,15 @@ def test_every_command_has_the_options_of_spark() -> None:
 @pytest.mark.parametrize(
     ("heading", "head", "expected"),
     [
-        ("Which registries", "| option | default | meaning |", registries.OPTIONS),
-        ("`route_changes`: the change stream", "| option | default | meaning |", MEANINGS),
+        ("Which registries", "| option | default | meaning |", REGISTRY_OPTIONS),
+        ("`route_changes`: the change stream", "| option | default | meaning |", change_feed.OPTIONS),
         ("`routes`: the table as it is now", "| option | default | meaning |", READ_OPTIONS),
         ("`routes` as a sink, and `load`", "| option | `Rules` | default | meaning |", WRITE_OPTIONS),
         ("`send_samples`: what clients recorded", "| option | default | meaning |", samples.OPTIONS),
     ],
 )
 def test_every_option_of_a_source_is_in_its_table(heading: str, head: str, expected: Any) -> None:
-    common = () if heading == "Which registries" else registries.OPTIONS
+    common = () if heading == "Which registries" else REGISTRY_OPTIONS
     assert list(options_in(heading, head)) == [name for name in expected if name not in common]
 
 

@@ -18,8 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...pipeline import PipelineError, SessionConfig
-from ...pipeline.errors import BadOption
-from ...pipeline.failing import failure
+from ...pipeline.errors import BadOption, failure
 from ...pipeline.session import running
 from ...registry import RegistryError
 

@@ -1,11 +1,11 @@
 """Keeps the change stream as Parquet, each change once."""
 
 from ..errors import IngestFailed
-from .compacting import CompactConfig, CompactSummary, DayCompacted, compact
+from .batches import quarantined, stored_changes
+from .compaction import CompactConfig, CompactSummary, DayCompacted, compact
 from .config import IngestConfig
 from .headroom import Headroom
 from .job import IngestProgress, IngestSummary, ingest
-from .reading import quarantined, stored_changes
 
 __all__ = [
     "CompactConfig",

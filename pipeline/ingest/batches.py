@@ -1,24 +1,43 @@
-"""Writes a micro-batch: one job when every record can be read, and one more for those that cannot."""
+"""Batches of changes as Parquet: written aside, published once wherever a kill stops that, and read.
+
+A batch is written below `_staging`, where no reader looks. Its last file, `_ready`, is the journal's entry:
+without it the next start deletes what is staged, with it the next start goes on where this one stopped.
+"""
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Observation
+import orjson
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from ..errors import PipelineError
+from ..errors import BadOption, PipelineError
 from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
-from .files import Files
-from .journal import Entry, newest_entry
-from .layout import CHANGES_FOLDER, MAX_DAY_MS, QUARANTINE_FOLDER, BatchName, join
-from .publishing import publish, staging_folder
+from .files import HadoopFiles, place
+from .journal import Entry, entry_path, newest_entry, prune
+from .layout import (
+    CHANGES_FOLDER,
+    MAX_DAY_MS,
+    QUARANTINE_FOLDER,
+    READY,
+    STAGED_BATCHES,
+    STAGED_SWAPS,
+    TABLE_FOLDERS,
+    BatchName,
+    batch_folder,
+    day_folder,
+    folder_value,
+    join,
+)
+from .swaps import Swap
 
 WRITE_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 """A folder holds data and nothing else."""
@@ -30,6 +49,12 @@ SETTINGS: Final = {
 
 _A_DAY_MS: Final = 86_400_000
 _LOG: Final = logging.getLogger(__name__)
+_FILES: Final = "files"
+_Parts: TypeAlias = list[tuple[str, str, list[str]]]
+"""Table, day, and the names of its files: an object store may have moved only some of them."""
+_MISSING: Final = (
+    "%s may be missing in %s below %s: a compaction works on it, or was killed, and another one ends it"
+)
 
 
 class Stopping(Exception):
@@ -54,7 +79,7 @@ class Batches:
 
     def __init__(
         self,
-        files: Files,
+        files: HadoopFiles,
         out: str,
         generation: int,
         positions: Callable[[int], Mapping[str, str]],
@@ -158,3 +183,98 @@ def _save(rows: DataFrame, table: Table, folder: str) -> None:
 def _day() -> Column:
     """Return the UTC day of `ms`, whatever zone the session has."""
     return F.expr(f"string(date_add(date'1970-01-01', int(least(ms, {MAX_DAY_MS}) div {_A_DAY_MS})))")
+
+
+def staging_folder(out: str, name: BatchName) -> str:
+    """Return a new folder to stage a batch in: a killed job that still runs does not know it."""
+    return join(out, STAGED_BATCHES, f"{name}-{secrets.token_hex(4)}")
+
+
+def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
+    """Make a batch that is completely staged visible, and note it in the journal."""
+    parts = _parts(files, staged)
+    mark = orjson.loads(entry.to_json()) | {_FILES: parts}
+    files.write(join(staged, READY), orjson.dumps(mark).decode())
+    _finish(files, out, staged, entry, parts)
+
+
+def recover(files: HadoopFiles, out: str) -> None:
+    """Publish what a job that was killed had ready, and delete what it had not; raises PipelineError."""
+    for name in files.names(join(out, STAGED_BATCHES)):
+        staged = join(out, STAGED_BATCHES, name)
+        ready = join(staged, READY)
+        if files.exists(ready):
+            text = files.read(ready)
+            entry = Entry.from_json(ready, text)
+            _finish(files, out, staged, entry, _parts_of(ready, text) or _parts(files, staged))
+        else:
+            files.delete(staged)
+    prune(files, out)
+
+
+def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry, parts: _Parts) -> None:
+    for table, day, names in parts:
+        place(files, day_folder(staged, table, day), batch_folder(out, table, day, str(entry.name)), names)
+    ready, noted = join(staged, READY), entry_path(out, entry.name)
+    if files.exists(noted):  # an object store had copied it, and not yet deleted it here
+        files.delete(ready)
+    else:
+        files.rename(ready, noted)
+    files.delete(staged)
+    prune(files, out)
+
+
+def _parts(files: HadoopFiles, staged: str) -> _Parts:
+    """Return what is staged."""
+    return [
+        (table, day, files.names(day_folder(staged, table, day)))
+        for table in TABLE_FOLDERS
+        for day in folder_value(files.names(join(staged, table)), "day")
+    ]
+
+
+def _parts_of(path: str, text: str) -> _Parts:
+    """Return what a mark says was staged; empty = it is of an older release, which did not say it."""
+    try:
+        return [
+            (str(table), str(day), [str(name) for name in names])
+            for table, day, names in orjson.loads(text).get(_FILES, ())
+        ]
+    except (ValueError, TypeError) as error:
+        raise PipelineError(f"{path} does not say which files were staged: {error!r}") from None
+
+
+def stored_changes(spark: SparkSession, out: str) -> DataFrame:
+    """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises BadOption."""
+    return _read(spark, out, CHANGES_FOLDER, STORED_CHANGES)
+
+
+def quarantined(spark: SparkSession, out: str) -> DataFrame:
+    """Return the records that were set aside, as QUARANTINE; raises BadOption."""
+    return _read(spark, out, QUARANTINE_FOLDER, QUARANTINE)
+
+
+def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame:
+    files = HadoopFiles(spark, out)
+    _warn_of_swaps(files, out, folder)
+    path = join(out, folder)
+    newest = newest_entry(files, out)  # raises for a form that only newer releases know
+    if folder_value(files.names(path), "day"):
+        return spark.read.schema(table.schema).parquet(path).select(*table.names)
+    if newest is None:
+        what = f"{out} holds nothing that was ingested: name the folder of an ingest"
+        raise BadOption(what, option="out", what=what)
+    return spark.createDataFrame([], table.schema)
+
+
+def _warn_of_swaps(files: HadoopFiles, out: str, folder: str) -> None:
+    """Warn of days that a compaction has taken out, to put new ones in their place, or was killed at that."""
+    staged = join(out, STAGED_SWAPS)
+    for name in files.names(staged):
+        ready = join(staged, name, READY)
+        try:
+            swap = Swap.from_json(ready, files.read(ready)) if files.exists(ready) else None
+        except PipelineError:  # it has ended meanwhile
+            continue
+        if swap is not None and swap.table == folder:
+            _LOG.warning(_MISSING, swap.day, folder, out)

@@ -9,9 +9,8 @@ from typing import Final
 
 from ...registry import RegistryConfig
 from ..errors import BadOption
-from ..sources.changes_settings import Settings
-from ..sources.options import Options
-from ..sources.registries import OPTIONS, Registry, registries_of
+from ..sources.change_feed import Settings
+from ..sources.options import REGISTRY_OPTIONS, Options, Registry, registries_of
 from .headroom import Kept
 from .layout import CHECKPOINT, join
 
@@ -99,7 +98,7 @@ class IngestConfig:
 
     def sources(self) -> tuple[Registry, ...]:
         """Return the registries that are read; raises BadOption."""
-        return registries_of(Options(_NAME, self._given(_OF_REGISTRIES), OPTIONS))
+        return registries_of(Options(_NAME, self._given(_OF_REGISTRIES), REGISTRY_OPTIONS))
 
     def source_options(self, starting_position: str | None = None) -> dict[str, str]:
         """Return the options of the source; a starting position goes before the one that is configured."""
@@ -113,7 +112,7 @@ class IngestConfig:
         return {option: str(value) for option, name in names.items() if (value := getattr(self, name))}
 
 
-_OF_REGISTRIES: Final = {name: name for name in OPTIONS}
+_OF_REGISTRIES: Final = {name: name for name in REGISTRY_OPTIONS}
 _OF_SOURCE: Final = _OF_REGISTRIES | {
     "startingPosition": "starting_position",
     "maxChangesPerTrigger": "max_changes_per_trigger",

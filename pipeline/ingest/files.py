@@ -1,16 +1,25 @@
-"""The file system of the output, through Hadoop's: local, HDFS, or any other that Spark knows."""
+"""The file system of the output, through Hadoop's: local, HDFS, or any other that Spark knows.
+
+Renaming a folder is one step on a local disk and on HDFS. An object store copies and deletes file by file:
+what a kill leaves there is in two places, or some of it here and some there. So moves can be finished.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fcntl
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ..errors import PipelineError
+from .layout import LOCKS, join
 
 _LOCAL: Final = "file"
 _HDFS: Final = "hdfs"
@@ -19,31 +28,11 @@ _OVERWRITE: Final = True
 _ANOTHER_WRITES: Final = ("AlreadyBeingCreated", "RecoveryInProgress", "FileAlreadyExists")
 _NOT_KNOWN: Final = ("No FileSystem for scheme", "ClassNotFoundException")
 _LONGEST: Final = 300
+_LEASE_S: Final = 90.0
+"""Longer than the minute after which HDFS takes a file from a process that was killed."""
 
-
-class Files(Protocol):
-    """What publishing needs of a file system; renaming a folder has to be one step of it."""
-
-    def names(self, folder: str) -> list[str]:
-        """Return the names in a folder, sorted; none for one that does not exist."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
-
-    def size(self, path: str) -> int:
-        """Return the bytes of a file, or of all files in a folder."""
-
-    def rename(self, source: str, target: str) -> None:
-        """Move a file or a folder to where nothing is; the folder above is made."""
-
-    def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing when there is none."""
-
-    def read(self, path: str) -> str:
-        """Return the text of a file."""
-
-    def write(self, path: str, text: str) -> None:
-        """Write a new file, which is there as a whole or not at all."""
+_POLL_S: Final = 1.0
+_LOG: Final = logging.getLogger(__name__)
 
 
 class HadoopFiles:
@@ -63,11 +52,6 @@ class HadoopFiles:
         if self._scheme(path) != _LOCAL:
             return None
         return Path(self._system(path).makeQualified(self._path(path)).toUri().getPath())
-
-    @property
-    def has_leases(self) -> bool:
-        """Whether open_alone works."""
-        return self.scheme == _HDFS
 
     def open_alone(self, path: str) -> Any | None:
         """Open a file of HDFS, which lets one process write it; None when another one does.
@@ -171,3 +155,110 @@ def _named(path: str) -> Iterator[None]:
         if any(sign in first for sign in _NOT_KNOWN):
             hint = "; give Spark the jars of this file system, as with --conf spark.jars.packages=..."
         raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error
+
+
+def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) -> None:
+    """Have these files in a folder, and no others; what is not there yet is in `source`."""
+    wanted = set(names)
+    if not files.exists(source):
+        return  # all of it was moved before, and a compaction may have taken it further
+    found = set(files.names(target))
+    if not found & wanted:
+        files.delete(target)  # of the same batch, when its entry was lost
+        _move_folder(files, source, target)
+        return
+    for name in sorted(found - wanted):
+        files.delete(join(target, name))
+    _move_missing(files, source, target, found)
+
+
+def merge(files: HadoopFiles, source: str, target: str) -> None:
+    """Move a folder to where a part of it may be already."""
+    found = set(files.names(target))
+    if not found:
+        files.delete(target)  # an empty one: Hadoop would move the folder into it
+        _move_folder(files, source, target)
+        return
+    _move_missing(files, source, target, found)
+
+
+def _move_missing(files: HadoopFiles, source: str, target: str, found: set[str]) -> None:
+    """Move the files of a folder to where some are `found`.
+
+    Of one that is on both sides, one may be a copy that was cut short: the longer one stays.
+    """
+    for name in files.names(source):
+        here, there = join(source, name), join(target, name)
+        if name in found and files.size(there) >= files.size(here):
+            files.delete(here)
+            continue
+        if name in found:
+            files.delete(there)
+        files.rename(here, there)
+
+
+def _move_folder(files: HadoopFiles, source: str, target: str) -> None:
+    """Move a folder; a compaction may take the folder of the day away at the same time, but only once."""
+    try:
+        files.rename(source, target)
+    except PipelineError:
+        files.rename(source, target)
+
+
+@contextmanager
+def only_one(job: str, files: HadoopFiles, out: str, *, lease_s: float = _LEASE_S) -> Iterator[None]:
+    """Hold the lock of a job below `out`; raises PipelineError when another process has it.
+
+    On a local disk the kernel lets go of it when the process ends, however. On HDFS that takes a minute after
+    a kill, for which a start waits, `lease_s` at most. On other file systems there is none, and a warning.
+    """
+    folder = files.local(join(out, LOCKS))
+    if folder is not None:
+        with _flock(job, folder):
+            yield
+    elif files.scheme == _HDFS:
+        stream = _lease(job, files, out, lease_s)
+        try:
+            yield
+        finally:
+            stream.close()
+    else:
+        _LOG.warning(
+            "nothing can be locked on %s, and what is moved there is seen in parts meanwhile: "
+            "have no second %s below %s",
+            files.scheme,
+            job,
+            out,
+        )
+        yield
+
+
+@contextmanager
+def _flock(job: str, folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / job).open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _another(job, str(folder.parent)) from None
+        yield
+
+
+def _lease(job: str, files: HadoopFiles, out: str, lease_s: float) -> Any:
+    """Return a file of HDFS that this process alone has open."""
+    path = join(out, LOCKS, job)
+    until_s = time.monotonic() + lease_s
+    pause = threading.Event()
+    stream = files.open_alone(path)
+    if stream is None:
+        _LOG.warning("another %s works below %s, or was killed: waiting %.0f s for it", job, out, lease_s)
+    while stream is None:
+        if time.monotonic() >= until_s:
+            raise _another(job, out)
+        pause.wait(_POLL_S)
+        stream = files.open_alone(path)
+    return stream
+
+
+def _another(job: str, out: str) -> PipelineError:
+    return PipelineError(f"another {job} works below {out}: stop it, or give this one another out")

@@ -14,17 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..errors import BadOption, IngestFailed
-from ..failing import failure, store_is_away
-from .batches import Batches, Written
+from ..errors import BadOption, IngestFailed, failure, store_is_away
+from .batches import Batches, Written, recover
 from .config import SOURCE, IngestConfig
-from .files import HadoopFiles
-from .headroom import Headroom
-from .journal import newest_entry
-from .locking import only_one
-from .publishing import recover
-from .starting import Start, begin, check_registries, offsets_of, positions_in, starting_position
-from .watching import Watch
+from .files import HadoopFiles, only_one
+from .headroom import Headroom, Watch
+from .journal import Start, begin, check_registries, newest_entry, offsets_of, positions_in, starting_position
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0

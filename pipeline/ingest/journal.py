@@ -1,20 +1,25 @@
-"""What the ingest has published: the newest batch, how far it goes, and how a new checkpoint goes on."""
+"""What the ingest has published, and where a run begins: also when its checkpoint is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 import orjson
 
 from ..errors import PipelineError
-from .files import Files
-from .layout import JOURNAL, BatchName, day_of, join
+from .files import HadoopFiles
+from .layout import JOURNAL, TABLE_FOLDERS, BatchName, day_of, folder_value, join
 
 _SUFFIX: Final = ".json"
 _FORMAT: Final = 1
 """The form of what is kept: a release that changes it so that older ones would misread it counts it up."""
+_MARK: Final = "_sharedroutes.json"
+_COMMITS: Final = "commits"
+_OFFSETS: Final = "offsets"
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,7 @@ def entry_path(out: str, name: BatchName) -> str:
     return join(out, JOURNAL, f"{name}{_SUFFIX}")
 
 
-def newest_entry(files: Files, out: str) -> Entry | None:
+def newest_entry(files: HadoopFiles, out: str) -> Entry | None:
     """Return the entry of the newest batch; None when nothing was ever published. Raises PipelineError."""
     names = _names(files, out)
     if not names:
@@ -73,12 +78,106 @@ def newest_entry(files: Files, out: str) -> Entry | None:
     return Entry.from_json(path, files.read(path))
 
 
-def prune(files: Files, out: str) -> None:
+def prune(files: HadoopFiles, out: str) -> None:
     """Delete all entries but the newest, which holds all that is needed."""
     for name in _names(files, out)[:-1]:
         files.delete(entry_path(out, name))
 
 
-def _names(files: Files, out: str) -> list[BatchName]:
+def _names(files: HadoopFiles, out: str) -> list[BatchName]:
     found = (BatchName.parse(name.removesuffix(_SUFFIX)) for name in files.names(join(out, JOURNAL)))
     return sorted(name for name in found if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a run begins."""
+
+    generation: int
+    """Which checkpoint below this `out` it is, counted from 1."""
+
+    positions: Mapping[str, str]
+    """After which id of each registry the checkpoint begins; empty = where the configuration says."""
+
+
+def begin(files: HadoopFiles, out: str, checkpoint: str) -> Start:
+    """Return how to begin; raises PipelineError when checkpoint and output do not belong together.
+
+    A checkpoint that is gone is begun anew after the newest batch that was published: no change comes twice.
+    """
+    newest = newest_entry(files, out)
+    if newest is None and any(folder_value(files.names(join(out, table)), "day") for table in TABLE_FOLDERS):
+        raise PipelineError(
+            f"{out} holds changes, but its _ingest, which says how far they go, is gone: "
+            "restore it, or use another out"
+        )
+    mark = join(checkpoint, _MARK)
+    if files.exists(mark):
+        return _resumed(files, checkpoint, _of_mark(mark, files.read(mark)), newest)
+    if files.names(checkpoint):
+        raise PipelineError(f"{checkpoint} holds something else than a checkpoint of an ingest: use another")
+    return _anew(files, mark, newest)
+
+
+def check_registries(files: HadoopFiles, out: str, names: Iterable[str]) -> None:
+    """Raise PipelineError when `out` keeps the history of other registries than those that are read now."""
+    newest, read = newest_entry(files, out), sorted(names)
+    kept = sorted(newest.positions) if newest is not None else []
+    if kept and not {*kept} & {*read}:
+        raise PipelineError(
+            f"{out} keeps the history of {', '.join(kept)}, and not of {', '.join(read)}: use another out, "
+            "or name all of them in registries; nothing was changed"
+        )
+
+
+def _resumed(files: HadoopFiles, checkpoint: str, start: Start, newest: Entry | None) -> Start:
+    if newest is None and files.names(join(checkpoint, _COMMITS)):
+        raise PipelineError(
+            f"{checkpoint} is the checkpoint of an ingest whose output is gone, or is another one: "
+            "delete it too to begin anew, or name the right out"
+        )
+    if newest is not None and start.generation < newest.name.generation:
+        raise PipelineError(
+            f"{checkpoint} is older than what is published: "
+            "delete it, and the ingest goes on after what is published"
+        )
+    return start
+
+
+def _anew(files: HadoopFiles, mark: str, newest: Entry | None) -> Start:
+    start = Start(1, {})
+    if newest is not None:
+        _LOG.warning("the checkpoint is gone: going on after %s", dict(newest.positions))
+        start = Start(newest.name.generation + 1, newest.positions)
+    fields = {"generation": start.generation, "positions": dict(start.positions)}
+    files.write(mark, orjson.dumps(fields).decode())
+    return start
+
+
+def _of_mark(path: str, text: str) -> Start:
+    try:
+        fields = orjson.loads(text)
+        positions = {str(name): str(position) for name, position in fields["positions"].items()}
+        return Start(int(fields["generation"]), positions)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise PipelineError(f"{path} is no mark of an ingest: delete this checkpoint") from None
+
+
+def offsets_of(checkpoint: str, number: int) -> str:
+    """Return the file in which Spark notes how far a batch goes."""
+    return join(checkpoint, _OFFSETS, str(number))
+
+
+def positions_in(text: str) -> dict[str, str]:
+    """Return the position of each registry in what Spark notes of a batch; raises PipelineError."""
+    offset = text.rstrip().rpartition("\n")[2]
+    try:
+        return {str(name): str(position) for name, position in orjson.loads(offset).items()}
+    except (ValueError, AttributeError):
+        raise PipelineError(f"Spark's checkpoint holds the offset {offset[:80]!r}, which is none") from None
+
+
+def starting_position(positions: Mapping[str, str], registries: Iterable[str]) -> str | None:
+    """Return the option of the source that lets a new checkpoint begin there; None = as it is configured."""
+    of_those = {name: positions[name] for name in registries if name in positions}
+    return orjson.dumps(of_those).decode() if of_those else None

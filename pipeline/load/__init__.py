@@ -1,10 +1,9 @@
 """Bulk load of topic configurations: from files in the forms of others into a registry."""
 
-from ..sources.routes_loading import Rules
-from ..sources.routes_outcome import BrokerLoad
+from ..schemas import LOAD_CHANGES, LOAD_SUMMARY, SET_ASIDE
+from ..sources.routes_load import BrokerLoad, Rules
 from .forms import Configs, Form, Source, read_configs
-from .loading import LoadedInPart, LoadSummary, Target, load
-from .tables import LOAD_CHANGES, LOAD_SUMMARY, SET_ASIDE
+from .loader import LoadedInPart, LoadSummary, Target, load
 
 __all__ = [
     "LOAD_CHANGES",

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
 
+import orjson
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import BadOption, BadRows
-from ..failing import failure, missing_path
-from ..schemas import ROUTES, TOPIC_CONFIGS
-from .malformed import bad_csv_line, bad_json_line
-from .tables import SET_ASIDE
+from ..errors import BadOption, BadRows, failure, missing_path
+from ..schemas import ROUTES, SET_ASIDE, TOPIC_CONFIGS
 
-__all__ = ["Configs", "Form", "Source", "canonical_names", "form_of", "read_configs"]
+Check: TypeAlias = Callable[[str], str | None]
+"""Returns why a line is no row; None = it is one."""
+
+_SHOWN: Final = 80
 
 
 class Form(StrEnum):
@@ -156,9 +161,6 @@ def unreadable(spark: SparkSession, source: Source, error: Exception) -> BadRows
     find = _BAD_LINES.get(source.kind())
     found = find(spark, source.path) if find and not source.options else None
     return BadRows(found or str(failure(error, f"reading {source.path}")))
-
-
-_BAD_LINES: Final = {Form.CSV: bad_csv_line, Form.JSON: bad_json_line}
 
 
 def canonical_names(names: list[str]) -> dict[str, str]:
@@ -311,6 +313,66 @@ def _topic_route(spark: SparkSession, source: Source) -> Configs:
     return Configs(_with_cluster(rows, source), aside, source)
 
 
+def bad_csv_line(spark: SparkSession, path: str) -> str | None:
+    """Return file, line and what is wrong with the first line that is no row; None = nothing is found."""
+    columns = len(spark.read.option("header", "true").csv(path).columns)
+
+    def check(line: str) -> str | None:
+        try:
+            (cells,) = csv.reader([line], strict=True)
+        except csv.Error as error:
+            return str(error)
+        return None if len(cells) == columns else f"has {len(cells)} columns, and the header {columns}"
+
+    return _first_bad(spark.read.text(path), check, headers=1)
+
+
+def bad_json_line(spark: SparkSession, path: str) -> str | None:
+    """Return the same of lines of JSON."""
+    return _first_bad(spark.read.text(path), _no_object, headers=0)
+
+
+def _no_object(line: str) -> str | None:
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return f"is no JSON: {error.msg} at column {error.colno}"
+    return None if isinstance(found, dict) else "is no JSON object"
+
+
+def _first_bad(lines: DataFrame, check: Check, *, headers: int) -> str | None:
+    """Return the first line that is bad, of the first file that has one; tasks count the lines of blocks."""
+
+    def counted(rows: Iterable[Row]) -> Iterator[tuple[str, int, int, Any]]:
+        for (file, start), block in groupby(rows, key=itemgetter("file_path", "file_block_start")):
+            count, bad = 0, None
+            for row in block:
+                line = row["value"]
+                is_read = line.strip() and not (start == 0 and count < headers)
+                if bad is None and is_read:
+                    why = "is no UTF-8" if "\ufffd" in line else check(line)
+                    bad = None if why is None else (count, why, line[:_SHOWN])
+                count += 1
+            yield file, start, count, bad
+
+    blocks = lines.select("_metadata.file_path", "_metadata.file_block_start", "value")
+    found = sorted(blocks.rdd.mapPartitions(counted).collect(), key=itemgetter(0, 1))
+    for file, of_file in groupby(found, key=itemgetter(0)):
+        before = 0
+        for _, _, count, bad in of_file:
+            if bad is not None:
+                number, why, line = bad
+                return f"{_plain(file)}, line {before + number + 1}: {why}: {line}"
+            before += count
+    return None
+
+
+def _plain(url: str) -> str:
+    """Return the path of a local file as people write it, and any other as it is."""
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme == "file" else url
+
+
 _READERS: Final[Mapping[Form, Callable[[SparkSession, Source], Configs]]] = {
     Form.PARQUET: _parquet,
     Form.CSV: _csv,
@@ -318,3 +380,4 @@ _READERS: Final[Mapping[Form, Callable[[SparkSession, Source], Configs]]] = {
     Form.TOPICS_JSON: _topics_json,
     Form.TOPIC_ROUTE: _topic_route,
 }
+_BAD_LINES: Final = {Form.CSV: bad_csv_line, Form.JSON: bad_json_line}

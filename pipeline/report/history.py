@@ -12,8 +12,7 @@ from ...registry import RegistryConfig
 from ..errors import BadOption
 from ..ingest.layout import MAX_DAY_MS
 from ..schemas import FAULTS, ROUTES, SAMPLES
-from ..sources.options import Options
-from ..sources.registries import OPTIONS, one_of
+from ..sources.options import REGISTRY_OPTIONS, Options, one_of
 from ..sources.samples import SamplesSource
 
 _SCHEMES = ("redis", "unix")
@@ -114,7 +113,9 @@ def read_corrupt_samples(spark: SparkSession, path: str) -> DataFrame:
 def check_routes(place: str, namespace: str = RegistryConfig().namespace) -> None:
     """See that a store is there, if it is one; raises BadOption and RegistryError. Spark need not run."""
     if _is_store(place):
-        with one_of(Options(ROUTES.name, {"url": place, "namespace": namespace}, OPTIONS)).store() as store:
+        with one_of(
+            Options(ROUTES.name, {"url": place, "namespace": namespace}, REGISTRY_OPTIONS)
+        ).store() as store:
             store.history_bounds()
 
 

@@ -17,18 +17,16 @@ from pyspark.sql.types import StructType
 from ...registry import RouteStore, plans
 from ...registry.plans import ORIGIN
 from ..schemas import CHANGES
-from .changes_reading import ChangeRange, cut_range, nth, read_range
-from .changes_settings import Settings
-from .places import LATEST, begin, loss, lost_error
+from .change_feed import LATEST, ChangeRange, Settings, begin, cut_range, loss, lost_error, nth, read_range
+from .options import Registry
 from .ranges import Range, order
-from .registries import Registry
 
 Offset = dict[str, str]
 """By the name of each registry the id of the last change that was read."""
 
 
 class ChangesSource(DataSource):
-    """The source `route_changes`: the change stream of one registry or several; see changes_settings."""
+    """The source `route_changes`: the change stream of one registry or several."""
 
     @classmethod
     def name(cls) -> str:
@@ -60,9 +58,7 @@ class ChangesReader(DataSourceReader):
         for registry in self._settings.registries:
             with registry.store() as store:
                 bounds = store.history_bounds()
-                after = begin(
-                    store, registry, self._settings.starting[registry.name], bounds, mark=self._settings.mark
-                )
+                after = begin(self._settings, store, registry, bounds)
                 until = bounds.last_id
                 if self._settings.ending != LATEST:  # the last entry up to there: an end has to be one
                     until = store.run(plans.last_change_id(store.keys, self._settings.ending))
@@ -96,13 +92,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = {}
         for registry in self._settings.registries:
             store = self._store(registry)
-            found[registry.name] = begin(
-                store,
-                registry,
-                self._settings.starting[registry.name],
-                store.history_bounds(),
-                mark=self._settings.mark,
-            )
+            found[registry.name] = begin(self._settings, store, registry, store.history_bounds())
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name

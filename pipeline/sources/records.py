@@ -13,14 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ...registry import Change, ChangeKind, CorruptData
 from ...registry.codec import decode_change
 from ..schemas import CHANGES, GAP
 
-SCHEMA: Final[pa.Schema] = to_arrow_schema(CHANGES.schema, timezone="UTC")
-"""What Spark wants of the batches of a source, to the letter."""
+SCHEMA: Final[pa.Schema] = CHANGES.arrow
 
 _TEXT: Final = pa.string()
 _WHOLE: Final = pa.int64()

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+import orjson
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
+from ...registry import RegistryError
+from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
-from .options import Options
-from .registries import OPTIONS, registries_of
-from .routes_checks import check_columns
-from .routes_reading import RoutesReader
-from .routes_writing import writer_of
+from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
+from .routes_checks import CHECKED, MAX_PROBLEMS, check_batch, check_columns
+from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full
+from .routes_reader import RoutesReader
 
 NAME: Final = "routes"
-READ_OPTIONS: Final = (*OPTIONS, "table", "partitions", "brokers", "onProblem", "stale")
+READ_OPTIONS: Final = (*REGISTRY_OPTIONS, "table", "partitions", "brokers", "onProblem", "stale")
 WRITE_OPTIONS: Final = (
-    *OPTIONS,
+    *REGISTRY_OPTIONS,
     "dryRun",
     "onLive",
     "removeOthers",
@@ -27,6 +39,14 @@ WRITE_OPTIONS: Final = (
     "report",
 )
 _MAX_PARTITIONS: Final = 10_000
+SUMMARY_FILE: Final = "summary.json"
+"""In the folder `report`: what was done with each broker, or why nothing was."""
+
+CHANGES_FILE: Final = "changes.jsonl"
+"""In the folder `report`, after a dry run: a line of JSON for each topic that would change."""
+
+_COMPRESSION: Final = "lz4"
+_TOLD: Final = ("broker", "added", "changed", "removed", "unchanged", "refused")
 
 
 class RoutesSource(DataSource):
@@ -63,3 +83,106 @@ class RoutesSource(DataSource):
 
     def _table(self, options: Options) -> Table:
         return ROUTES if options.choice("table", "entries", "replicas") == "entries" else REPLICAS
+
+
+def _rules_of(options: Options) -> Rules:
+    """Return what a load may do; raises BadOption."""
+    return Rules(
+        touch_live=options.choice("onLive", "refuse", "write") == "write",
+        remove_others=options.flag("removeOthers", default=False),
+        max_entries_per_second=options.number("maxEntriesPerSecond", 0, low=0),
+        cluster=options.text("cluster", Rules().cluster),
+        dry_run=options.flag("dryRun", default=False),
+    )
+
+
+def _report_of(options: Options) -> str:
+    """Return the folder for the report, empty for none; raises BadOption."""
+    folder = options.text("report")
+    if folder and not Path(folder).is_dir():
+        raise options.bad("report", f"{folder!r} is no folder of the driver's machine")
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows(WriterCommitMessage):
+    """What a task found: its rows, as an Arrow stream, and what is wrong with others."""
+
+    rows: bytes
+    problems: tuple[str, ...] = ()
+    bad_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutesWriter(DataSourceArrowWriter):
+    """Loads a DataFrame into one registry: rows of a broker may come from any number of tasks.
+
+    A registry is on one server, so one process writes to it, on the driver: it sees all rows of a broker, and
+    what a task did that is run twice, or whose job fails, is nothing.
+    """
+
+    registry: Registry
+    rules: Rules
+    report: str = ""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> CheckedRows:
+        """Check the rows of a task; nothing is written."""
+        sink = pa.BufferOutputStream()
+        problems: list[str] = []
+        bad_rows = 0
+        options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION)
+        with pa.ipc.new_stream(sink, CHECKED, options=options) as stream:
+            for batch in iterator:
+                checked = check_batch(batch)
+                stream.write_batch(checked.rows)
+                problems += checked.problems
+                bad_rows += checked.bad_rows
+        return CheckedRows(sink.getvalue().to_pybytes(), tuple(problems[:MAX_PROBLEMS]), bad_rows)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Write the rows of all tasks; raises BadRows, TargetRefused and the errors of the registry."""
+        try:
+            done = self._load([message for message in messages if isinstance(message, CheckedRows)])
+        except (PipelineError, RegistryError) as error:
+            self._tell([], error)
+            raise
+        problem = None if self.rules.dry_run else not_in_full(done)
+        self._tell(done, problem)
+        if problem is not None:
+            raise problem
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Do nothing: no task has written."""
+
+    def _load(self, messages: Sequence[CheckedRows]) -> list[BrokerLoad]:
+        parts = [pa.ipc.open_stream(message.rows).read_all() for message in messages]
+        problems = [problem for message in messages for problem in message.problems]
+        bad = sum(message.bad_rows for message in messages)
+        return load_rows(self.registry, self.rules, parts, problems, bad)
+
+    def _tell(self, done: Sequence[BrokerLoad], problem: Exception | None) -> None:
+        """Write the report, if somebody wants it."""
+        if not self.report:
+            return
+        brokers: list[dict[str, Any]] = [{name: getattr(load, name) for name in _TOLD} for load in done]
+        changes = Path(self.report) / CHANGES_FILE
+        changes.unlink(missing_ok=True)  # what an earlier dry run told is no news of this load
+        if self.rules.dry_run:
+            changes.write_bytes(b"".join(map(_line, (change for load in done for change in load.changes))))
+        error = {"kind": type(problem).__name__, "message": str(problem)} if problem is not None else None
+        summary = {"dry_run": self.rules.dry_run, "brokers": brokers, "error": error}
+        (Path(self.report) / SUMMARY_FILE).write_bytes(orjson.dumps(summary))
+
+
+def _line(change: TopicChange) -> bytes:
+    return orjson.dumps(asdict(change), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def writer_of(options: Options, *, overwrite: bool) -> RoutesWriter:
+    """Return the writer that the options describe; raises BadOption."""
+    if overwrite:
+        raise BadOption(
+            "routes: there is no mode overwrite: use mode append, and removeOthers=true to make the table of "
+            "each broker exactly what the rows say"
+        )
+    return RoutesWriter(registry=one_of(options), rules=_rules_of(options), report=_report_of(options))

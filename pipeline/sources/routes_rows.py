@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ...registry import CorruptData, InvalidInput, TopicConfig
 from ...registry.checks import MAX_NAME_BYTES, check_name
 from ...registry.codec import decode_broker, decode_config, decode_lease
 from ...registry.plans.replicas import RawTable, Replica
-from ..schemas import REPLICAS, ROUTES
+from ..schemas import ROUTES
 from ..tables import Table
 
 _MAX_SHAPES: Final = 65_536
@@ -30,14 +29,7 @@ _OF_CONFIG: Final = (
 )
 """The columns that are attributes of TopicConfig."""
 
-
-def arrow_schema(table: Table) -> pa.Schema:
-    """Return a table's schema as Arrow has it."""
-    return to_arrow_schema(table.schema, timezone="UTC")
-
-
-_ROUTES: Final = arrow_schema(ROUTES)
-_REPLICAS: Final = arrow_schema(REPLICAS)
+_ROUTES: Final = ROUTES.arrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +107,7 @@ class EntryRows:
             topic = self._names[at].decode(errors="backslashreplace")
             broker = self._brokers[self._broker_of[at]]
             found.append({"topic": topic, "problem": f"topic {topic!r} {problem}", **_facts(broker)})
-        return rows(_ROUTES, self.registry, found)
+        return rows(ROUTES, self.registry, found)
 
     def _batch(self, names: pa.Array, shapes: pa.Array, brokers: pa.Array) -> pa.RecordBatch:
         used = shapes.dictionary_encode()  # what many shapes were learned for is taken of a few
@@ -175,15 +167,15 @@ def check_names(what: str, names: pa.Array) -> Iterator[tuple[int, str]]:
             yield at, str(error)
 
 
-def rows(schema: pa.Schema, registry: str, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+def rows(table: Table, registry: str, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Return a batch of rows, in which what is not given is null."""
-    return pa.RecordBatch.from_pylist([{"registry": registry, **row} for row in found], schema=schema)
+    return pa.RecordBatch.from_pylist([{"registry": registry, **row} for row in found], schema=table.arrow)
 
 
 def problem_rows(table: Table, registry: str, problems: Sequence[tuple[str | None, str]]) -> pa.RecordBatch:
     """Return rows that say nothing but what cannot be read, each of a broker or of none."""
     found = [{"broker": broker, "problem": problem} for broker, problem in problems]
-    return rows(_REPLICAS if table == REPLICAS else _ROUTES, registry, found)
+    return rows(table, registry, found)
 
 
 def replica_row(group_key: str, replica: Replica, topics: int) -> dict[str, Any]:

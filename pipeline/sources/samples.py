@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,33 +17,22 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from ..errors import PipelineError
-from ..schemas import SAMPLES
+from ..schemas import CORRUPT_SAMPLES, SAMPLES
 from ..tables import Table
 from .options import Options
-from .sample_files import Listing
-from .sample_parquet import BrokenFile, of_row_group, row_groups
-from .sample_rows import CORRUPT_SAMPLES, Corrupt, of_lines, of_registry
+from .sample_rows import BrokenFile, Corrupt, of_lines, of_registry, of_row_group, row_groups
 
 _log: Final = logging.getLogger("sharedroutes.pipeline")
 
-OPTIONS: Final = {
-    "path": "a folder, a file or a pattern such as /data/*/samples-*.jsonl; what `load(...)` is given",
-    "registry": "what samples that name no registry belong to; default none: they match any",
-    "table": "samples, or corrupt: what was set aside (CORRUPT_SAMPLES)",
-    "onCorrupt": "what to do with what is no sample, or cannot be read: skip, or fail",
-    "splitBytes": "how much of a file one task reads; default 33554432",
-}
-"""The options, with what they mean."""
-
+OPTIONS: Final = ("path", "registry", "table", "onCorrupt", "splitBytes")
 _LINES: Final = (".jsonl", ".ndjson", ".json")
 _PARQUET: Final = ".parquet"
 _SPLIT_BYTES: Final = 32 * 2**20
 _LEAST_BYTES: Final = 64
 _ROWS: Final = 16_384
 _TAIL_BYTES: Final = 2**16
-_CORRUPT: Final = pa.schema(
-    [("file", pa.string()), ("place", pa.int64()), ("problem", pa.string()), ("record", pa.string())]
-)
+_HIDDEN: Final = ("_", ".")
+"""What Spark and others hide begins with one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +77,7 @@ class Part(InputPartition):
 
 
 class SamplesSource(DataSource):
-    """The source `send_samples`; see OPTIONS."""
+    """The source `send_samples`."""
 
     @classmethod
     def name(cls) -> str:
@@ -217,7 +208,7 @@ def _read(settings: Settings, partition: InputPartition) -> Iterator[pa.RecordBa
         _log.warning("send_samples: not read, for it was removed meanwhile: %s", name)
     if corrupt:
         rows = [{"file": name, **each._asdict()} for each in corrupt]
-        yield pa.RecordBatch.from_pylist(rows, schema=_CORRUPT)
+        yield pa.RecordBatch.from_pylist(rows, schema=CORRUPT_SAMPLES.arrow)
 
 
 def _set_aside(settings: Settings, file: str, what: Corrupt) -> None:
@@ -276,3 +267,49 @@ def _whole_lines(file: Path) -> int:
     except FileNotFoundError:  # removed since it was listed
         pass
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files that were found, in order, and the folders that cannot be looked into, with the reason."""
+
+    files: list[Path] = field(default_factory=list)
+    closed: dict[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: str, suffixes: Collection[str]) -> Self:
+        """List a file, whatever it is called, or what has one of the suffixes in a folder or a pattern."""
+        listing = cls()
+        if os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where the folder is closed
+            listing.files.append(Path(path))
+            return listing
+        # A pattern can be an absolute one, which Path.glob does not take; it can match folders, too.
+        matches = [path] if os.path.isdir(path) else glob.iglob(path, recursive=True)  # noqa: PTH112, PTH207
+        found = {file for match in matches for file in listing._below(Path(match))}
+        listing.files.extend(
+            sorted(file for file in found if file.suffix in suffixes and not file.name.startswith(_HIDDEN))
+        )
+        return listing
+
+    def _below(self, match: Path) -> Iterator[Path]:
+        if not os.path.isdir(match):  # noqa: PTH112 - as above
+            if _is_there(match):
+                yield match
+            return
+        for folder, folders, names in os.walk(match, onerror=self._closed):
+            folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+            yield from (path for name in names if _is_there(path := Path(folder, name)))
+
+    def _closed(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.closed[Path(error.filename)] = error.strerror or str(error)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path is one of a file; also if that cannot be told, for who reads it is told why."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

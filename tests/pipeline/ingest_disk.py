@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from sharedroutes.pipeline.ingest.files import HadoopFiles
+
 
 class Killed(BaseException):
     """The process is gone; nobody handles that."""
 
 
-class Disk:
-    """Does what HadoopFiles does; after `steps` changes of the disk the process is killed."""
+class Disk(HadoopFiles):
+    """Does the same without Spark; after `steps` changes of the disk the process is killed."""
 
     def __init__(self, steps: int | None = None) -> None:
         self.left = steps

@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import PipelineError
-from sharedroutes.pipeline.ingest.swapping import (
-    NEW,
-    Swap,
-    drop_day,
-    recover_swaps,
-    staged_swap,
-    swap_in,
-)
+from sharedroutes.pipeline.ingest.swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 from tests.pipeline.ingest_disk import Disk, Killed, rows_on
 
 DAY = "2026-11-20"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.pipeline.errors import BadOption, ChangesLost, PipelineError
-from sharedroutes.pipeline.failing import failure, store_is_away
+from sharedroutes.pipeline.errors import BadOption, ChangesLost, PipelineError, failure, store_is_away
 from sharedroutes.pipeline.ingest import CompactConfig, IngestConfig, IngestFailed
 from sharedroutes.pipeline.ingest.headroom import Kept
 from sharedroutes.pipeline.ingest.layout import (

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import PipelineError
-from sharedroutes.pipeline.ingest.locking import only_one
+from sharedroutes.pipeline.ingest.files import HadoopFiles, only_one
 
 OUT = "hdfs://host/routes"
 
 
-class OnDisk:
+class OnDisk(HadoopFiles):
     scheme = "file"
-    has_leases = False
+
+    def __init__(self) -> None:
+        """Need no Spark."""
 
     def local(self, path: str, /) -> Path | None:
         return Path(path)
@@ -29,7 +31,6 @@ class Leases(OnDisk):
     """Gives a file to who asks when it is closed, and only after it was asked for so often."""
 
     scheme = "hdfs"
-    has_leases = True
 
     def __init__(self, refusals: int = 0) -> None:
         self.refusals = refusals

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest.batches import publish, recover, staging_folder
 from sharedroutes.pipeline.ingest.journal import Entry, newest_entry
 from sharedroutes.pipeline.ingest.layout import BatchName, join
-from sharedroutes.pipeline.ingest.publishing import publish, recover, staging_folder
-from sharedroutes.pipeline.ingest.swapping import NEW, Swap, recover_swaps, staged_swap, swap_in
+from sharedroutes.pipeline.ingest.swaps import NEW, Swap, recover_swaps, staged_swap, swap_in
 from tests.pipeline.ingest_disk import Disk, Killed, rows_on
 
 DAYS = ("2026-11-20", "2026-11-21")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest.batches import publish, recover, staging_folder
 from sharedroutes.pipeline.ingest.journal import Entry, newest_entry
 from sharedroutes.pipeline.ingest.layout import BatchName, batch_folder, join
-from sharedroutes.pipeline.ingest.publishing import publish, recover, staging_folder
 from tests.pipeline.ingest_disk import Disk, Killed, rows_on
 
 ROWS = {"2026-11-20": ["a", "b"], "2026-11-21": ["c"]}

@@ -12,15 +12,16 @@ from pyspark.sql import DataFrame
 
 from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.ingest.batches import Batches, Stopping
-from sharedroutes.pipeline.ingest.journal import Entry, entry_path
-from sharedroutes.pipeline.ingest.layout import BatchName
-from sharedroutes.pipeline.ingest.starting import (
+from sharedroutes.pipeline.ingest.journal import (
+    Entry,
     Start,
     begin,
     check_registries,
+    entry_path,
     positions_in,
     starting_position,
 )
+from sharedroutes.pipeline.ingest.layout import BatchName
 from tests.pipeline.ingest_disk import Disk
 
 NO_BATCH = cast("DataFrame", None)

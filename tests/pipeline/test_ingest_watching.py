@@ -7,9 +7,8 @@ import logging
 import pytest
 import redis
 
-from sharedroutes.pipeline.ingest.headroom import Kept
-from sharedroutes.pipeline.ingest.watching import Watch
-from sharedroutes.pipeline.sources.registries import Registry
+from sharedroutes.pipeline.ingest.headroom import Kept, Watch
+from sharedroutes.pipeline.sources.options import Registry
 from tests.pipeline.ingest_history import add
 from tests.ports import free_port
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import JavaMissing
-from sharedroutes.pipeline.java import check_java, find_java
+from sharedroutes.pipeline.session import check_java, find_java
 
 
 def program(folder: Path, says: str) -> Path:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sharedroutes.pipeline.errors import BadOption
-from sharedroutes.pipeline.sources.options import Options
-from sharedroutes.pipeline.sources.registries import OPTIONS, Registry, one_of, registries_of
+from sharedroutes.pipeline.sources.options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
 
 KNOWN = ("maxRows", "onLoss", "follow")
 
@@ -16,7 +15,7 @@ def options(**given: str) -> Options:
 
 
 def of_registries(**given: str) -> Options:
-    return Options("some_source", given, OPTIONS)
+    return Options("some_source", given, REGISTRY_OPTIONS)
 
 
 def test_the_case_of_an_option_does_not_matter() -> None:

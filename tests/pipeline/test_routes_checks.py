@@ -21,11 +21,10 @@ from pyspark.sql.types import (
 from sharedroutes.pipeline.errors import BadRows
 from sharedroutes.pipeline.schemas import TOPIC_CONFIGS
 from sharedroutes.pipeline.sources.routes_checks import DEFAULTS, check_batch, check_columns
-from sharedroutes.pipeline.sources.routes_rows import arrow_schema
 from sharedroutes.registry import InvalidInput, TopicConfig
 from sharedroutes.registry.codec import encode_config
 
-SCHEMA = arrow_schema(TOPIC_CONFIGS)
+SCHEMA = TOPIC_CONFIGS.arrow
 
 
 def batch(*rows: dict[str, Any], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:

@@ -18,8 +18,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sharedroutes.pipeline.errors import BadOption, BadRows, TargetRefused
 from sharedroutes.pipeline.sources.routes import RoutesSource
 from sharedroutes.pipeline.sources.routes_checks import CHECKED
-from sharedroutes.pipeline.sources.routes_loading import Loading, Pace, Rules, tables_of
-from sharedroutes.pipeline.sources.routes_outcome import BrokerLoad, not_in_full, would_refuse
+from sharedroutes.pipeline.sources.routes_load import (
+    BrokerLoad,
+    Loading,
+    Pace,
+    Rules,
+    not_in_full,
+    tables_of,
+    would_refuse,
+)
 from sharedroutes.registry import (
     Broker,
     LeaseStatus,

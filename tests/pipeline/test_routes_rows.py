@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sharedroutes.pipeline.errors import BadOption, PipelineError
 from sharedroutes.pipeline.schemas import REPLICAS, ROUTES
 from sharedroutes.pipeline.sources.routes import RoutesSource
-from sharedroutes.pipeline.sources.routes_reading import Part, share_out
+from sharedroutes.pipeline.sources.routes_reader import Part, share_out
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from sharedroutes.registry.acl import Role, acl_rules
 
@@ -126,8 +126,8 @@ def test_a_member_or_a_lease_that_makes_no_sense_is_told(
 def test_a_large_table_is_read_page_by_page_and_each_topic_comes_once(
     redis_url: str, store: RouteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharedroutes.pipeline.sources.routes_reading._AT_ONCE", 500)
-    monkeypatch.setattr("sharedroutes.pipeline.sources.routes_reading._PAGE", 100)
+    monkeypatch.setattr("sharedroutes.pipeline.sources.routes_reader._AT_ONCE", 500)
+    monkeypatch.setattr("sharedroutes.pipeline.sources.routes_reader._PAGE", 100)
     names = [f"topic-{number}" for number in range(3_000)]
     store.register(Broker("large", "10.0.0.1:1"), [TopicConfig(name) for name in names])
     store.register(Broker("small", "10.0.0.2:1"), [TopicConfig("one")])

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharedroutes.pipeline.errors import PipelineError
-from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.sample_parquet import of_row_group
-from sharedroutes.pipeline.sources.sample_rows import ARROW, CORRUPT_SAMPLES, Corrupt
+from sharedroutes.pipeline.schemas import CORRUPT_SAMPLES, SAMPLES
+from sharedroutes.pipeline.sources.sample_rows import ARROW, Corrupt, of_row_group
 from sharedroutes.pipeline.sources.samples import SamplesSource
 from tests.pipeline.test_sample_rows import GOOD
 

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sharedroutes.pipeline.errors import BadOption, PipelineError
-from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.sample_rows import ARROW, CORRUPT_SAMPLES
+from sharedroutes.pipeline.schemas import CORRUPT_SAMPLES, SAMPLES
+from sharedroutes.pipeline.sources.sample_rows import ARROW
 from sharedroutes.pipeline.sources.samples import SamplesSource
 from tests.pipeline.test_sample_rows import GOOD, line
 

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import InputPartition
 
 from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.sample_files import Listing
 from sharedroutes.pipeline.sources.sample_rows import ARROW
+from sharedroutes.pipeline.sources.samples import Listing
 from tests.pipeline.test_sample_rows import GOOD
 from tests.pipeline.test_samples import ALL, attempts_in, corrupt_in, lines_of, source_of
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sharedroutes.pipeline.schemas import TABLES
+from sharedroutes.pipeline import schemas
 from sharedroutes.pipeline.tables import Table
+
+TABLES = [table for table in vars(schemas).values() if isinstance(table, Table)]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

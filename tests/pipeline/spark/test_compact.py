@@ -18,7 +18,7 @@ from sharedroutes.pipeline.ingest import CompactConfig, compact, quarantined, st
 from sharedroutes.pipeline.ingest.batches import written_columns
 from sharedroutes.pipeline.ingest.journal import Entry, entry_path
 from sharedroutes.pipeline.ingest.layout import READY, BatchName, batch_folder, day_of
-from sharedroutes.pipeline.ingest.swapping import Swap, staged_swap
+from sharedroutes.pipeline.ingest.swaps import Swap, staged_swap
 from sharedroutes.pipeline.schemas import QUARANTINE, STORED_CHANGES
 from sharedroutes.pipeline.tables import Table
 from tests.pipeline.ingest_disk import Disk

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead
 from sharedroutes.client.observers.samples import SampleRecorder
-from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.sample_rows import CORRUPT_SAMPLES
+from sharedroutes.pipeline.schemas import CORRUPT_SAMPLES, SAMPLES
 
 
 @pytest.fixture(scope="module")

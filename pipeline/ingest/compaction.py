@@ -12,12 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ..errors import BadOption, IngestFailed, PipelineError
-from ..failing import failure
+from ..errors import BadOption, IngestFailed, PipelineError, failure
 from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .batches import SETTINGS, WRITE_OPTIONS, written_columns
-from .files import HadoopFiles
+from .files import HadoopFiles, only_one
 from .journal import Entry, newest_entry
 from .layout import (
     CHANGES_FOLDER,
@@ -32,8 +31,7 @@ from .layout import (
     join,
     newest_batch,
 )
-from .locking import only_one
-from .swapping import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
+from .swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 
 _TABLES: Final = {CHANGES_FOLDER: STORED_CHANGES, QUARANTINE_FOLDER: QUARANTINE}
 _KEY: Final = ("registry", "change_id", "kind")

@@ -15,9 +15,8 @@ from typing import Final, Self
 import orjson
 
 from ..errors import PipelineError
-from .files import Files
+from .files import HadoopFiles, merge, place
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
-from .moving import merge, place
 
 NEW: Final = "new"
 """Where, in what is staged, the new folder is written."""
@@ -73,14 +72,14 @@ def staged_swap(out: str) -> str:
     return join(out, STAGED_SWAPS, secrets.token_hex(8))
 
 
-def swap_in(files: Files, out: str, staged: str, swap: Swap) -> None:
+def swap_in(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
     """Make the new folder visible, and what it replaces not."""
     swap = replace(swap, files=tuple(files.names(join(staged, NEW))))
     files.write(join(staged, READY), swap.to_json())
     _finish(files, out, staged, swap)
 
 
-def recover_swaps(files: Files, out: str) -> None:
+def recover_swaps(files: HadoopFiles, out: str) -> None:
     """Finish the swaps that were ready when a compaction was killed, and delete the others."""
     for name in files.names(join(out, STAGED_SWAPS)):
         staged = join(out, STAGED_SWAPS, name)
@@ -91,14 +90,14 @@ def recover_swaps(files: Files, out: str) -> None:
             files.delete(staged)
 
 
-def drop_day(files: Files, out: str, table: str, day: str) -> None:
+def drop_day(files: HadoopFiles, out: str, table: str, day: str) -> None:
     """Delete a day: in one step for a reader."""
     staged = staged_swap(out)
     files.rename(day_folder(out, table, day), join(staged, _OLD))
     files.delete(staged)
 
 
-def _finish(files: Files, out: str, staged: str, swap: Swap) -> None:
+def _finish(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
     day, new, old = day_folder(out, swap.table, swap.day), join(staged, NEW), join(staged, _OLD)
     if files.exists(new):
         if not files.exists(old):

@@ -1,4 +1,4 @@
-"""Loading checked rows into a registry: look at all brokers, refuse or write, and say what was done."""
+"""The load of checked rows into a registry: look at all brokers, refuse or write, and say what was done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
@@ -22,14 +22,15 @@ from ...registry.plans import Progress
 from ...registry.plans.bulk_load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.store_parts import iterate
 from ..errors import BadOption, BadRows, TargetRefused
-from .registries import Registry
+from .options import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS
-from .routes_outcome import BrokerLoad, TopicChange, live_refused
 
 _AT_ONCE: Final = 3
 """Brokers that are written at the same time: enough that the server need not wait for this process."""
 
 _CHUNKS_A_SECOND: Final = 10
+_NAMED: Final = 10
+"""So many refused brokers are named with the reason, the others by name alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,3 +263,70 @@ def _as_json(config: bytes | None) -> str | None:
     }
     fields = {theirs: getattr(found, ours) for theirs, ours in names.items()}
     return orjson.dumps(fields).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """One thing that a load changes; before and after are configurations as JSON, or names of clusters."""
+
+    broker: str
+    topic: str | None
+    action: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class BrokerLoad:
+    """What was done with a broker, or in a dry run would be, in numbers of topics."""
+
+    broker: str
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    refused: str = ""
+    """Why nothing of it, or not all, was written; empty = it was."""
+
+    stops_all: bool = False
+    """In a dry run: whether the load itself would be refused as a whole for it."""
+
+    changes: list[TopicChange] = field(default_factory=list, repr=False)
+    """In a dry run."""
+
+
+def not_in_full(done: Sequence[BrokerLoad]) -> TargetRefused | None:
+    """Return the error that not all brokers were written; None = they were."""
+    refused = {load.broker: load.refused for load in done if load.refused}
+    if not refused:
+        return None
+    return TargetRefused(
+        f"of {len(done)} brokers {len(refused)} were not written in full, the others were: {_told(refused)}"
+    )
+
+
+def would_refuse(done: Sequence[BrokerLoad]) -> TargetRefused | None:
+    """Return the error with which a load would end, by its dry run; None = with none."""
+    alive = {load.broker: load.refused for load in done if load.stops_all}
+    if alive:
+        return TargetRefused(f"nothing would be written: {live_refused(alive, len(done))}")
+    refused = {load.broker: load.refused for load in done if load.refused}
+    if not refused:
+        return None
+    return TargetRefused(
+        f"of {len(done)} brokers {len(refused)} would not be written, the others would be: {_told(refused)}"
+    )
+
+
+def live_refused(refused: Mapping[str, str], count: int) -> str:
+    """Return what is to be said of live brokers that stop a load, and how it would not be stopped."""
+    return (
+        f"of {count} brokers {len(refused)} are alive and would be changed: {_told(refused, '{why}')}; "
+        "to change them all the same, let the load touch live brokers"
+    )
+
+
+def _told(refused: Mapping[str, str], form: str = "{name}: {why}") -> str:
+    """Return the reasons of the first brokers, and the names of the others."""
+    told = "; ".join(form.format(name=name, why=why) for name, why in list(refused.items())[:_NAMED])
+    return told + "".join(f", {name}" for name in list(refused)[_NAMED:])

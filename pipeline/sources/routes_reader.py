@@ -16,8 +16,8 @@ from ...registry.plans.routes import groups
 from ..errors import PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
-from .registries import Registry
-from .routes_rows import BrokerFacts, EntryRows, arrow_schema, problem_rows, replica_row, rows
+from .options import Registry
+from .routes_rows import BrokerFacts, EntryRows, problem_rows, replica_row, rows
 
 _ENTRIES_A_PART: Final = 250_000
 """Reading so many takes longer than to start a task, and a small registry is one part."""
@@ -154,7 +154,7 @@ class RoutesReader(DataSourceReader):
         ]
         found += [{"problem": str(error)} for error in listing.corrupt]
         if found:
-            yield rows(arrow_schema(REPLICAS), registry, found)
+            yield rows(REPLICAS, registry, found)
 
 
 def share_out(brokers: Iterable[tuple[str, int]], parts: int) -> list[tuple[tuple[str, int], ...]]:

@@ -12,16 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...registry import RegistryConfig
 from ..errors import TargetRefused
-from ..sources.options import Options
-from ..sources.registries import OPTIONS, Registry, one_of
+from ..schemas import LOAD_CHANGES, LOAD_SUMMARY
+from ..sources.options import REGISTRY_OPTIONS, Options, Registry, one_of
 from ..sources.routes_checks import MAX_PROBLEMS, check_batch, check_columns
-from ..sources.routes_loading import Rules, load_rows
-from ..sources.routes_outcome import BrokerLoad, not_in_full, would_refuse
-from ..sources.routes_rows import arrow_schema
+from ..sources.routes_load import BrokerLoad, Rules, load_rows, not_in_full, would_refuse
 from .forms import Configs, unreadable
-from .tables import LOAD_CHANGES, LOAD_SUMMARY
-
-__all__ = ["LoadSummary", "LoadedInPart", "Target", "load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +31,7 @@ class Target:
 
     def registry(self) -> Registry:
         """Return where that is; raises BadOption."""
-        return one_of(Options("load", {"url": self.url, "namespace": self.namespace}, OPTIONS))
+        return one_of(Options("load", {"url": self.url, "namespace": self.namespace}, REGISTRY_OPTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,7 @@ class LoadSummary:
     def table(self, spark: SparkSession) -> DataFrame:
         """Return the summary as LOAD_SUMMARY."""
         rows = [{name: getattr(broker, name) for name in LOAD_SUMMARY.names} for broker in self.brokers]
-        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(LOAD_SUMMARY)))
+        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=LOAD_SUMMARY.arrow))
 
 
 class LoadedInPart(TargetRefused):
@@ -137,4 +132,4 @@ def _read(spark: SparkSession, configs: DataFrame | Configs) -> pa.Table:
 
 def _changes(spark: SparkSession, done: Sequence[BrokerLoad]) -> DataFrame:
     rows = [asdict(change) for load in done for change in load.changes]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(LOAD_CHANGES)))
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=LOAD_CHANGES.arrow))
