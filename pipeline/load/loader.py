@@ -14,8 +14,8 @@ from ...registry import RegistryConfig
 from ..errors import TargetRefused
 from ..schemas import LOAD_CHANGES, LOAD_SUMMARY
 from ..sources.options import REGISTRY_OPTIONS, Options, Registry, one_of
-from ..sources.routes_checks import MAX_PROBLEMS, check_batch, check_columns
-from ..sources.routes_load import BrokerLoad, Rules, load_rows, not_in_full, would_refuse
+from ..sources.routes_checks import check_batch, check_columns
+from ..sources.routes_load import BrokerLoad, Rules, load_rows, not_in_full, summary_rows, would_refuse
 from .forms import Configs, unreadable
 
 
@@ -75,7 +75,7 @@ class LoadSummary:
 
     def table(self, spark: SparkSession) -> DataFrame:
         """Return the summary as LOAD_SUMMARY."""
-        rows = [{name: getattr(broker, name) for name in LOAD_SUMMARY.names} for broker in self.brokers]
+        rows = summary_rows(self.brokers)
         return spark.createDataFrame(pa.Table.from_pylist(rows, schema=LOAD_SUMMARY.arrow))
 
 
@@ -105,14 +105,8 @@ def load(
     check_columns(rows.schema)
     # A registry is on one server, so one process writes to it. Here it is this one: the sink does the same
     # in processes of its own, which take a second to start.
-    problems: list[str] = []
-    bad, parts = 0, []
-    for batch in _read(spark, configs).to_batches():
-        checked = check_batch(batch)
-        parts.append(pa.Table.from_batches([checked.rows]))
-        problems += checked.problems[: max(0, MAX_PROBLEMS - len(problems))]
-        bad += checked.bad_rows
-    done = load_rows(target.registry(), rules, parts, problems, bad)
+    checked = [check_batch(batch) for batch in _read(spark, configs).to_batches()]
+    done = load_rows(target.registry(), rules, checked)
     summary = LoadSummary(rules.dry_run, tuple(done), _changes(spark, done) if rules.dry_run else None)
     problem = None if rules.dry_run else not_in_full(done)
     if problem is not None:

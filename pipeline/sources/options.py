@@ -61,6 +61,14 @@ class Options:
         return BadOption(f"{self._source}: option {name}: {what}", option=name, what=what)
 
 
+def check_number(job: str, name: str, value: object, low: float, high: float, *, whole: bool = True) -> None:
+    """Raise BadOption for a setting of a job that is no number, by default a whole one, within low..high."""
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        what = "no whole number" if whole else "not"
+        raise BadOption.of(job, name, f"{value!r} is {what} within {low} to {high}")
+
+
 class Registry(NamedTuple):
     """A registry: what rows call it, where it is, and its namespace."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import pyarrow as pa
@@ -23,8 +23,8 @@ from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
 from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
-from .routes_checks import CHECKED, MAX_PROBLEMS, check_batch, check_columns
-from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full
+from .routes_checks import CHECKED, MAX_PROBLEMS, Checked, check_batch, check_columns
+from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full, summary_rows
 from .routes_reader import RoutesReader
 
 NAME: Final = "routes"
@@ -46,7 +46,6 @@ CHANGES_FILE: Final = "changes.jsonl"
 """In the folder `report`, after a dry run: a line of JSON for each topic that would change."""
 
 _COMPRESSION: Final = "lz4"
-_TOLD: Final = ("broker", "added", "changed", "removed", "unchanged", "refused")
 
 
 class RoutesSource(DataSource):
@@ -76,7 +75,13 @@ class RoutesSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Return what writes; raises BadOption, and BadRows for columns that cannot be loaded."""
         check_columns(schema)
-        return writer_of(Options(NAME, self.options, WRITE_OPTIONS), overwrite=overwrite)
+        if overwrite:
+            raise BadOption(
+                "routes: there is no mode overwrite: use mode append, and removeOthers=true to make the "
+                "table of each broker exactly what the rows say"
+            )
+        options = Options(NAME, self.options, WRITE_OPTIONS)
+        return RoutesWriter(registry=one_of(options), rules=_rules_of(options), report=_report_of(options))
 
     def _read_options(self) -> Options:
         return Options(NAME, self.options, READ_OPTIONS)
@@ -112,6 +117,10 @@ class CheckedRows(WriterCommitMessage):
     problems: tuple[str, ...] = ()
     bad_rows: int = 0
 
+    def unpacked(self) -> Checked:
+        """Return the same with the rows as a table."""
+        return Checked(pa.ipc.open_stream(self.rows).read_all(), self.problems, self.bad_rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutesWriter(DataSourceArrowWriter):
@@ -134,7 +143,7 @@ class RoutesWriter(DataSourceArrowWriter):
         with pa.ipc.new_stream(sink, CHECKED, options=options) as stream:
             for batch in iterator:
                 checked = check_batch(batch)
-                stream.write_batch(checked.rows)
+                stream.write_table(checked.rows)
                 problems += checked.problems
                 bad_rows += checked.bad_rows
         return CheckedRows(sink.getvalue().to_pybytes(), tuple(problems[:MAX_PROBLEMS]), bad_rows)
@@ -142,7 +151,8 @@ class RoutesWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write the rows of all tasks; raises BadRows, TargetRefused and the errors of the registry."""
         try:
-            done = self._load([message for message in messages if isinstance(message, CheckedRows)])
+            checked = [message.unpacked() for message in messages if isinstance(message, CheckedRows)]
+            done = load_rows(self.registry, self.rules, checked)
         except (PipelineError, RegistryError) as error:
             self._tell([], error)
             raise
@@ -154,35 +164,18 @@ class RoutesWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Do nothing: no task has written."""
 
-    def _load(self, messages: Sequence[CheckedRows]) -> list[BrokerLoad]:
-        parts = [pa.ipc.open_stream(message.rows).read_all() for message in messages]
-        problems = [problem for message in messages for problem in message.problems]
-        bad = sum(message.bad_rows for message in messages)
-        return load_rows(self.registry, self.rules, parts, problems, bad)
-
     def _tell(self, done: Sequence[BrokerLoad], problem: Exception | None) -> None:
         """Write the report, if somebody wants it."""
         if not self.report:
             return
-        brokers: list[dict[str, Any]] = [{name: getattr(load, name) for name in _TOLD} for load in done]
         changes = Path(self.report) / CHANGES_FILE
         changes.unlink(missing_ok=True)  # what an earlier dry run told is no news of this load
         if self.rules.dry_run:
             changes.write_bytes(b"".join(map(_line, (change for load in done for change in load.changes))))
         error = {"kind": type(problem).__name__, "message": str(problem)} if problem is not None else None
-        summary = {"dry_run": self.rules.dry_run, "brokers": brokers, "error": error}
+        summary = {"dry_run": self.rules.dry_run, "brokers": summary_rows(done), "error": error}
         (Path(self.report) / SUMMARY_FILE).write_bytes(orjson.dumps(summary))
 
 
 def _line(change: TopicChange) -> bytes:
     return orjson.dumps(asdict(change), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def writer_of(options: Options, *, overwrite: bool) -> RoutesWriter:
-    """Return the writer that the options describe; raises BadOption."""
-    if overwrite:
-        raise BadOption(
-            "routes: there is no mode overwrite: use mode append, and removeOthers=true to make the table of "
-            "each broker exactly what the rows say"
-        )
-    return RoutesWriter(registry=one_of(options), rules=_rules_of(options), report=_report_of(options))

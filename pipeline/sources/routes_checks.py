@@ -98,7 +98,7 @@ def _is_odd_map(kind: DataType) -> bool:
 class Checked:
     """What the check of some rows found."""
 
-    rows: pa.RecordBatch
+    rows: pa.Table
     """Those that can be loaded, as CHECKED."""
 
     problems: Sequence[str] = ()
@@ -127,7 +127,7 @@ def check_batch(batch: pa.RecordBatch) -> Checked:
     for at, problem in _bad_values("cluster", clusters, _check_cluster):
         problems.setdefault(at, problem)
     configs = _configs(columns, len(batch), problems)
-    rows = pa.RecordBatch.from_arrays([brokers, clusters, topics, configs], schema=CHECKED)
+    rows = pa.Table.from_arrays([brokers, clusters, topics, configs], schema=CHECKED)
     if not problems:
         return Checked(rows)
     told = [f"row {_shown(batch, at)}: {problems[at]}" for at in sorted(problems)[:MAX_PROBLEMS]]

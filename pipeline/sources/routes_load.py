@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -22,8 +22,9 @@ from ...registry.plans import Progress
 from ...registry.plans.bulk_load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.store_parts import iterate
 from ..errors import BadOption, BadRows, TargetRefused
+from ..schemas import LOAD_SUMMARY
 from .options import Registry
-from .routes_checks import CHECKED, MAX_PROBLEMS
+from .routes_checks import CHECKED, MAX_PROBLEMS, Checked
 
 _AT_ONCE: Final = 3
 """Brokers that are written at the same time: enough that the server need not wait for this process."""
@@ -138,17 +139,16 @@ def _contradictions(broker: str, grouped: pa.Table, at: int) -> Iterator[str]:
             yield f"topic {topic!r} of broker {broker!r} stands with {times} configurations"
 
 
-def load_rows(
-    registry: Registry, rules: Rules, parts: Iterable[pa.Table], problems: Sequence[str] = (), bad: int = 0
-) -> list[BrokerLoad]:
+def load_rows(registry: Registry, rules: Rules, checked: Sequence[Checked]) -> list[BrokerLoad]:
     """Load checked rows into a registry; return what was done with each broker, by name.
 
-    `problems` are the first few of the `bad` rows, which are not among the parts: they are BadRows. Raises
-    TargetRefused before anything is written, NewerSchema, StoreRefused, StoreUnavailable.
+    Raises BadRows where there are bad ones, TargetRefused before anything is written, NewerSchema,
+    StoreRefused, StoreUnavailable.
     """
+    bad = sum(one.bad_rows for one in checked)
     if bad:
-        raise bad_rows(problems, bad)
-    tables = tables_of(parts, rules)
+        raise bad_rows([problem for one in checked for problem in one.problems], bad)
+    tables = tables_of((one.rows for one in checked), rules)
     with registry.store() as store:
         return Loading(store, rules).run(tables)
 
@@ -293,6 +293,11 @@ class BrokerLoad:
 
     changes: list[TopicChange] = field(default_factory=list, repr=False)
     """In a dry run."""
+
+
+def summary_rows(done: Sequence[BrokerLoad]) -> list[dict[str, Any]]:
+    """Return what was done as rows of LOAD_SUMMARY."""
+    return [{name: getattr(load, name) for name in LOAD_SUMMARY.names} for load in done]
 
 
 def not_in_full(done: Sequence[BrokerLoad]) -> TargetRefused | None:
