@@ -11,26 +11,25 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final
 
-import orjson
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ..errors import BadOption, PipelineError
-from ..schemas import QUARANTINE, STORED_CHANGES
 from ..tables import Table
 from .files import HadoopFiles, place
-from .journal import Entry, entry_path, newest_entry, prune
+from .journal import Entry, Parts, entry_path, newest_entry, prune
 from .layout import (
+    A_DAY_MS,
     CHANGES_FOLDER,
     MAX_DAY_MS,
     QUARANTINE_FOLDER,
     READY,
     STAGED_BATCHES,
     STAGED_SWAPS,
-    TABLE_FOLDERS,
+    TABLES,
     BatchName,
     batch_folder,
     day_folder,
@@ -47,11 +46,7 @@ SETTINGS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
-_A_DAY_MS: Final = 86_400_000
 _LOG: Final = logging.getLogger(__name__)
-_FILES: Final = "files"
-_Parts: TypeAlias = list[tuple[str, str, list[str]]]
-"""Table, day, and the names of its files: an object store may have moved only some of them."""
 _MISSING: Final = (
     "%s may be missing in %s below %s: a compaction works on it, or was killed, and another one ends it"
 )
@@ -153,18 +148,18 @@ def _write(batch: DataFrame, staged: str) -> tuple[int, int, int]:
         F.count(F.col("problem")).alias("corrupt"),
         F.max("ms").alias("newest_ms"),
     )
-    _save(observed.where(~is_corrupt), STORED_CHANGES, join(staged, CHANGES_FOLDER))
+    _save(observed.where(~is_corrupt), staged, CHANGES_FOLDER)
     found = seen.get
     corrupt = int(found["corrupt"])
     if corrupt:
-        _quarantine(batch.where(is_corrupt), corrupt, join(staged, QUARANTINE_FOLDER))
+        _quarantine(batch.where(is_corrupt), corrupt, staged)
     return int(found["rows"]) - corrupt, corrupt, int(found["newest_ms"] or 0)
 
 
-def _quarantine(bad: DataFrame, expected: int, folder: str) -> None:
+def _quarantine(bad: DataFrame, expected: int, staged: str) -> None:
     """Write the records that cannot be read; the registry is read once more for them."""
     seen = Observation()
-    _save(bad.observe(seen, F.count(F.lit(1)).alias("rows")), QUARANTINE, folder)
+    _save(bad.observe(seen, F.count(F.lit(1)).alias("rows")), staged, QUARANTINE_FOLDER)
     found = int(seen.get["rows"])
     if found != expected:
         raise PipelineError(
@@ -173,16 +168,14 @@ def _quarantine(bad: DataFrame, expected: int, folder: str) -> None:
         )
 
 
-def _save(rows: DataFrame, table: Table, folder: str) -> None:
-    columns = written_columns(table)
-    rows.select(*columns, _day().alias("day")).write.partitionBy("day").options(**WRITE_OPTIONS).parquet(
-        folder
-    )
+def _save(rows: DataFrame, staged: str, folder: str) -> None:
+    days = rows.select(*written_columns(TABLES[folder]), _day().alias("day"))
+    days.write.partitionBy("day").options(**WRITE_OPTIONS).parquet(join(staged, folder))
 
 
 def _day() -> Column:
     """Return the UTC day of `ms`, whatever zone the session has."""
-    return F.expr(f"string(date_add(date'1970-01-01', int(least(ms, {MAX_DAY_MS}) div {_A_DAY_MS})))")
+    return F.expr(f"string(date_add(date'1970-01-01', int(least(ms, {MAX_DAY_MS}) div {A_DAY_MS})))")
 
 
 def staging_folder(out: str, name: BatchName) -> str:
@@ -192,10 +185,9 @@ def staging_folder(out: str, name: BatchName) -> str:
 
 def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
     """Make a batch that is completely staged visible, and note it in the journal."""
-    parts = _parts(files, staged)
-    mark = orjson.loads(entry.to_json()) | {_FILES: parts}
-    files.write(join(staged, READY), orjson.dumps(mark).decode())
-    _finish(files, out, staged, entry, parts)
+    entry = replace(entry, parts=_parts(files, staged))
+    files.write(join(staged, READY), entry.to_json())
+    _finish(files, out, staged, entry)
 
 
 def recover(files: HadoopFiles, out: str) -> None:
@@ -204,16 +196,14 @@ def recover(files: HadoopFiles, out: str) -> None:
         staged = join(out, STAGED_BATCHES, name)
         ready = join(staged, READY)
         if files.exists(ready):
-            text = files.read(ready)
-            entry = Entry.from_json(ready, text)
-            _finish(files, out, staged, entry, _parts_of(ready, text) or _parts(files, staged))
+            _finish(files, out, staged, Entry.read(files, ready))
         else:
             files.delete(staged)
     prune(files, out)
 
 
-def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry, parts: _Parts) -> None:
-    for table, day, names in parts:
+def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
+    for table, day, names in entry.parts or _parts(files, staged):
         place(files, day_folder(staged, table, day), batch_folder(out, table, day, str(entry.name)), names)
     ready, noted = join(staged, READY), entry_path(out, entry.name)
     if files.exists(noted):  # an object store had copied it, and not yet deleted it here
@@ -224,38 +214,27 @@ def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry, parts: _Par
     prune(files, out)
 
 
-def _parts(files: HadoopFiles, staged: str) -> _Parts:
+def _parts(files: HadoopFiles, staged: str) -> Parts:
     """Return what is staged."""
     return [
         (table, day, files.names(day_folder(staged, table, day)))
-        for table in TABLE_FOLDERS
+        for table in TABLES
         for day in folder_value(files.names(join(staged, table)), "day")
     ]
 
 
-def _parts_of(path: str, text: str) -> _Parts:
-    """Return what a mark says was staged; empty = it is of an older release, which did not say it."""
-    try:
-        return [
-            (str(table), str(day), [str(name) for name in names])
-            for table, day, names in orjson.loads(text).get(_FILES, ())
-        ]
-    except (ValueError, TypeError) as error:
-        raise PipelineError(f"{path} does not say which files were staged: {error!r}") from None
-
-
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
     """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises BadOption."""
-    return _read(spark, out, CHANGES_FOLDER, STORED_CHANGES)
+    return _read(spark, out, CHANGES_FOLDER)
 
 
 def quarantined(spark: SparkSession, out: str) -> DataFrame:
     """Return the records that were set aside, as QUARANTINE; raises BadOption."""
-    return _read(spark, out, QUARANTINE_FOLDER, QUARANTINE)
+    return _read(spark, out, QUARANTINE_FOLDER)
 
 
-def _read(spark: SparkSession, out: str, folder: str, table: Table) -> DataFrame:
-    files = HadoopFiles(spark, out)
+def _read(spark: SparkSession, out: str, folder: str) -> DataFrame:
+    files, table = HadoopFiles(spark, out), TABLES[folder]
     _warn_of_swaps(files, out, folder)
     path = join(out, folder)
     newest = newest_entry(files, out)  # raises for a form that only newer releases know
@@ -273,7 +252,7 @@ def _warn_of_swaps(files: HadoopFiles, out: str, folder: str) -> None:
     for name in files.names(staged):
         ready = join(staged, name, READY)
         try:
-            swap = Swap.from_json(ready, files.read(ready)) if files.exists(ready) else None
+            swap = Swap.read(files, ready) if files.exists(ready) else None
         except PipelineError:  # it has ended meanwhile
             continue
         if swap is not None and swap.table == folder:

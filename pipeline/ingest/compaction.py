@@ -13,14 +13,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadOption, IngestFailed, PipelineError, failure
-from ..schemas import QUARANTINE, STORED_CHANGES
+from ..sources.options import check_number
 from ..tables import Table
 from .batches import SETTINGS, WRITE_OPTIONS, written_columns
 from .files import HadoopFiles, only_one
 from .journal import Entry, newest_entry
 from .layout import (
-    CHANGES_FOLDER,
-    QUARANTINE_FOLDER,
+    TABLES,
     BatchName,
     batch_folder,
     compacted_name,
@@ -29,11 +28,10 @@ from .layout import (
     folder_value,
     is_compacted,
     join,
-    newest_batch,
 )
 from .swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 
-_TABLES: Final = {CHANGES_FOLDER: STORED_CHANGES, QUARANTINE_FOLDER: QUARANTINE}
+_NAME: Final = "compact"
 _KEY: Final = ("registry", "change_id", "kind")
 _ORDER: Final = ("registry", "ms", "seq")
 _COMPRESSION: Final = "zstd"
@@ -68,8 +66,8 @@ class CompactConfig:
             raise _bad("out", "names no folder")
         if self.before_day and not _is_day(self.before_day):
             raise _bad("before_day", f"{self.before_day!r} is no day such as 2026-11-21")
-        _check("keep_days", self.keep_days, 0, 100_000)
-        _check("file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
+        check_number(_NAME, "keep_days", self.keep_days, 0, 100_000)
+        check_number(_NAME, "file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +147,7 @@ def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: Com
     if not config.keep_days:
         return
     first_kept = days_before(newest.newest_day, config.keep_days - 1)
-    for table in _TABLES:
+    for table in TABLES:
         for day in _days(files, config.out, table):
             if day < first_kept:
                 drop_day(files, config.out, table, day)
@@ -170,7 +168,7 @@ class _Compaction:
         end = self._newest.newest_day
         if self._config.before_day:
             end = min(end, self._config.before_day)
-        for table in _TABLES:
+        for table in TABLES:
             for day in _days(self._files, self._config.out, table):
                 if day < end:
                     yield from self._day(table, day)
@@ -186,12 +184,12 @@ class _Compaction:
         staged = staged_swap(out)
         new = join(staged, NEW)
         try:
-            rows, duplicates = self._write(_TABLES[table], folders, bytes_before, new)
+            rows, duplicates = self._write(TABLES[table], folders, bytes_before, new)
             bytes_after = self._files.size(new)
         except BaseException:
             self._files.delete(staged)
             raise
-        name = compacted_name(newest_batch(batches))
+        name = compacted_name(batches)
         swap_in(self._files, out, staged, Swap(table=table, day=day, batch=name, replaced=frozenset(batches)))
         yield DayCompacted(
             table=table,
@@ -261,10 +259,5 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _check(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(name, f"{value!r} is no whole number within {low} to {high}")
-
-
 def _bad(name: str, what: str) -> BadOption:
-    return BadOption.of("compact", name, what)
+    return BadOption.of(_NAME, name, what)

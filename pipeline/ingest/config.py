@@ -10,14 +10,14 @@ from typing import Final
 from ...registry import RegistryConfig
 from ..errors import BadOption
 from ..sources.change_feed import Settings
-from ..sources.options import REGISTRY_OPTIONS, Options, Registry, registries_of
+from ..sources.options import REGISTRY_OPTIONS, Options, Registry, check_number, registries_of
 from .headroom import Kept
 from .layout import CHECKPOINT, join
 
 SOURCE: Final = "route_changes"
 _NAME: Final = "ingest"
 _MOST: Final = 10_000_000
-_A_DAY_S: Final = 86_400.0
+_A_DAY_S: Final = 86_400
 _REGISTRY: Final = RegistryConfig()
 
 
@@ -72,13 +72,16 @@ class IngestConfig:
     def __post_init__(self) -> None:
         if not self.out:
             raise _bad("out", "names no folder")
-        _check_number("trigger_s", self.trigger_s, 0, _A_DAY_S)
-        _check_number("patience_s", self.patience_s, 0, _A_DAY_S)
-        _check_number("feed_min_age_s", self.feed_min_age_s, 0, math.inf)
-        _check_number("warn_at", self.warn_at, 0, 1)
-        _check_int("max_changes_per_trigger", self.max_changes_per_trigger, 0, _MOST)
-        _check_int("partitions", self.partitions, 0, 10_000)
-        _check_int("feed_max_entries", self.feed_max_entries, 1, 10**9)
+        for name, low, high in (
+            ("trigger_s", 0, _A_DAY_S),
+            ("patience_s", 0, _A_DAY_S),
+            ("feed_min_age_s", 0, math.inf),
+            ("warn_at", 0, 1),
+        ):
+            check_number(_NAME, name, getattr(self, name), low, high, whole=False)
+        check_number(_NAME, "max_changes_per_trigger", self.max_changes_per_trigger, 0, _MOST)
+        check_number(_NAME, "partitions", self.partitions, 0, 10_000)
+        check_number(_NAME, "feed_max_entries", self.feed_max_entries, 1, 10**9)
         if self.registries and (self.url or self.namespace):
             raise _bad("registries", "stands instead of url and namespace: leave those out")
         try:
@@ -120,16 +123,6 @@ _OF_SOURCE: Final = _OF_REGISTRIES | {
     "onCorrupt": "on_corrupt",
     "partitions": "partitions",
 }
-
-
-def _check_number(name: str, value: object, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise _bad(name, f"{value!r} is not within {low:g} to {high:g}")
-
-
-def _check_int(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(name, f"{value!r} is no whole number within {low} to {high}")
 
 
 def _bad(name: str, what: str) -> BadOption:

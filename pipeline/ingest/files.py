@@ -157,6 +157,15 @@ def _named(path: str) -> Iterator[None]:
         raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error
 
 
+@contextmanager
+def parsing(problem: str) -> Iterator[None]:
+    """Raise PipelineError with a problem where the text of a file is not what it should be."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PipelineError(problem) from error
+
+
 def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) -> None:
     """Have these files in a folder, and no others; what is not there yet is in `source`."""
     wanted = set(names)

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from ...registry import RegistryError
 from ...registry.plans import ORIGIN, HistoryBounds
@@ -76,26 +75,18 @@ def _parts(change_id: str) -> tuple[int, int]:
     return int(ms), int(seq or 0)
 
 
-class Watch:
-    """Looks at the streams of some registries; warns from the share `warn_at` of what they keep on.
+class Watch(ExitStack):
+    """Looks at the streams of some registries until its block ends.
 
-    A warning comes once, until there is headroom again.
+    Warns from the share `warn_at` of what they keep on: once, until there is headroom again.
     """
 
     def __init__(self, registries: Iterable[Registry], kept: Kept, warn_at: float) -> None:
-        self._stack = ExitStack()
-        self._stores = {of.name: self._stack.enter_context(of.store()) for of in registries}
+        super().__init__()
+        self._stores = {of.name: self.enter_context(of.store()) for of in registries}
         self._kept = kept
         self._warn_at = warn_at
         self._warned: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def look(self, positions: Mapping[str, str]) -> tuple[Headroom, ...]:
         """Return how near the trim is for each registry that can be asked."""

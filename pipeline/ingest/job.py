@@ -19,7 +19,7 @@ from .batches import Batches, Written, recover
 from .config import SOURCE, IngestConfig
 from .files import HadoopFiles, only_one
 from .headroom import Headroom, Watch
-from .journal import Start, begin, check_registries, newest_entry, offsets_of, positions_in, starting_position
+from .journal import Start, begin, check_registries, newest_entry, positions_of, starting_position
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
@@ -164,7 +164,7 @@ class _Job:
         return writer.trigger(processingTime=f"{round(config.trigger_s * 1_000)} milliseconds").start()
 
     def _positions(self, number: int) -> dict[str, str]:
-        return positions_in(self._files.read(offsets_of(self._config.checkpoint_folder, number)))
+        return positions_of(self._files, self._config.checkpoint_folder, number)
 
     def _follow(self, query: StreamingQuery, stop: threading.Event) -> None:
         """Return when the query has ended or is to be stopped; raises what it failed with."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self, TypeAlias
 
 import orjson
 
 from ..errors import PipelineError
-from .files import HadoopFiles
-from .layout import JOURNAL, TABLE_FOLDERS, BatchName, day_of, folder_value, join
+from .files import HadoopFiles, parsing
+from .layout import JOURNAL, TABLES, BatchName, day_of, folder_value, join
 
 _SUFFIX: Final = ".json"
 _FORMAT: Final = 1
@@ -20,6 +20,9 @@ _MARK: Final = "_sharedroutes.json"
 _COMMITS: Final = "commits"
 _OFFSETS: Final = "offsets"
 _LOG: Final = logging.getLogger(__name__)
+
+Parts: TypeAlias = Sequence[tuple[str, str, list[str]]]
+"""Table, day, and the names of its files: an object store may have moved only some of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,9 @@ class Entry:
     newest_ms: int
     """The latest `ms` of any change so far."""
 
+    parts: Parts = field(default=(), compare=False)
+    """What was staged of it; empty = an older release, which did not say it."""
+
     @property
     def newest_day(self) -> str:
         """The day of the newest change."""
@@ -41,12 +47,13 @@ class Entry:
     def to_json(self) -> str:
         """Return the text of it."""
         fields = {"batch": str(self.name), "positions": dict(self.positions), "newest_ms": self.newest_ms}
-        return orjson.dumps({"format": _FORMAT, **fields}).decode()
+        return orjson.dumps({"format": _FORMAT, **fields, "files": self.parts}).decode()
 
     @classmethod
-    def from_json(cls, path: str, text: str) -> Self:
+    def read(cls, files: HadoopFiles, path: str) -> Self:
         """Return the entry that stands in a file; raises PipelineError."""
-        try:
+        text = files.read(path)
+        with parsing(f"{path} is no entry of the ingest's journal: restore it, or use another out"):
             fields = orjson.loads(text)
             written = int(fields.get("format", _FORMAT))
             if written > _FORMAT:
@@ -55,13 +62,17 @@ class Entry:
                     "upgrade this one; nothing was changed"
                 )
             name = BatchName.parse(fields["batch"])
-            positions = {str(registry): str(at) for registry, at in fields["positions"].items()}
-            newest_ms = int(fields["newest_ms"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            name = None
-        if name is None:
-            raise PipelineError(f"{path} is no entry of the ingest's journal: restore it, or use another out")
-        return cls(name=name, positions=positions, newest_ms=newest_ms)
+            if name is None:
+                raise ValueError(fields["batch"])
+            return cls(
+                name=name,
+                positions=_texts(fields["positions"]),
+                newest_ms=int(fields["newest_ms"]),
+                parts=[
+                    (str(table), str(day), list(map(str, names)))
+                    for table, day, names in fields.get("files", ())
+                ],
+            )
 
 
 def entry_path(out: str, name: BatchName) -> str:
@@ -74,8 +85,7 @@ def newest_entry(files: HadoopFiles, out: str) -> Entry | None:
     names = _names(files, out)
     if not names:
         return None
-    path = entry_path(out, names[-1])
-    return Entry.from_json(path, files.read(path))
+    return Entry.read(files, entry_path(out, names[-1]))
 
 
 def prune(files: HadoopFiles, out: str) -> None:
@@ -106,14 +116,14 @@ def begin(files: HadoopFiles, out: str, checkpoint: str) -> Start:
     A checkpoint that is gone is begun anew after the newest batch that was published: no change comes twice.
     """
     newest = newest_entry(files, out)
-    if newest is None and any(folder_value(files.names(join(out, table)), "day") for table in TABLE_FOLDERS):
+    if newest is None and any(folder_value(files.names(join(out, table)), "day") for table in TABLES):
         raise PipelineError(
             f"{out} holds changes, but its _ingest, which says how far they go, is gone: "
             "restore it, or use another out"
         )
     mark = join(checkpoint, _MARK)
     if files.exists(mark):
-        return _resumed(files, checkpoint, _of_mark(mark, files.read(mark)), newest)
+        return _resumed(files, checkpoint, _of_mark(files, mark), newest)
     if files.names(checkpoint):
         raise PipelineError(f"{checkpoint} holds something else than a checkpoint of an ingest: use another")
     return _anew(files, mark, newest)
@@ -154,27 +164,22 @@ def _anew(files: HadoopFiles, mark: str, newest: Entry | None) -> Start:
     return start
 
 
-def _of_mark(path: str, text: str) -> Start:
-    try:
+def _of_mark(files: HadoopFiles, path: str) -> Start:
+    text = files.read(path)
+    with parsing(f"{path} is no mark of an ingest: delete this checkpoint"):
         fields = orjson.loads(text)
-        positions = {str(name): str(position) for name, position in fields["positions"].items()}
-        return Start(int(fields["generation"]), positions)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise PipelineError(f"{path} is no mark of an ingest: delete this checkpoint") from None
+        return Start(int(fields["generation"]), _texts(fields["positions"]))
 
 
-def offsets_of(checkpoint: str, number: int) -> str:
-    """Return the file in which Spark notes how far a batch goes."""
-    return join(checkpoint, _OFFSETS, str(number))
+def positions_of(files: HadoopFiles, checkpoint: str, number: int) -> dict[str, str]:
+    """Return how far a batch goes in each registry, as Spark notes it; raises PipelineError."""
+    offset = files.read(join(checkpoint, _OFFSETS, str(number))).rstrip().rpartition("\n")[2]
+    with parsing(f"Spark's checkpoint holds the offset {offset[:80]!r}, which is none"):
+        return _texts(orjson.loads(offset))
 
 
-def positions_in(text: str) -> dict[str, str]:
-    """Return the position of each registry in what Spark notes of a batch; raises PipelineError."""
-    offset = text.rstrip().rpartition("\n")[2]
-    try:
-        return {str(name): str(position) for name, position in orjson.loads(offset).items()}
-    except (ValueError, AttributeError):
-        raise PipelineError(f"Spark's checkpoint holds the offset {offset[:80]!r}, which is none") from None
+def _texts(found: Mapping[object, object]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in found.items()}
 
 
 def starting_position(positions: Mapping[str, str], registries: Iterable[str]) -> str | None:

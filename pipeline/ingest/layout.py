@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Final, NamedTuple, Self
 
+from ..schemas import QUARANTINE, STORED_CHANGES
+
 CHANGES_FOLDER: Final = "changes"
 QUARANTINE_FOLDER: Final = "quarantine"
-TABLE_FOLDERS: Final = (CHANGES_FOLDER, QUARANTINE_FOLDER)
+TABLES: Final = {CHANGES_FOLDER: STORED_CHANGES, QUARANTINE_FOLDER: QUARANTINE}
+"""What is kept, by its folder."""
 
 # Readers that list files pass over names that begin with `_`; besides, these stand outside of the tables.
 CHECKPOINT: Final = "_checkpoint"
@@ -23,7 +26,7 @@ READY: Final = "_ready"
 MAX_DAY_MS: Final = 253_402_300_799_999
 """The last ms of the year 9999: later ids, which no clock gives, stand in its last day."""
 
-_A_DAY_MS: Final = 86_400_000
+A_DAY_MS: Final = 86_400_000
 _DAY: Final = "day="
 _BATCH: Final = "batch="
 _COMPACTED: Final = "compacted-"
@@ -49,14 +52,10 @@ class BatchName(NamedTuple):
         return cls(int(match[1]), int(match[2])) if match else None
 
 
-def compacted_name(newest: str) -> str:
-    """Return the name of a compacted batch by the newest batch in it, which may be a compacted one."""
+def compacted_name(names: Iterable[str]) -> str:
+    """Return the name of what compacts some batches: by the newest of them, which may be a compacted one."""
+    newest = max(names, key=lambda name: name.removeprefix(_COMPACTED))
     return newest if is_compacted(newest) else f"{_COMPACTED}{newest}"
-
-
-def newest_batch(names: Iterable[str]) -> str:
-    """Return the newest of some batches, which may be compacted ones."""
-    return max(names, key=lambda name: name.removeprefix(_COMPACTED))
 
 
 def is_compacted(name: str) -> bool:
@@ -66,17 +65,14 @@ def is_compacted(name: str) -> bool:
 
 def day_of(ms: int) -> str:
     """Return the UTC day of a time in ms since 1970, YYYY-MM-DD."""
-    return _day(min(ms, MAX_DAY_MS) // _A_DAY_MS)
+    since_1970 = min(ms, MAX_DAY_MS) // A_DAY_MS
+    return date.fromordinal(date(1970, 1, 1).toordinal() + since_1970).isoformat()
 
 
 def days_before(day: str, count: int) -> str:
     """Return the day so many days before another; 0001-01-01 when there is none."""
     ordinal = date.fromisoformat(day).toordinal() - count
     return date.fromordinal(max(1, ordinal)).isoformat()
-
-
-def _day(since_1970: int) -> str:
-    return date.fromordinal(date(1970, 1, 1).toordinal() + since_1970).isoformat()
 
 
 def join(*parts: str) -> str:

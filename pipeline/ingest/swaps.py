@@ -14,8 +14,7 @@ from typing import Final, Self
 
 import orjson
 
-from ..errors import PipelineError
-from .files import HadoopFiles, merge, place
+from .files import HadoopFiles, merge, parsing, place
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
 
 NEW: Final = "new"
@@ -40,31 +39,18 @@ class Swap:
 
     def to_json(self) -> str:
         """Return the text of it."""
-        return orjson.dumps(
-            {
-                "table": self.table,
-                "day": self.day,
-                "batch": self.batch,
-                "replaced": [*self.replaced],
-                "files": self.files,
-            }
-        ).decode()
+        return orjson.dumps(self, default=list).decode()
 
     @classmethod
-    def from_json(cls, path: str, text: str) -> Self:
+    def read(cls, files: HadoopFiles, path: str) -> Self:
         """Return the swap that stands in a file; raises PipelineError."""
-        try:
+        text = files.read(path)
+        with parsing(f"{path} does not say which batches are replaced"):
             fields = orjson.loads(text)
             table, day, batch = (str(fields[name]) for name in ("table", "day", "batch"))
-            return cls(
-                table=table,
-                day=day,
-                batch=batch,
-                replaced=frozenset(map(str, fields["replaced"])),
-                files=tuple(map(str, fields.get("files", ()))),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise PipelineError(f"{path} does not say which batches are replaced: {error!r}") from None
+            replaced = frozenset(map(str, fields["replaced"]))
+            staged = tuple(map(str, fields.get("files", ())))
+            return cls(table=table, day=day, batch=batch, replaced=replaced, files=staged)
 
 
 def staged_swap(out: str) -> str:
@@ -85,7 +71,7 @@ def recover_swaps(files: HadoopFiles, out: str) -> None:
         staged = join(out, STAGED_SWAPS, name)
         ready = join(staged, READY)
         if files.exists(ready):
-            _finish(files, out, staged, Swap.from_json(ready, files.read(ready)))
+            _finish(files, out, staged, Swap.read(files, ready))
         else:
             files.delete(staged)
 

@@ -18,7 +18,7 @@ from sharedroutes.pipeline.ingest.journal import (
     begin,
     check_registries,
     entry_path,
-    positions_in,
+    positions_of,
     starting_position,
 )
 from sharedroutes.pipeline.ingest.layout import BatchName
@@ -139,11 +139,13 @@ def test_a_start_that_was_killed_before_its_mark_is_no_start(out: str, checkpoin
     assert begin(Disk(), out, checkpoint).generation == 1
 
 
-def test_what_spark_notes_of_a_batch_tells_the_positions() -> None:
-    text = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"north":"5-0","south":"7-1"}'
-    assert positions_in(text) == {"north": "5-0", "south": "7-1"}
+def test_what_spark_notes_of_a_batch_tells_the_positions(checkpoint: str) -> None:
+    noted = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"north":"5-0","south":"7-1"}'
+    Disk().write(f"{checkpoint}/offsets/8", noted)
+    assert positions_of(Disk(), checkpoint, 8) == {"north": "5-0", "south": "7-1"}
+    Disk().write(f"{checkpoint}/offsets/9", "v1\n{}\n-")
     with pytest.raises(PipelineError, match="which is none"):
-        positions_in("v1\n{}\n-")
+        positions_of(Disk(), checkpoint, 9)
 
 
 class TestBatches:
