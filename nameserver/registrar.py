@@ -26,6 +26,7 @@ from ..registry import (
     StaleEpoch,
     StoreUnavailable,
     TopicConfig,
+    codec,
     plans,
 )
 from ..registry.model import EXPIRED, MASTER_ID, Change, ChangeKind
@@ -50,7 +51,8 @@ _CLAIM_MS: Final = 3_000
 """A registration that has taken so long was given up by whoever began it."""
 
 _MEANWHILE_S: Final = (0.01, 0.05)
-_BODIES_KEPT: Final = 4
+_KEPT: Final = 4
+_NEVER: Final = ("", b"")
 _RESTORED_AT_ONCE: Final = 8
 
 _OWNERS_ASKED: Final = 3
@@ -70,8 +72,8 @@ class _Known:
     topics: Mapping[str, bytes] = field(default_factory=dict)
     """All that it has said, with encoded configurations."""
 
-    said: dict[bytes, str] = field(default_factory=dict)
-    """Bodies, by their digest, to the token of the table that has all of them."""
+    said: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
+    """Registrations, by their digest, to the token of the table that has all of one, and to its member."""
 
     version: DataVersion = field(default_factory=DataVersion)
     filter_servers: tuple[str, ...] | None = None
@@ -107,7 +109,7 @@ class Registrar:
     ) -> RemotingCommand:
         """Register a broker with its topics, with the settings of who writes (RocketMQ: REGISTER_BROKER)."""
         expected = header.number(request, "bodyCrc32", 0)
-        crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request.body)
+        crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request)
         if expected not in (0, crc):
             return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
         broker, number = header.broker_of(request), connection.number
@@ -215,8 +217,10 @@ class Registrar:
         """Bring a registration into the store, until this front vouches for what is there."""
         done = False
         for _ in range(_TRIES):
-            found = await self._vouch(broker, number)
-            if isinstance(found, Vouched) and (done or self._is_known(broker, found, said)):
+            known = self._known.get((broker.broker_name, broker.broker_id))
+            token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
+            found = await self._vouch(broker, number, member)
+            if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
                 if done:
                     await self._settled()
                 return found
@@ -229,21 +233,6 @@ class Registrar:
                 continue
             done = True
         raise StoreUnavailable(f"{broker.broker_name}: is registered by others again and again")
-
-    def _is_known(self, broker: Broker, found: Vouched, said: _Said | _Remembered) -> bool:
-        """Whether the store has all that the broker says, or its agent has the say."""
-        if found.holder is Holder.AGENT:
-            return True
-        known = self._known.get((broker.broker_name, broker.broker_id))
-        # A slave that stands in looks each time: what it may write changes with its master.
-        has_say = broker.broker_id == MASTER_ID or bool(found.master_address)
-        return (
-            known is not None
-            and has_say
-            and found.is_same
-            and found.holder is Holder.FRONTS
-            and known.said.get(said.digest) == found.table_token
-        )
 
     async def _write(self, said: _Said | _Remembered, broker: Broker, found: Vouched | None) -> None:
         """Write what a broker says and the store lacks; raise StaleEpoch when another front was faster."""
@@ -262,7 +251,9 @@ class Registrar:
         is_all = found is None or rest is plans.Rest.GOES
         known.topics = body.topics if is_all else {**known.topics, **body.topics}
         known.version, known.filter_servers = body.version, body.filter_servers
-        known.said = {**dict([*known.said.items()][1 - _BODIES_KEPT :]), said.digest: registered.table_token}
+        member = codec.encode_member(replace(broker, filter_servers=registered.filter_servers))
+        now = {said.digest: (registered.table_token, member)}
+        known.said = {**dict([*known.said.items()][1 - _KEPT :]), **now}
 
     def _rest(self, body: bodies.RegisterBody) -> plans.Rest:
         """Return what becomes of topics that a registration lacks.
@@ -308,14 +299,15 @@ class Registrar:
                 _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, why)
         return await self._store.run(register(instead_of=gone))
 
-    async def _vouch(self, broker: Broker, number: int | None = None) -> fronts.Vouch:
+    async def _vouch(self, broker: Broker, number: int | None = None, member: bytes = b"") -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.
 
         The session of a connection that is closed meanwhile ends at once.
         """
         session = "" if number is None else self._sessions.open(number, broker)
         try:
-            plan = fronts.vouch(self._store.config, broker, session, anew=number is not None)
+            config, anew = self._store.config, number is not None
+            plan = fronts.vouch(config, broker, session, anew=anew, member=member)
             return await self._store.run(plan)
         finally:
             if number is not None and not self._sessions.has(number, broker):
@@ -379,8 +371,20 @@ class _Remembered:
         return bodies.RegisterBody(dict(known.topics), known.version, known.filter_servers)
 
 
-def _fingerprint(body: bytes) -> tuple[int, bytes]:
-    return bodies.crc32(body), hashlib.blake2b(body, digest_size=16).digest()
+def _fingerprint(request: RemotingCommand) -> tuple[int, bytes]:
+    """Return the checksum of the body, and the digest of all that a registration says."""
+    digest = hashlib.blake2b(request.body, digest_size=16)
+    digest.update(repr(request.ext_fields).encode())
+    return bodies.crc32(request.body), digest.digest()
+
+
+def _is_known(broker: Broker, found: Vouched, token: str) -> bool:
+    """Whether the store has all that the broker says, or its agent has the say; `token`: of the broker's table."""
+    if found.holder is Holder.AGENT:
+        return True
+    # A slave that stands in looks each time: what it may write changes with its master.
+    has_say = broker.broker_id == MASTER_ID or bool(found.master_address)
+    return has_say and found.is_same and found.holder is Holder.FRONTS and token == found.table_token
 
 
 def _joined(broker: Broker, found: Vouched) -> Registration:

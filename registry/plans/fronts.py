@@ -45,7 +45,7 @@ class Vouched:
     table_token: str
     holder: Holder
     is_same: bool
-    """Whether the replica registered with the traits that it has now."""
+    """Whether the group has the `member` that was given."""
 
     master_address: str = ""
     master_ha_address: str = ""
@@ -70,16 +70,18 @@ Vouch: TypeAlias = Vouched | Claimed | OtherAddress | None
 """None: there is no lease to renew."""
 
 
-def vouch(config: RegistryConfig, broker: Broker, session: str, *, anew: bool) -> Plan[Vouch]:
+def vouch(
+    config: RegistryConfig, broker: Broker, session: str, *, anew: bool, member: bytes = b""
+) -> Plan[Vouch]:
     """Renew the lease of a replica that is connected to a front, and note the session; empty = there is none.
 
     RocketMQ: REGISTER_BROKER (`anew`), QUERY_DATA_VERSION, BROKER_HEARTBEAT. The lease is never shortened by
     it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
-    before, and the traits are not compared.
+    before. `member`: what the group should have for the replica, as `codec.encode_member` writes it; empty =
+    whatever it has.
     """
     write, broker_id = Write.of(config, broker), broker.broker_id
     group, lease, deadlines, _ = write.lease_keys
-    compares = anew and broker.filter_servers is not None
     call = Call(
         scripts.VOUCH,
         (group, lease, _sessions(write), deadlines, write.lease_key(MASTER_ID)),
@@ -89,13 +91,13 @@ def vouch(config: RegistryConfig, broker: Broker, session: str, *, anew: bool) -
             broker.heartbeat_timeout_ms if anew and broker.heartbeat_timeout_ms else "",
             session,
             write.lease_member,
-            codec.encode_member(broker) if compares else "",
+            member,
         ),
     )
     status, *rest = yield from script_reply(call)
     if status == "ok":
-        epoch, token, holder, is_same, lease, member = rest
-        master = master_of(write, lease, member) if broker_id != MASTER_ID else ("", "")
+        epoch, token, holder, is_same, lease, of_master = rest
+        master = master_of(write, lease, of_master) if broker_id != MASTER_ID else ("", "")
         return Vouched(int(epoch), token, Holder(holder), is_same == "1", *master)
     if status == "claimed":
         return Claimed(int(rest[0]))

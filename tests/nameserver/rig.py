@@ -80,13 +80,14 @@ class BrokerPeer:
             "compressed": "false",
         }
         self.topics = {"orders": topic("orders")}
+        self.filter_servers: list[str] = []
         self.version = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
         self.peers: dict[str, Peer] = {}
 
     def body(self, names: Iterable[str] | None = None) -> bytes:
         chosen = self.topics if names is None else {name: self.topics[name] for name in names}
         wrapper = {"dataVersion": self.version, "topicConfigTable": chosen}
-        return orjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+        return orjson.dumps({"filterServerList": self.filter_servers, "topicConfigSerializeWrapper": wrapper})
 
     def connect(self, front: Front) -> Peer:
         """Return a new connection to a front, which takes the place of the one before."""

@@ -494,3 +494,37 @@ async def test_a_hundred_brokers_that_start_at_once_are_all_registered(redis_url
         route = await Peer(front).route("orders")
         assert route is not None
         assert len(route["brokerDatas"]) == 100
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_what_a_broker_takes_back_is_gone_though_it_has_said_the_same_before(
+    redis_url: str, count: int
+) -> None:
+    """With the same topics; at one front, and at another one that has not heard what came between."""
+    async with running(redis_url) as first, running(redis_url) as second:
+        between = (first, second)[count - 1]
+        broker = BrokerPeer()
+        at = broker.fields["brokerAddr"]
+
+        async def says(front: Front, *servers: str) -> object:
+            broker.filter_servers = [*servers]
+            assert (await broker.register(front)).code == 0
+            found = await Peer(front).route("orders")
+            return found and found["filterServerTable"]
+
+        assert await says(first) == {}
+        assert await says(between, "127.0.0.1:9") == {at: ["127.0.0.1:9"]}
+        assert await says(first) == {}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_zone_that_a_broker_changes_and_changes_back_is_the_last_one(
+    redis_url: str, count: int
+) -> None:
+    async with running(redis_url) as first, running(redis_url) as second:
+        broker = BrokerPeer()
+        for front, zone in ((first, "z1"), ((first, second)[count - 1], "z2"), (first, "z1")):
+            assert (await broker.register(front, __ZONE_NAME=zone)).code == 0
+            found = await Peer(front).route("orders")
+            assert found is not None
+            assert found["brokerDatas"][0]["zoneName"] == zone

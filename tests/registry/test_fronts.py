@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import Broker, BrokerWithdrawn, ChangeKind, LeaseStatus, Registration, plans
+from sharedroutes.registry import Broker, BrokerWithdrawn, ChangeKind, LeaseStatus, Registration, codec, plans
 from sharedroutes.registry.plans import fronts
 from sharedroutes.registry.plans.fronts import Claimed, Ending, Holder, OtherAddress, Vouched
 from tests.fix_redis import Store
@@ -34,7 +34,9 @@ class Fronts:
             await self.store.run(fronts.front_beat(self.store.config, name, ttl_ms))
 
     async def vouch(self, session: str, one: Broker = BROKER, *, anew: bool = True) -> fronts.Vouch:
-        found: fronts.Vouch = await self.store.run(fronts.vouch(self.store.config, one, session, anew=anew))
+        member = codec.encode_member(one) if anew else b""
+        plan = fronts.vouch(self.store.config, one, session, anew=anew, member=member)
+        found: fronts.Vouch = await self.store.run(plan)
         return found
 
     async def register(
