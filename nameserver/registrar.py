@@ -379,7 +379,7 @@ def _fingerprint(request: RemotingCommand) -> tuple[int, bytes]:
 
 
 def _is_known(broker: Broker, found: Vouched, token: str) -> bool:
-    """Whether the store has all that the broker says, or its agent has the say; `token`: of the broker's table."""
+    """Whether the store has what the broker says, in the table of this token, or its agent has the say."""
     if found.holder is Holder.AGENT:
         return True
     # A slave that stands in looks each time: what it may write changes with its master.

@@ -181,15 +181,18 @@ def _look_around(write: Write, held: Registration | None, rest: Rest) -> Plan[_A
     broker = write.broker
     may_write = write.is_master or broker.enable_acting_master is not None
     known = held if held is not None and held.broker.address == broker.address else None
+    # What another front has joined may have filter servers that this one has not heard of.
+    servers = (
+        known.filter_servers if known and (known.complete or broker.filter_servers is not None) else None
+    )
     fields: Mapping[bytes, bytes] = {}
-    if known is None or (may_write and not write.is_master):
+    if known is None or servers is None or (may_write and not write.is_master):
         (reply,) = yield Reads((("HGETALL", write.broker_key),))
         fields = checked(write.broker_key, reply)
     former_ids: Sequence[int] = ()
-    if known is not None:
-        servers = known.filter_servers
-    else:
+    if known is None:
         former_ids = codec.ids_of_address(fields, broker.address, broker.broker_id)
+    if servers is None:
         servers = codec.filter_servers_at(fields, broker.broker_id, broker.address)
     seniors = (yield from _seniors(write, fields, former_ids)) if may_write else None
     looks = rest is Rest.GOES_OF_FORMERS and held is None

@@ -528,3 +528,16 @@ async def test_a_zone_that_a_broker_changes_and_changes_back_is_the_last_one(
             found = await Peer(front).route("orders")
             assert found is not None
             assert found["brokerDatas"][0]["zoneName"] == zone
+
+
+async def test_a_broker_of_3x_that_names_no_filter_servers_keeps_those_that_it_has(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        broker.filter_servers = ["127.0.0.1:9"]
+        await broker.register(front)
+        topics_alone = orjson.dumps({"topicConfigTable": broker.topics, "dataVersion": {"counter": 2}})
+        answer = await Peer(front).ask(RequestCode.REGISTER_BROKER, broker.fields, topics_alone, version=36)
+        assert answer.code == 0, answer.remark
+        found = await Peer(front).route("orders")
+        assert found is not None
+        assert found["filterServerTable"] == {broker.fields["brokerAddr"]: ["127.0.0.1:9"]}
