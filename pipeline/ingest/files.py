@@ -181,16 +181,6 @@ def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) ->
     _move_missing(files, source, target, found)
 
 
-def merge(files: HadoopFiles, source: str, target: str) -> None:
-    """Move a folder to where a part of it may be already."""
-    found = set(files.names(target))
-    if not found:
-        files.delete(target)  # an empty one: Hadoop would move the folder into it
-        _move_folder(files, source, target)
-        return
-    _move_missing(files, source, target, found)
-
-
 def _move_missing(files: HadoopFiles, source: str, target: str, found: set[str]) -> None:
     """Move the files of a folder to where some are `found`.
 

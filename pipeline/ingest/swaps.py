@@ -8,13 +8,12 @@ What was published into the day meanwhile moves back beside it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import orjson
 
-from .files import HadoopFiles, merge, parsing, place
+from .files import HadoopFiles, parsing, place
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
 
 NEW: Final = "new"
@@ -88,20 +87,13 @@ def _finish(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
     if files.exists(new):
         if not files.exists(old):
             files.rename(day, old)
-        for batch in _left(files.names(day), swap):
-            files.delete(batch_folder(out, swap.table, swap.day, batch))
+        for batch in folder_value(files.names(day), "batch"):
+            if batch in swap.replaced - {swap.batch}:  # an object store had not moved it out yet
+                files.delete(batch_folder(out, swap.table, swap.day, batch))
         target = batch_folder(out, swap.table, swap.day, swap.batch)
         place(files, new, target, swap.files or files.names(new))
-    for batch in _strays(files.names(old), swap):
-        merge(files, join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch))
+    for batch in folder_value(files.names(old), "batch"):
+        if batch not in swap.replaced:  # it came into the day after the compaction had listed it
+            source, target = join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch)
+            place(files, source, target, [*files.names(source), *files.names(target)])
     files.delete(staged)
-
-
-def _left(names: Iterable[str], swap: Swap) -> list[str]:
-    """Return the batches that an object store had not moved out yet: the new one has their rows."""
-    return [batch for batch in folder_value(names, "batch") if batch in swap.replaced - {swap.batch}]
-
-
-def _strays(names: Iterable[str], swap: Swap) -> list[str]:
-    """Return the batches that came into the day after the compaction had listed it."""
-    return [batch for batch in folder_value(names, "batch") if batch not in swap.replaced]
