@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..registry.model import TOPIC_FIELDS
 from .tables import Column, Table
 
 GAP: Final = "gap"
 """The kind of a row that stands for changes which nobody read before they were lost."""
+
+CONFIG_FIELDS: Final = {theirs: ours for theirs, ours in TOPIC_FIELDS.items() if theirs != "topicName"}
+"""By RocketMQ's name of a field of a topic's configuration the column."""
 
 _REGISTRY: Final = Column(
     "registry", "string", "which registry: its name in the option `registries`, or its namespace"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from pyspark.sql import SparkSession
 
@@ -39,42 +41,16 @@ _SHOWN = 50
 )
 @with_spark
 def load(
-    start: Start,
-    /,
-    *,
-    path: str,
-    form: str | None,
-    broker: str,
-    topic: str,
-    cluster: str,
-    strict: bool,
-    redis_url: str,
-    namespace: str,
-    dry_run: bool,
-    touch_live: bool,
-    remove_others: bool,
-    max_entries_per_second: int,
+    start: Start, /, *, path: str, form: str | None, redis_url: str, namespace: str, **given: Any
 ) -> None:
     """Load the topic configurations in PATH: Parquet, CSV, JSON, topics.json files, or mqadmin's topicRoute.
 
     Everything is checked before anything is written. What is as wanted already is not written again.
     A dry run ends as the load itself would: with 1 if a broker would be refused.
     """
-    source = Source(
-        path=path,
-        form=Form(form) if form else None,
-        broker=broker,
-        topic=topic,
-        cluster=cluster,
-        strict=strict,
-    )
-    rules = Rules(
-        touch_live=touch_live,
-        remove_others=remove_others,
-        max_entries_per_second=max_entries_per_second,
-        dry_run=dry_run,
-    )
-    target = Target(url=redis_url, namespace=namespace)
+    of_source = {name: given.pop(name) for name in ("broker", "topic", "cluster", "strict")}
+    source = Source(path=path, form=Form(form) if form else None, **of_source)
+    rules, target = Rules(**given), Target(url=redis_url, namespace=namespace)
     _load(start(), source, target, rules)
 
 

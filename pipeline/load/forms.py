@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ..errors import BadOption, BadRows, failure, missing_path
-from ..schemas import ROUTES, SET_ASIDE, TOPIC_CONFIGS
+from ..schemas import CONFIG_FIELDS, ROUTES, SET_ASIDE, TOPIC_CONFIGS
 
 Check: TypeAlias = Callable[[str], str | None]
 """Returns why a line is no row; None = it is one."""
@@ -254,7 +254,8 @@ def _topics_json(spark: SparkSession, source: Source) -> Configs:
     )
     judged = parsed.withColumn("reason", reason)
     good = judged.where("reason is null").select("broker", F.explode("table").alias("topic", "config"))
-    rows = good.select("broker", "topic", *_config_columns(F.col("config")), F.col("config.attributes"))
+    config = (F.col("config")[theirs].alias(ours) for theirs, ours in CONFIG_FIELDS.items())
+    rows = good.select("broker", "topic", *config)
     aside = judged.where("reason is not null").select("file", "reason")
     return Configs(_with_cluster(rows, source), aside, source)
 
@@ -266,17 +267,6 @@ def _broker_of(source: Source) -> Column:
         return F.regexp_extract("file", source.broker_pattern, 1)
     of_folder = F.regexp_extract("file", _BROKER_OF_FOLDER, 1)
     return F.when(of_folder != "", of_folder).otherwise(F.regexp_extract("file", _BROKER_OF_FILE, 1))
-
-
-def _config_columns(config: Column) -> list[Column]:
-    return [
-        config["readQueueNums"].alias("read_queue_nums"),
-        config["writeQueueNums"].alias("write_queue_nums"),
-        config["perm"].alias("perm"),
-        config["topicSysFlag"].alias("topic_sys_flag"),
-        config["order"].alias("order"),
-        config["topicFilterType"].alias("topic_filter_type"),
-    ]
 
 
 def _topic_route(spark: SparkSession, source: Source) -> Configs:

@@ -24,26 +24,10 @@ _TEXT: Final = pa.string()
 _WHOLE: Final = pa.int64()
 _NAMES: Final[pa.DataType] = SCHEMA.field("added").type
 
-_FIELDS: Final = {
-    "kind": ("kind", _TEXT),
-    "broker": ("broker", _TEXT),
-    "broker_id": ("id", _WHOLE),
-    "epoch": ("epoch", _WHOLE),
-    "cluster": ("cluster", _TEXT),
-    "address": ("address", _TEXT),
-    "reason": ("reason", _TEXT),
-    "added": ("added", pa.list_(_TEXT)),
-    "changed": ("changed", pa.list_(_TEXT)),
-    "removed": ("removed", pa.list_(_TEXT)),
-    "brokers": ("brokers", pa.list_(_TEXT)),
-    "namespace": ("namespace", _TEXT),
-    "key": ("key", _TEXT),
-    "lease_ttl_ms": ("ttl", _WHOLE),
-    "lease_ended_ms": ("ended", _WHOLE),
-    "by": ("by", _TEXT),
-    "user": ("user", _TEXT),
-}
-"""The columns that come from the record: the name of the field, and its type."""
+_OF_NO_RECORD: Final = ("registry", "change_id", "ms", "seq", "at", "problem", "record")
+_RENAMED: Final = {"broker_id": "id", "lease_ttl_ms": "ttl", "lease_ended_ms": "ended"}
+_FIELDS: Final = {name: _RENAMED.get(name, name) for name in SCHEMA.names if name not in _OF_NO_RECORD}
+"""The columns that come from the record, with the names of its fields."""
 
 ATTRIBUTES: Final = {column: {"broker": "broker_name"}.get(column, column) for column in _FIELDS}
 """What the codec calls the same columns."""
@@ -51,7 +35,7 @@ ATTRIBUTES: Final = {column: {"broker": "broker_name"}.get(column, column) for c
 # A field that is not known makes Arrow fail, and the page take the exact way: what stands in such a field can
 # be JSON for one of the two readers and not for the other.
 _PARSE: Final = pa.json.ParseOptions(
-    explicit_schema=pa.schema(list(_FIELDS.values())),
+    explicit_schema=pa.schema([(field, SCHEMA.field(name).type) for name, field in _FIELDS.items()]),
     newlines_in_values=False,
     unexpected_field_behavior="error",
 )
@@ -202,7 +186,7 @@ def _filled(name: str, values: pa.Array) -> pa.Array:
 
 
 def _column(found: pa.Table, name: str) -> pa.Array:
-    return found.column(_FIELDS[name][0]).combine_chunks()
+    return found.column(_FIELDS[name]).combine_chunks()
 
 
 def _place(registry: str, change_id: str) -> dict[str, Any]:

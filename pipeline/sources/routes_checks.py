@@ -52,20 +52,16 @@ MAX_PROBLEMS: Final = 10
 _NEEDED: Final = ("broker", "topic")
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType, NullType)
 _TEXT: Final = (StringType, NullType)
-_TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
-    "string": _TEXT,
-    "int": (*_WHOLE, StringType),  # a CSV file has nothing else
-    "boolean": (BooleanType, *_TEXT),
-    "map<string,string>": (MapType, *_TEXT),
+_TYPES: Final[Mapping[str, tuple[tuple[type[DataType], ...], str]]] = {
+    "string": (_TEXT, "a string"),
+    "int": ((*_WHOLE, StringType), "a whole number"),  # a CSV file has nothing else than strings
+    "boolean": ((BooleanType, *_TEXT), "a boolean"),
+    "map<string,string>": ((MapType, *_TEXT), "a map of strings, or a JSON object in a string"),
 }
+"""By the type of a column: which ones of Spark's are taken for it, and their name in words."""
+
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _BOOLEANS: Final = ("true", "false")
-_WORDS: Final = {
-    "string": "a string",
-    "int": "a whole number",
-    "boolean": "a boolean",
-    "map<string,string>": "a map of strings, or a JSON object in a string",
-}
 
 
 def check_columns(schema: StructType) -> None:
@@ -83,8 +79,8 @@ def check_columns(schema: StructType) -> None:
     for name, field in zip(names, schema.fields, strict=True):
         if names.count(name) > 1:
             raise BadRows(f"column {name!r} stands twice")
-        if not isinstance(field.dataType, _TYPES[known[name]]) or _is_odd_map(field.dataType):
-            what = _WORDS[known[name]]
+        types, what = _TYPES[known[name]]
+        if not isinstance(field.dataType, types) or _is_odd_map(field.dataType):
             raise BadRows(f"column {name!r} is {field.dataType.simpleString()}, not {what}: cast it")
 
 

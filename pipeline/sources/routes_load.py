@@ -17,12 +17,11 @@ import pyarrow as pa
 from ...registry import BrokerOwned, CorruptData, InvalidInput, RegistryError, RouteStore
 from ...registry.checks import check_name
 from ...registry.codec import decode_config
-from ...registry.model import TOPIC_FIELDS
 from ...registry.plans import Progress
 from ...registry.plans.bulk_load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.store_parts import iterate
 from ..errors import BadOption, BadRows, TargetRefused
-from ..schemas import LOAD_SUMMARY
+from ..schemas import CONFIG_FIELDS, LOAD_SUMMARY
 from .options import Registry
 from .routes_checks import CHECKED, MAX_PROBLEMS, Checked
 
@@ -258,10 +257,7 @@ def _as_json(config: bytes | None) -> str | None:
         found = decode_config("", "any", config)
     except CorruptData:
         return config.decode(errors="backslashreplace")
-    names: Mapping[str, str] = {
-        theirs: ours for theirs, ours in TOPIC_FIELDS.items() if theirs != "topicName"
-    }
-    fields = {theirs: getattr(found, ours) for theirs, ours in names.items()}
+    fields = {theirs: getattr(found, ours) for theirs, ours in CONFIG_FIELDS.items()}
     return orjson.dumps(fields).decode()
 
 

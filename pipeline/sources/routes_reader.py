@@ -17,7 +17,7 @@ from ..errors import PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
 from .options import Registry
-from .routes_rows import BrokerFacts, EntryRows, problem_rows, replica_row, rows
+from .routes_rows import EntryRows, replica_row, rows
 
 _ENTRIES_A_PART: Final = 250_000
 """Reading so many takes longer than to start a task, and a small registry is one part."""
@@ -87,7 +87,7 @@ class RoutesReader(DataSourceReader):
     def _batches(self, store: RouteStore, part: Part) -> Iterator[pa.RecordBatch]:
         name = part.registry.name
         if part.problems:
-            yield problem_rows(self.table, name, [(None, problem) for problem in part.problems])
+            yield rows(self.table, name, [{"problem": problem} for problem in part.problems])
         collected = EntryRows(name)
         for some in _in_goes(part.brokers):
             if self.table == REPLICAS:
@@ -101,26 +101,26 @@ class RoutesReader(DataSourceReader):
     ) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in some]
         look = store.run(groups(store.keys, names), stale=self.stale)
-        problems: list[tuple[str | None, str]] = [(None, str(error)) for error in look.corrupt]
+        problems = [{"problem": str(error)} for error in look.corrupt]
         facts = {}
         for name in names:
             group, live = look.groups.get(name), look.alive.get(name)
-            facts[name] = BrokerFacts(
-                name,
-                group.cluster if group else "",
-                group.wiped if group else False,
-                tuple(sorted(live.broker_addrs)) if live else (),
-                live.master_address if live else None,
-            )
+            facts[name] = {
+                "broker": name,
+                "cluster": group.cluster if group else "",
+                "wiped": group.wiped if group else False,
+                "live_ids": sorted(live.broker_addrs) if live else (),
+                "master_address": live.master_address if live else None,
+            }
         for name, table in self._tables(store, some):
             if isinstance(table, CorruptData):
-                problems.append((name, str(table)))
+                problems.append({"broker": name, "problem": str(table)})
                 continue
             collected.add(facts[name], store.keys.broker_topics(name), table)
             if len(collected) >= _AT_ONCE:
                 yield from collected.take()
         if problems:
-            yield problem_rows(ROUTES, collected.registry, problems)
+            yield rows(ROUTES, collected.registry, problems)
 
     def _tables(
         self, store: RouteStore, some: Sequence[tuple[str, int]]

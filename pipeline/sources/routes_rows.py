@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,34 +13,15 @@ from ...registry import CorruptData, InvalidInput, TopicConfig
 from ...registry.checks import MAX_NAME_BYTES, check_name
 from ...registry.codec import decode_broker, decode_config, decode_lease
 from ...registry.plans.replicas import RawTable, Replica
-from ..schemas import ROUTES
+from ..schemas import CONFIG_FIELDS, ROUTES
 from ..tables import Table
 
 _MAX_SHAPES: Final = 65_536
 _IN_NO_NAME: Final = r"[\s\x00-\x1f\x7f]"
-_OF_CONFIG: Final = (
-    "read_queue_nums",
-    "write_queue_nums",
-    "perm",
-    "topic_sys_flag",
-    "order",
-    "topic_filter_type",
-    "attributes",
-)
-"""The columns that are attributes of TopicConfig."""
-
 _ROUTES: Final = ROUTES.arrow
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerFacts:
-    """What all entries of a broker have in common."""
-
-    name: str
-    cluster: str = ""
-    wiped: bool = False
-    live_ids: tuple[int, ...] = ()
-    master_address: str | None = None
+Facts: TypeAlias = Mapping[str, Any]
+"""What all entries of a broker have in common, by column."""
 
 
 @dataclass(slots=True)
@@ -51,7 +32,7 @@ class EntryRows:
     _shapes: dict[bytes, int] = field(default_factory=dict)
     _configs: list[TopicConfig | None] = field(default_factory=list)
     _problems: dict[int, str] = field(default_factory=dict)
-    _brokers: list[BrokerFacts] = field(default_factory=list)
+    _brokers: list[Facts] = field(default_factory=list)
     _names: list[bytes] = field(default_factory=list)
     _shape_of: list[int] = field(default_factory=list)
     _broker_of: list[int] = field(default_factory=list)
@@ -59,7 +40,7 @@ class EntryRows:
     def __len__(self) -> int:
         return len(self._names)
 
-    def add(self, broker: BrokerFacts, table_key: str, table: RawTable) -> None:
+    def add(self, broker: Facts, table_key: str, table: RawTable) -> None:
         """Add a broker's table, or a part of it; `table_key` is for the words of problems."""
         for value in set(table.values()) - self._shapes.keys():
             self._learn(table_key, value)
@@ -106,35 +87,24 @@ class EntryRows:
         for at, problem in sorted(bad.items()):
             topic = self._names[at].decode(errors="backslashreplace")
             broker = self._brokers[self._broker_of[at]]
-            found.append({"topic": topic, "problem": f"topic {topic!r} {problem}", **_facts(broker)})
+            found.append({"topic": topic, "problem": f"topic {topic!r} {problem}", **broker})
         return rows(ROUTES, self.registry, found)
 
     def _batch(self, names: pa.Array, shapes: pa.Array, brokers: pa.Array) -> pa.RecordBatch:
         used = shapes.dictionary_encode()  # what many shapes were learned for is taken of a few
         configs = [self._configs[number] for number in used.dictionary.to_pylist()]
-        facts = [_facts(broker) for broker in self._brokers]
         columns: dict[str, pa.Array] = {"topic": names.cast(pa.string())}
-        for column in _OF_CONFIG:
+        for column in CONFIG_FIELDS.values():
             values = [getattr(config, column) for config in configs]
             if column == "attributes":
                 values = [list(value.items()) for value in values]
             columns[column] = pa.array(values, _ROUTES.field(column).type).take(used.indices)
-        for column in facts[0]:
-            values = [fact[column] for fact in facts]
+        for column in self._brokers[0]:
+            values = [broker[column] for broker in self._brokers]
             columns[column] = pa.array(values, _ROUTES.field(column).type).take(brokers)
         columns["registry"] = pa.repeat(pa.scalar(self.registry), len(names))
         columns["problem"] = pa.nulls(len(names), pa.string())
         return pa.RecordBatch.from_arrays([columns[name] for name in _ROUTES.names], schema=_ROUTES)
-
-
-def _facts(broker: BrokerFacts) -> dict[str, Any]:
-    return {
-        "broker": broker.name,
-        "cluster": broker.cluster,
-        "wiped": broker.wiped,
-        "live_ids": broker.live_ids,
-        "master_address": broker.master_address,
-    }
 
 
 def _bad_names(names: pa.Array) -> Iterator[tuple[int, str]]:
@@ -170,12 +140,6 @@ def check_names(what: str, names: pa.Array) -> Iterator[tuple[int, str]]:
 def rows(table: Table, registry: str, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Return a batch of rows, in which what is not given is null."""
     return pa.RecordBatch.from_pylist([{"registry": registry, **row} for row in found], schema=table.arrow)
-
-
-def problem_rows(table: Table, registry: str, problems: Sequence[tuple[str | None, str]]) -> pa.RecordBatch:
-    """Return rows that say nothing but what cannot be read, each of a broker or of none."""
-    found = [{"broker": broker, "problem": problem} for broker, problem in problems]
-    return rows(table, registry, found)
 
 
 def replica_row(group_key: str, replica: Replica, topics: int) -> dict[str, Any]:

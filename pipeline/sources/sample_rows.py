@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -61,7 +62,7 @@ def of_lines(data: bytes, place: int) -> Iterator[pa.Table | Corrupt]:
 def of_table(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
     """Yield the samples among the rows of a table with the schema ARROW, and each row that is none."""
     table = _completed(table)
-    good = _all_of([is_good for _, is_good in _checks(table)])
+    good = reduce(pc.and_, (is_good for _, is_good in _checks(table)))
     yield table.filter(good)
     for number in pc.indices_nonzero(pc.invert(good)).to_pylist():
         row = table.slice(number, 1)
@@ -138,13 +139,6 @@ def _checks(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
 
 def _never_null(is_good: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(is_good, fill_value=False)
-
-
-def _all_of(checks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    good, *others = checks
-    for other in others:
-        good = pc.and_(good, other)
-    return good
 
 
 class BrokenFile(PipelineError):
