@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ..errors import BadOption, PipelineError
 from ..tables import Table
-from .files import HadoopFiles, place
+from .files import HadoopFiles, complete_below, place
 from .journal import Entry, Parts, entry_path, newest_entry, prune
 from .layout import (
     A_DAY_MS,
@@ -192,13 +192,8 @@ def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
 
 def recover(files: HadoopFiles, out: str) -> None:
     """Publish what a job that was killed had ready, and delete what it had not; raises PipelineError."""
-    for name in files.names(join(out, STAGED_BATCHES)):
-        staged = join(out, STAGED_BATCHES, name)
-        ready = join(staged, READY)
-        if files.exists(ready):
-            _finish(files, out, staged, Entry.read(files, ready))
-        else:
-            files.delete(staged)
+    for staged, ready in complete_below(files, join(out, STAGED_BATCHES)):
+        _finish(files, out, staged, Entry.read(files, ready))
     prune(files, out)
 
 

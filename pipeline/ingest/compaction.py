@@ -154,43 +154,43 @@ def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: Com
                 summary.dropped.append(f"{table}/{day}")
 
 
+@dataclass(frozen=True, slots=True)
 class _Compaction:
     """One run; only batches that are published are touched: no replay writes those again."""
 
-    def __init__(self, spark: SparkSession, files: HadoopFiles, config: CompactConfig, newest: Entry) -> None:
-        self._spark = spark
-        self._files = files
-        self._config = config
-        self._newest = newest
+    spark: SparkSession
+    files: HadoopFiles
+    config: CompactConfig
+    newest: Entry
 
     def days(self) -> Iterable[DayCompacted]:
         """Compact day by day."""
-        end = self._newest.newest_day
-        if self._config.before_day:
-            end = min(end, self._config.before_day)
+        end = self.newest.newest_day
+        if self.config.before_day:
+            end = min(end, self.config.before_day)
         for table in TABLES:
-            for day in _days(self._files, self._config.out, table):
+            for day in _days(self.files, self.config.out, table):
                 if day < end:
                     yield from self._day(table, day)
 
     def _day(self, table: str, day: str) -> Iterable[DayCompacted]:
-        out = self._config.out
-        batches = [name for name in self._batches(table, day) if self._is_published(name)]
+        out = self.config.out
+        batches = self._published(table, day)
         if not batches or (len(batches) == 1 and is_compacted(batches[0])):
             return
         folders = [batch_folder(out, table, day, name) for name in batches]
         self._check_whole(day_folder(out, table, day))
-        bytes_before = self._files.size(day_folder(out, table, day))
+        bytes_before = self.files.size(day_folder(out, table, day))
         staged = staged_swap(out)
         new = join(staged, NEW)
         try:
             rows, duplicates = self._write(TABLES[table], folders, bytes_before, new)
-            bytes_after = self._files.size(new)
+            bytes_after = self.files.size(new)
         except BaseException:
-            self._files.delete(staged)
+            self.files.delete(staged)
             raise
         name = compacted_name(batches)
-        swap_in(self._files, out, staged, Swap(table=table, day=day, batch=name, replaced=frozenset(batches)))
+        swap_in(self.files, out, staged, Swap(table=table, day=day, batch=name, replaced=frozenset(batches)))
         yield DayCompacted(
             table=table,
             day=day,
@@ -201,12 +201,11 @@ class _Compaction:
             bytes_after=bytes_after,
         )
 
-    def _batches(self, table: str, day: str) -> list[str]:
-        return folder_value(self._files.names(day_folder(self._config.out, table, day)), "batch")
-
-    def _is_published(self, name: str) -> bool:
-        batch = BatchName.parse(name)
-        return is_compacted(name) or (batch is not None and batch <= self._newest.name)
+    def _published(self, table: str, day: str) -> list[str]:
+        """Return the batches of a day that the journal has, and those of earlier compactions."""
+        names = folder_value(self.files.names(day_folder(self.config.out, table, day)), "batch")
+        batches = {name: BatchName.parse(name) for name in names}
+        return [name for name, of in batches.items() if is_compacted(name) or (of and of <= self.newest.name)]
 
     def _write(self, table: Table, folders: list[str], size: int, new: str) -> tuple[int, int]:
         """Write the rows of some folders, each once; return how many there are, and how many were double."""
@@ -214,7 +213,7 @@ class _Compaction:
         key: list[str] = [name for name in _KEY if name in table.names]
         rows, distinct = _counts(before, key)
         unique = before.dropDuplicates(key) if distinct < rows else before
-        parts = max(1, math.ceil(size / self._config.file_bytes))
+        parts = max(1, math.ceil(size / self.config.file_bytes))
         spread = unique.repartitionByRange(parts, *_ORDER) if parts > 1 else unique.repartition(1)
         ordered = spread.sortWithinPartitions(*_ORDER, "change_id")
         ordered.write.options(**WRITE_OPTIONS, compression=_COMPRESSION).parquet(new)
@@ -227,7 +226,7 @@ class _Compaction:
 
     def _check_whole(self, folder: str) -> None:
         """Raise PipelineError for an empty file: Spark passes over it, as if there never were rows."""
-        empty = self._files.first_empty(join(folder, "*", f"*{_FILE}"))
+        empty = self.files.first_empty(join(folder, "*", f"*{_FILE}"))
         if empty is not None:
             raise PipelineError(
                 f"{empty} is empty, so what it held is lost: nothing was changed; put it back from a backup, "
@@ -236,7 +235,7 @@ class _Compaction:
 
     def _read(self, table: Table, *folders: str) -> DataFrame:
         schema = StructType([table.schema[name] for name in written_columns(table)])
-        return self._spark.read.schema(schema).parquet(*folders)
+        return self.spark.read.schema(schema).parquet(*folders)
 
 
 def _counts(rows: DataFrame, key: list[str]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ..errors import PipelineError
-from .layout import LOCKS, join
+from .layout import LOCKS, READY, join
 
 _LOCAL: Final = "file"
 _HDFS: Final = "hdfs"
@@ -164,6 +164,17 @@ def parsing(problem: str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PipelineError(problem) from error
+
+
+def complete_below(files: HadoopFiles, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield what a killed job has staged completely in a folder, with its mark, and delete the rest."""
+    for name in files.names(folder):
+        staged = join(folder, name)
+        ready = join(staged, READY)
+        if files.exists(ready):
+            yield staged, ready
+        else:
+            files.delete(staged)
 
 
 def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) -> None:

@@ -81,9 +81,11 @@ def ingest(
         recover(files, config.out)
         check_registries(files, config.out, [registry.name for registry in config.sources()])
         start = begin(files, config.out, config.checkpoint_folder)
-        job = _Job(spark, config, files, start, watch, on_progress)
+        newest = newest_entry(files, config.out)
+        summary = IngestSummary(positions=newest.positions if newest else start.positions)
+        job = _Job(spark, config, files, start, watch, on_progress, summary)
         job.run(stop or threading.Event())
-        return job.summary
+        return summary
 
 
 def _make(files: HadoopFiles, out: str) -> None:
@@ -98,41 +100,32 @@ def _make(files: HadoopFiles, out: str) -> None:
         raise BadOption.of("ingest", "out", what) from error
 
 
+@dataclass(slots=True)
 class _Job:
     """One run."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: IngestConfig,
-        files: HadoopFiles,
-        start: Start,
-        watch: Watch,
-        on_progress: Callable[[IngestProgress], None] | None,
-    ) -> None:
-        newest = newest_entry(files, config.out)
-        self.summary = IngestSummary(positions=newest.positions if newest else start.positions)
-        self._spark = spark
-        self._config = config
-        self._files = files
-        self._start = start
-        self._watch = watch
-        self._on_progress = on_progress
-        self._written: queue.SimpleQueue[Written] = queue.SimpleQueue()
-        self._headroom: tuple[Headroom, ...] = ()
-        self._looked_s = -_LOOK_S
-        self._away_since_s: float | None = None
+    spark: SparkSession
+    config: IngestConfig
+    files: HadoopFiles
+    start: Start
+    watch: Watch
+    on_progress: Callable[[IngestProgress], None] | None
+    summary: IngestSummary
+    written: queue.SimpleQueue[Written] = field(default_factory=queue.SimpleQueue)
+    headroom: tuple[Headroom, ...] = ()
+    looked_s: float = -_LOOK_S
+    away_since_s: float | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until the end, and begin again while the store is away; raises as ingest."""
         while not self._ends(stop):
             stop.wait(_BEGIN_AGAIN_S)
-            recover(self._files, self._config.out)
+            recover(self.files, self.config.out)
 
     def _ends(self, stop: threading.Event) -> bool:
         """Run one query; return whether that was all, or the store went away."""
         batches = Batches(
-            self._files, self._config.out, self._start.generation, self._positions, self._written.put
+            self.files, self.config.out, self.start.generation, self._positions, self.written.put
         )
         try:
             query = self._query(batches)
@@ -153,10 +146,10 @@ class _Job:
         return True
 
     def _query(self, batches: Batches) -> StreamingQuery:
-        config = self._config
+        config = self.config
         names = [registry.name for registry in config.sources()]
-        options = config.source_options(starting_position(self._start.positions, names))
-        rows = self._spark.readStream.format(SOURCE).options(**options).load()
+        options = config.source_options(starting_position(self.start.positions, names))
+        rows = self.spark.readStream.format(SOURCE).options(**options).load()
         writer = rows.writeStream.foreachBatch(batches)
         writer = writer.option("checkpointLocation", config.checkpoint_folder)
         if config.once:
@@ -164,7 +157,7 @@ class _Job:
         return writer.trigger(processingTime=f"{round(config.trigger_s * 1_000)} milliseconds").start()
 
     def _positions(self, number: int) -> dict[str, str]:
-        return positions_of(self._files, self._config.checkpoint_folder, number)
+        return positions_of(self.files, self.config.checkpoint_folder, number)
 
     def _follow(self, query: StreamingQuery, stop: threading.Event) -> None:
         """Return when the query has ended or is to be stopped; raises what it failed with."""
@@ -177,22 +170,22 @@ class _Job:
     def _bears(self, error: PySparkException) -> bool:
         """Whether the store is away, and not for too long yet."""
         now_s = time.monotonic()
-        self._away_since_s = self._away_since_s or now_s
-        return store_is_away(error) and now_s - self._away_since_s < self._config.patience_s
+        self.away_since_s = self.away_since_s or now_s
+        return store_is_away(error) and now_s - self.away_since_s < self.config.patience_s
 
     def _look(self, every_s: float = _LOOK_S) -> None:
         """Look at the streams when it is time."""
         now_s = time.monotonic()
-        if now_s - self._looked_s >= every_s:
-            self._looked_s = now_s
-            self._headroom = self._watch.look(self.summary.positions)
-            if len(self._headroom) == len(self._config.sources()):  # one that is away holds up all of them
-                self._away_since_s = None
+        if now_s - self.looked_s >= every_s:
+            self.looked_s = now_s
+            self.headroom = self.watch.look(self.summary.positions)
+            if len(self.headroom) == len(self.config.sources()):  # one that is away holds up all of them
+                self.away_since_s = None
 
     def _reported(self, wait_s: float = 0.001) -> bool:
         """Tell about a batch that was published; return whether there was one."""
         try:
-            written = self._written.get(timeout=wait_s)
+            written = self.written.get(timeout=wait_s)
         except queue.Empty:
             return False
         self.summary.batches += 1
@@ -200,8 +193,8 @@ class _Job:
         self.summary.quarantined += written.quarantined
         self.summary.positions = written.entry.positions
         self._look(0.0)  # what was known before the batch is out of date
-        if self._on_progress is not None:
-            self._on_progress(self._progress(written))
+        if self.on_progress is not None:
+            self.on_progress(self._progress(written))
         return True
 
     def _progress(self, written: Written) -> IngestProgress:
@@ -213,5 +206,5 @@ class _Job:
             total_rows=self.summary.rows,
             total_quarantined=self.summary.quarantined,
             positions=written.entry.positions,
-            headroom=self._headroom,
+            headroom=self.headroom,
         )

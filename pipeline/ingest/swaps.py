@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import orjson
 
-from .files import HadoopFiles, parsing, place
+from .files import HadoopFiles, complete_below, parsing, place
 from .layout import READY, STAGED_SWAPS, batch_folder, day_folder, folder_value, join
 
 NEW: Final = "new"
@@ -66,13 +66,8 @@ def swap_in(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
 
 def recover_swaps(files: HadoopFiles, out: str) -> None:
     """Finish the swaps that were ready when a compaction was killed, and delete the others."""
-    for name in files.names(join(out, STAGED_SWAPS)):
-        staged = join(out, STAGED_SWAPS, name)
-        ready = join(staged, READY)
-        if files.exists(ready):
-            _finish(files, out, staged, Swap.read(files, ready))
-        else:
-            files.delete(staged)
+    for staged, ready in complete_below(files, join(out, STAGED_SWAPS)):
+        _finish(files, out, staged, Swap.read(files, ready))
 
 
 def drop_day(files: HadoopFiles, out: str, table: str, day: str) -> None:
