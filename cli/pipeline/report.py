@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -63,29 +64,25 @@ def report(
     start: Start,
     /,
     *,
-    history: str,
-    samples: str | None,
-    routes: str | None,
-    namespace: str,
-    faults: str | None,
     begin: Moment | None,
     end: Moment | None,
     fewer_than: int,
     slo: float | None,
     title: str,
     out: str,
+    **sources: Any,
 ) -> None:
     """Write every answer as Parquet and CSV, and a page that needs nothing but itself; prints its path.
 
     With --slo it ends with 3 if a topic missed the objective, and with 4 if one will soon, at this rate.
     RocketMQ's own topics do not count.
     """
-    if samples:
+    if sources["samples"]:
         with about("--samples"):
-            check_samples(samples)
-    if routes:
+            check_samples(sources["samples"])
+    if sources["routes"]:
         with about("--routes"):
-            check_routes(routes, namespace)
+            check_routes(sources["routes"], sources["namespace"])
     now_ms = time.time_ns() // 1_000_000
     from_ms, until_ms = (None if at is None else at.ms(now_ms) for at in (begin, end))
     check_times(from_ms, until_ms)
@@ -93,7 +90,7 @@ def report(
     check_out(out)
     spark = start()
     found = History(
-        **_opened(spark, history, samples, routes, namespace, faults),
+        **_opened(spark, **sources),
         from_ms=from_ms,
         until_ms=until_ms,
         fewer_than=fewer_than,
@@ -107,7 +104,8 @@ def report(
 
 def _opened(
     spark: SparkSession,
-    changes: str,
+    *,
+    history: str,
     samples: str | None,
     routes: str | None,
     namespace: str,
@@ -116,7 +114,7 @@ def _opened(
     """Open all that is named, each with its errors as those of its option."""
     found = {}
     with about("--changes"):
-        found["changes"], found["quarantine"] = stored_changes(spark, changes), quarantined(spark, changes)
+        found["changes"], found["quarantine"] = stored_changes(spark, history), quarantined(spark, history)
     if faults:
         with about("--faults"):
             found["faults"] = read_faults(spark, faults)

@@ -63,9 +63,9 @@ class CompactConfig:
 
     def __post_init__(self) -> None:
         if not self.out:
-            raise _bad("out", "names no folder")
+            raise BadOption.of(_NAME, "out", "names no folder")
         if self.before_day and not _is_day(self.before_day):
-            raise _bad("before_day", f"{self.before_day!r} is no day such as 2026-11-21")
+            raise BadOption.of(_NAME, "before_day", f"{self.before_day!r} is no day such as 2026-11-21")
         check_number(_NAME, "keep_days", self.keep_days, 0, 100_000)
         check_number(_NAME, "file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
 
@@ -131,7 +131,9 @@ def _newest(files: HadoopFiles, out: str) -> Entry:
     """Return the newest entry of the journal; raises BadOption when there is none."""
     newest = newest_entry(files, out)
     if newest is None:
-        raise _bad("out", f"{out} holds nothing that was ingested: name the folder of an ingest")
+        raise BadOption.of(
+            _NAME, "out", f"{out} holds nothing that was ingested: name the folder of an ingest"
+        )
     return newest
 
 
@@ -256,7 +258,3 @@ def _is_day(text: str) -> bool:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
-
-
-def _bad(name: str, what: str) -> BadOption:
-    return BadOption.of(_NAME, name, what)

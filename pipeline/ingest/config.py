@@ -71,7 +71,7 @@ class IngestConfig:
 
     def __post_init__(self) -> None:
         if not self.out:
-            raise _bad("out", "names no folder")
+            raise BadOption.of(_NAME, "out", "names no folder")
         for name, low, high in (
             ("trigger_s", 0, _A_DAY_S),
             ("patience_s", 0, _A_DAY_S),
@@ -83,11 +83,11 @@ class IngestConfig:
         check_number(_NAME, "partitions", self.partitions, 0, 10_000)
         check_number(_NAME, "feed_max_entries", self.feed_max_entries, 1, 10**9)
         if self.registries and (self.url or self.namespace):
-            raise _bad("registries", "stands instead of url and namespace: leave those out")
+            raise BadOption.of(_NAME, "registries", "stands instead of url and namespace: leave those out")
         try:
             Settings.of(self.source_options(), stream=True)
         except BadOption as error:
-            raise _bad(_OF_SOURCE.get(error.option, error.option), error.what) from None
+            raise BadOption.of(_NAME, _OF_SOURCE.get(error.option, error.option), error.what) from None
 
     @property
     def checkpoint_folder(self) -> str:
@@ -123,7 +123,3 @@ _OF_SOURCE: Final = _OF_REGISTRIES | {
     "onCorrupt": "on_corrupt",
     "partitions": "partitions",
 }
-
-
-def _bad(name: str, what: str) -> BadOption:
-    return BadOption.of(_NAME, name, what)

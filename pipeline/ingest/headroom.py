@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...registry import RegistryError
+from ...registry.past import place_of
 from ...registry.plans import ORIGIN, HistoryBounds
 from ..sources.options import Registry
 
@@ -46,8 +47,7 @@ def headroom(registry: str, bounds: HistoryBounds, position: str, kept: Kept) ->
     The registry trims what is neither among the newest `kept.entries` nor younger than `kept.min_age_ms`:
     what is unread is safe while it is short of one of them.
     """
-    at = _parts(position)
-    oldest, newest = _parts(bounds.first_id), _parts(bounds.last_id)
+    at, oldest, newest = (place_of(one or ORIGIN) for one in (position, bounds.first_id, bounds.last_id))
     if bounds.entries == 0 or at >= newest:
         return Headroom(registry=registry, unread=0, behind_ms=0, used=0.0, overtaken=False)
     begins = at == (0, 0)
@@ -68,11 +68,6 @@ def _between(length: int, oldest_ms: int, newest_ms: int, at_ms: int) -> int:
     """Return about how many of the entries come after a time; at least one, and not all: one was read."""
     span_ms = max(1, newest_ms - oldest_ms)
     return min(max(1, round(length * (newest_ms - at_ms) / span_ms)), max(1, length - 1))
-
-
-def _parts(change_id: str) -> tuple[int, int]:
-    ms, _, seq = (change_id or ORIGIN).partition("-")
-    return int(ms), int(seq or 0)
 
 
 class Watch(ExitStack):

@@ -16,6 +16,7 @@ import pyarrow.json
 
 from ...registry import Change, ChangeKind, CorruptData
 from ...registry.codec import decode_change
+from ...registry.past import place_of
 from ..schemas import CHANGES, GAP
 
 SCHEMA: Final[pa.Schema] = CHANGES.arrow
@@ -122,8 +123,8 @@ class RecordReader:
         if record is None:
             raise CorruptData(self._key, f"entry {change_id} has no field `c`: somebody else wrote it")
         change = decode_change(self._key, change_id, record)
-        numbers = (*map(int, change_id.split("-")), change.broker_id, change.epoch)
-        numbers += (change.lease_ttl_ms or 0, change.lease_ended_ms or 0)
+        lease = (change.lease_ttl_ms or 0, change.lease_ended_ms or 0)
+        numbers = (*place_of(change_id), change.broker_id, change.epoch, *lease)
         if not all(_LEAST <= number <= _MOST for number in numbers):
             raise CorruptData(self._key, f"entry {change_id} is no change: a number has more than 64 bits")
         return {column: getattr(change, attribute) for column, attribute in ATTRIBUTES.items()}
@@ -191,7 +192,7 @@ def _column(found: pa.Table, name: str) -> pa.Array:
 
 def _place(registry: str, change_id: str) -> dict[str, Any]:
     """Return the columns that the id tells; what has more than 63 bits is the most that there is."""
-    ms, seq = map(int, change_id.split("-"))
+    ms, seq = place_of(change_id)
     return {
         "registry": registry,
         "change_id": change_id,

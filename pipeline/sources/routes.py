@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
-    DataSourceReader,
     DataSourceWriter,
     WriterCommitMessage,
 )
@@ -21,7 +20,6 @@ from pyspark.sql.types import StructType
 from ...registry import RegistryError
 from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
-from ..tables import Table
 from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
 from .routes_checks import CHECKED, MAX_PROBLEMS, Checked, check_batch, check_columns
 from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full, summary_rows
@@ -58,19 +56,11 @@ class RoutesSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the table that the options name; raises BadOption."""
-        return self._table(self._read_options()).schema
+        return self._reader().table.schema
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+    def reader(self, schema: StructType) -> RoutesReader:  # noqa: ARG002 - Spark's signature
         """Return what reads; raises BadOption."""
-        options = self._read_options()
-        return RoutesReader(
-            table=self._table(options),
-            registries=registries_of(options),
-            parts=options.number("partitions", 0, low=0, high=_MAX_PARTITIONS),
-            brokers=frozenset(filter(None, map(str.strip, options.text("brokers").split(",")))),
-            fail_on_problem=options.choice("onProblem", "mark", "fail") == "fail",
-            stale=options.flag("stale", default=False),
-        )
+        return self._reader()
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Return what writes; raises BadOption, and BadRows for columns that cannot be loaded."""
@@ -83,11 +73,16 @@ class RoutesSource(DataSource):
         options = Options(NAME, self.options, WRITE_OPTIONS)
         return RoutesWriter(registry=one_of(options), rules=_rules_of(options), report=_report_of(options))
 
-    def _read_options(self) -> Options:
-        return Options(NAME, self.options, READ_OPTIONS)
-
-    def _table(self, options: Options) -> Table:
-        return ROUTES if options.choice("table", "entries", "replicas") == "entries" else REPLICAS
+    def _reader(self) -> RoutesReader:
+        options = Options(NAME, self.options, READ_OPTIONS)
+        return RoutesReader(
+            table=ROUTES if options.choice("table", "entries", "replicas") == "entries" else REPLICAS,
+            registries=registries_of(options),
+            parts=options.number("partitions", 0, low=0, high=_MAX_PARTITIONS),
+            brokers=frozenset(filter(None, map(str.strip, options.text("brokers").split(",")))),
+            fail_on_problem=options.choice("onProblem", "mark", "fail") == "fail",
+            stale=options.flag("stale", default=False),
+        )
 
 
 def _rules_of(options: Options) -> Rules:

@@ -298,12 +298,7 @@ def summary_rows(done: Sequence[BrokerLoad]) -> list[dict[str, Any]]:
 
 def not_in_full(done: Sequence[BrokerLoad]) -> TargetRefused | None:
     """Return the error that not all brokers were written; None = they were."""
-    refused = {load.broker: load.refused for load in done if load.refused}
-    if not refused:
-        return None
-    return TargetRefused(
-        f"of {len(done)} brokers {len(refused)} were not written in full, the others were: {_told(refused)}"
-    )
+    return _refused(done, "were not written in full, the others were")
 
 
 def would_refuse(done: Sequence[BrokerLoad]) -> TargetRefused | None:
@@ -311,12 +306,14 @@ def would_refuse(done: Sequence[BrokerLoad]) -> TargetRefused | None:
     alive = {load.broker: load.refused for load in done if load.stops_all}
     if alive:
         return TargetRefused(f"nothing would be written: {live_refused(alive, len(done))}")
+    return _refused(done, "would not be written, the others would be")
+
+
+def _refused(done: Sequence[BrokerLoad], what: str) -> TargetRefused | None:
     refused = {load.broker: load.refused for load in done if load.refused}
     if not refused:
         return None
-    return TargetRefused(
-        f"of {len(done)} brokers {len(refused)} would not be written, the others would be: {_told(refused)}"
-    )
+    return TargetRefused(f"of {len(done)} brokers {len(refused)} {what}: {_told(refused)}")
 
 
 def live_refused(refused: Mapping[str, str], count: int) -> str:

@@ -22,12 +22,7 @@ Row = dict[str, Any]
 def read(url: str, **options: str) -> list[Row]:
     source = RoutesSource(options={"url": url, **options})
     reader = source.reader(source.schema())
-    return [
-        row
-        for part in reader.partitions()
-        for batch in reader.read(part)
-        for row in batch.to_pylist()  # type: ignore[union-attr]
-    ]
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
 
 @pytest.fixture
