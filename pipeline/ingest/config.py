@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ...registry import RegistryConfig
 from ..errors import BadOption
 from ..sources.change_feed import Settings
-from ..sources.options import REGISTRY_OPTIONS, Options, Registry, check_number, registries_of
+from ..sources.options import REGISTRY_OPTIONS, Registry, check_number
 from .headroom import Kept
 from .layout import CHECKPOINT, join
 
@@ -85,7 +84,7 @@ class IngestConfig:
         if self.registries and (self.url or self.namespace):
             raise BadOption.of(_NAME, "registries", "stands instead of url and namespace: leave those out")
         try:
-            Settings.of(self.source_options(), stream=True)
+            self.sources()
         except BadOption as error:
             raise BadOption.of(_NAME, _OF_SOURCE.get(error.option, error.option), error.what) from None
 
@@ -100,23 +99,23 @@ class IngestConfig:
         return Kept(self.feed_max_entries, round(self.feed_min_age_s * 1_000))
 
     def sources(self) -> tuple[Registry, ...]:
-        """Return the registries that are read; raises BadOption."""
-        return registries_of(Options(_NAME, self._given(_OF_REGISTRIES), REGISTRY_OPTIONS))
+        """Return the registries that are read."""
+        return Settings.of(self.source_options(), stream=True).registries
 
     def source_options(self, starting_position: str | None = None) -> dict[str, str]:
-        """Return the options of the source; a starting position goes before the one that is configured."""
-        options = self._given(_OF_SOURCE)
+        """Return what is not left to the defaults of the source, by its names.
+
+        A starting position goes before the one that is configured.
+        """
+        options = {
+            option: str(value) for option, name in _OF_SOURCE.items() if (value := getattr(self, name))
+        }
         if starting_position is not None:
             options["startingPosition"] = starting_position
         return options
 
-    def _given(self, names: Mapping[str, str]) -> dict[str, str]:
-        """Return what is not left to the defaults of the source, by its names."""
-        return {option: str(value) for option, name in names.items() if (value := getattr(self, name))}
 
-
-_OF_REGISTRIES: Final = {name: name for name in REGISTRY_OPTIONS}
-_OF_SOURCE: Final = _OF_REGISTRIES | {
+_OF_SOURCE: Final = {name: name for name in REGISTRY_OPTIONS} | {
     "startingPosition": "starting_position",
     "maxChangesPerTrigger": "max_changes_per_trigger",
     "onLoss": "on_loss",
