@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from ..errors import BadOption, PipelineError
 from ..tables import Table
 from .files import HadoopFiles, complete_below, place
-from .journal import Entry, Parts, entry_path, newest_entry, prune
+from .journal import Entry, Parts, entry_path, newest_entry, positions_of, prune
 from .layout import (
     A_DAY_MS,
     CHANGES_FOLDER,
@@ -69,21 +69,21 @@ class Written:
 class Batches:
     """What Spark calls for each micro-batch; a batch that is called again is written once.
 
-    `positions` tells from the number of a batch how far it goes; `done` gets each batch that was published.
+    Spark's checkpoint tells how far each goes; `done` gets each batch that was published.
     """
 
     def __init__(
         self,
         files: HadoopFiles,
         out: str,
+        checkpoint: str,
         generation: int,
-        positions: Callable[[int], Mapping[str, str]],
         done: Callable[[Written], None],
     ) -> None:
         self._files = files
         self._out = out
         self._generation = generation
-        self._positions = positions
+        self._checkpoint = checkpoint
         self._done = done
         self._newest = newest_entry(files, out)
         self._writing = threading.Lock()
@@ -104,7 +104,7 @@ class Batches:
 
     def _publish(self, batch: DataFrame, number: int) -> None:
         name = BatchName(self._generation, number)
-        positions = self._positions(number)
+        positions = positions_of(self._files, self._checkpoint, number)
         if self._is_published(name, positions):
             _LOG.info("batch %s was published before the last stop", name)
             return

@@ -19,7 +19,7 @@ from .batches import Batches, Written, recover
 from .config import SOURCE, IngestConfig
 from .files import HadoopFiles, only_one
 from .headroom import Headroom, Watch
-from .journal import Start, begin, check_registries, newest_entry, positions_of, starting_position
+from .journal import Start, begin, check_registries, newest_entry, starting_position
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
@@ -124,8 +124,9 @@ class _Job:
 
     def _ends(self, stop: threading.Event) -> bool:
         """Run one query; return whether that was all, or the store went away."""
+        config = self.config
         batches = Batches(
-            self.files, self.config.out, self.start.generation, self._positions, self.written.put
+            self.files, config.out, config.checkpoint_folder, self.start.generation, self.written.put
         )
         try:
             query = self._query(batches)
@@ -155,9 +156,6 @@ class _Job:
         if config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{round(config.trigger_s * 1_000)} milliseconds").start()
-
-    def _positions(self, number: int) -> dict[str, str]:
-        return positions_of(self.files, self.config.checkpoint_folder, number)
 
     def _follow(self, query: StreamingQuery, stop: threading.Event) -> None:
         """Return when the query has ended or is to be stopped; raises what it failed with."""

@@ -149,25 +149,29 @@ def test_what_spark_notes_of_a_batch_tells_the_positions(checkpoint: str) -> Non
 
 
 class TestBatches:
-    def batches(self, out: str, positions: Mapping[str, str]) -> tuple[Batches, list[Any]]:
+    def batches(self, out: str, checkpoint: str, position: str) -> tuple[Batches, list[Any]]:
         done: list[Any] = []
-        return Batches(Disk(), out, 1, lambda _: positions, done.append), done
+        for number in (2, 3):
+            Disk().write(f"{checkpoint}/offsets/{number}", f'v1\n{{}}\n{{"r":"{position}"}}')
+        return Batches(Disk(), out, checkpoint, 1, done.append), done
 
-    def test_a_batch_that_was_published_is_not_written_again(self, out: str) -> None:
+    def test_a_batch_that_was_published_is_not_written_again(self, out: str, checkpoint: str) -> None:
         published(out, 1, 3, {"r": "5-0"})
-        batches, done = self.batches(out, {"r": "5-0"})
+        batches, done = self.batches(out, checkpoint, "5-0")
         batches(NO_BATCH, 3)
         assert done == []
 
     @pytest.mark.parametrize("number", [2, 3])
-    def test_another_batch_with_the_name_of_a_published_one_is_refused(self, out: str, number: int) -> None:
+    def test_another_batch_with_the_name_of_a_published_one_is_refused(
+        self, out: str, checkpoint: str, number: int
+    ) -> None:
         published(out, 1, 3, {"r": "5-0"})
-        batches, _ = self.batches(out, {"r": "6-0"})
+        batches, _ = self.batches(out, checkpoint, "6-0")
         with pytest.raises(PipelineError, match="an older checkpoint was put back"):
             batches(NO_BATCH, number)
 
-    def test_who_is_to_stop_takes_no_more_batches(self, out: str) -> None:
-        batches, done = self.batches(out, {"r": "5-0"})
+    def test_who_is_to_stop_takes_no_more_batches(self, out: str, checkpoint: str) -> None:
+        batches, done = self.batches(out, checkpoint, "5-0")
         batches.stop(1)
         with pytest.raises(Stopping):
             batches(NO_BATCH, 0)
