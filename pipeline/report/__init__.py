@@ -35,8 +35,9 @@ def write_report(
     """Write tables and page into a folder, on any file system that Spark knows.
 
     `on_answer` is told the name of each answer before it is worked out. Spark writes the tables; only sums
-    and first rows are brought to this process. The page comes last. Raises BadOption before all that when
-    nothing can be written there, or the history has nothing in the time that is asked for.
+    and first rows are brought to this process. An older report stays as it was until all is done; the page
+    comes last. Raises BadOption before all that when nothing can be written there, or the history has nothing
+    in the time that is asked for.
     """
     output = Output(history.changes.sparkSession, out)
     output.check()
@@ -46,10 +47,10 @@ def write_report(
         for answer in asked(history):
             on_answer(answer.name)
             found[answer.name] = output.write(answer, answer.query(work))
-        output.keep_only(found, ANSWERS)
         on_answer("page")
-        page = output.write_page(PAGE, render(page_of(title, work, found)))
-    return Report(page, *(_verdicts(found, verdict) for verdict in ("missed", "burning")))
+        text = render(page_of(title, work, found))
+        verdicts = [_verdicts(found, verdict) for verdict in ("missed", "burning")]
+        return Report(output.finish(found, ANSWERS, PAGE, text), *verdicts)
 
 
 def _verdicts(found: dict[str, Found], verdict: str) -> int:

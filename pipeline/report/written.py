@@ -21,6 +21,7 @@ from ..ingest.layout import join
 from .catalogue import Answer
 
 _TABLES: Final = "tables"
+_UNFINISHED: Final = "_unfinished"
 _SUFFIXES: Final = (".parquet", ".csv")
 _AT_HAND: Final = 1_000
 """So many rows of a table are brought to the driver, those first that matter most."""
@@ -54,28 +55,32 @@ class Found:
 
 
 class Output:
-    """The folder of a report, on any file system that Spark knows."""
+    """The folder of a report, on any file system that Spark knows.
+
+    Tables are written aside, in `_unfinished`, which is there until all is done: a report that is killed
+    leaves an older one as it was.
+    """
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self._spark = spark
         self._out = out
         self._files = HadoopFiles(spark, out)
+        self._aside = join(out, _UNFINISHED)
 
     def check(self) -> None:
         """See that something can be written there; raises BadOption."""
-        probe = join(self._out, _TABLES, "_probe")
         try:
-            self._files.delete(probe)
-            self._files.write(probe, "")
-            self._files.delete(probe)
+            self._files.delete(self._aside)
+            self._files.write(join(self._aside, "_probe"), "")
+            self._files.delete(self._aside)
         except PipelineError as error:
             raise _not_writable(self._out, str(error)) from error
 
     def write(self, answer: Answer, found: DataFrame) -> Found:
         """Write an answer as Parquet and as CSV, in which lists are JSON."""
-        path, counted = self._path(answer.name, ".parquet"), Observation()
+        path, counted = join(self._aside, f"{answer.name}.parquet"), Observation()
         written = found.observe(counted, F.count(F.lit(1)).alias("total"))
-        written.write.mode("overwrite").parquet(path)
+        written.write.parquet(path)
         read = self._spark.read.schema(answer.table.schema).parquet(path)
         done = Found(answer, read, counted.get["total"])
         self._write_csv(done)
@@ -83,8 +88,7 @@ class Output:
 
     def _write_csv(self, found: Found) -> None:
         """Write a table as CSV: a small one, which is at hand, as one file in its order."""
-        folder, table = self._path(found.answer.name, ".csv"), found.answer.table
-        self._files.delete(folder)
+        folder, table = join(self._aside, f"{found.answer.name}.csv"), found.answer.table
         if found.is_at_hand:
             text = io.StringIO()
             lines = csv.writer(text, lineterminator="\n")
@@ -97,27 +101,23 @@ class Output:
         }
         found.frame.withColumns(lists).write.csv(folder, header=True, escape='"')
 
-    def keep_only(self, names: Collection[str], known: Collection[str]) -> None:
-        """Remove tables of an older report, which were about another time."""
-        for name in {*known} - {*names}:
-            for suffix in _SUFFIXES:
-                self._files.delete(self._path(name, suffix))
-
-    def write_page(self, name: str, text: str) -> str:
-        """Write a page, where it can in the place of an older one in one step; return its path."""
-        path = join(self._out, name)
+    def finish(self, names: Collection[str], known: Collection[str], page: str, text: str) -> str:
+        """Let tables and page take the place of an older report, all of whose tables go; return its path."""
+        for name in (f"{one}{suffix}" for one in known for suffix in _SUFFIXES):
+            self._files.delete(join(self._out, _TABLES, name))
+            if name.partition(".")[0] in names:
+                self._files.rename(join(self._aside, name), join(self._out, _TABLES, name))
+        path = join(self._out, page)
         local = self._files.local(path)
         if local is not None:
-            partly = local.with_name(f".{name}.part")
+            partly = local.with_name(f".{page}.part")
             partly.write_text(text, encoding="utf-8")
             partly.replace(local)
         else:
             self._files.delete(path)
             self._files.write(path, text)
+        self._files.delete(self._aside)
         return path
-
-    def _path(self, name: str, suffix: str) -> str:
-        return join(self._out, _TABLES, f"{name}{suffix}")
 
 
 def _plain(value: object) -> object:

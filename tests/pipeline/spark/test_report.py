@@ -22,7 +22,8 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from sharedroutes.pipeline.report import ANSWERS
+from sharedroutes.pipeline.ingest import stored_changes
+from sharedroutes.pipeline.report import ANSWERS, History, write_report
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
 from tests.pipeline.answering import TTL_MS, fault, sample
@@ -229,6 +230,38 @@ def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
 def test_it_takes_the_place_of_an_older_report(written: Written) -> None:
     assert OLDER not in written.page.read_text(encoding="utf-8")
     assert sorted(path.name for path in written.page.parent.iterdir()) == ["report.html", "tables"]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def test_a_report_that_is_killed_leaves_the_older_one_and_the_next_one_tidies_up(
+    written: Written, spark: SparkSession, tmp_path: Path
+) -> None:
+    out = tmp_path / "report"
+    shutil.copytree(written.page.parent, out)
+    before = contents(out)
+    history = History(changes=stored_changes(spark, str(written.page.parents[1] / "history")))
+
+    def kill(answer: str) -> None:
+        if answer == "topic_availability":
+            raise Killed
+
+    with pytest.raises(Killed):
+        write_report(history, str(out), on_answer=kill)
+    assert (out / "_unfinished" / "incidents.parquet").is_dir()
+    (out / "_unfinished" / "incidents.parquet" / "of-the-killed-one").touch()
+    assert {path: text for path, text in contents(out).items() if path.parts[0] != "_unfinished"} == before
+    write_report(history, str(out))
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "tables"]
+    assert not [*out.rglob("of-the-killed-one")]
+    assert not (out / "tables" / "clients.parquet").exists()  # it had samples, which this one has not
+    assert (out / "tables" / "incidents.parquet").exists()
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def installed(program: str) -> str:
