@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -151,7 +151,7 @@ _DECIDED_BY: Final = ("ladder", "registry", "broker")
 
 @dataclass(frozen=True, slots=True)
 class LadderAnswer:
-    """All that samples say of ladders; `isolations` is cached, unpersist() lets go of it."""
+    """All that samples say of ladders."""
 
     recommended: Ladder | None
     """None = the samples tell too little: `too_few` says how much."""
@@ -165,12 +165,21 @@ class LadderAnswer:
     decisions: DataFrame
 
 
-def ladder_answer(samples: DataFrame, objective: Objective = DEFAULT) -> LadderAnswer:
-    """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs jobs."""
+def ladder_answer(
+    samples: DataFrame,
+    objective: Objective = DEFAULT,
+    keep: Callable[[DataFrame], DataFrame] = DataFrame.persist,
+) -> LadderAnswer:
+    """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs jobs.
+
+    `keep` is what is done with that of which several answers are made.
+    """
     too_few = _too_few(samples, objective.least_failures)
-    best = None if too_few else recommend(samples, objective)
+    # The candidates' attempts are sorted once: RocketMQ's two are among them, and so is the best.
+    rows = keep(_sorted(samples, objective, LADDERS.values() if too_few else CANDIDATES))
+    best = None if too_few else _best(rows, objective, CANDIDATES)
     ladders = LADDERS if best is None else {RECOMMENDED: best, **LADDERS}
-    found = isolations(samples, ladders, objective).persist()
+    found = keep(_isolations(rows, samples, ladders, objective))
     return LadderAnswer(
         best,
         too_few,
@@ -196,15 +205,19 @@ def recommend(
     samples: DataFrame, objective: Objective = DEFAULT, candidates: Sequence[Ladder] = CANDIDATES
 ) -> Ladder:
     """Return the candidate with the highest score, of equal ones the first; runs a job."""
+    return _best(_sorted(samples, objective, candidates), objective, candidates)
+
+
+def _best(rows: DataFrame, objective: Objective, candidates: Sequence[Ladder]) -> Ladder:
     least_ms = least_trigger_ms(candidates)
 
-    def replay(rows: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
+    def replay(sent: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
         sums = Sums(candidates)
-        for _, stretch in _stretches(rows, least_ms):
+        for _, stretch in _stretches(sent, least_ms):
             sums.add(stretch)
         yield from sums.of_each()
 
-    parts = _sorted(samples, objective, candidates).rdd.mapPartitions(replay).collect()
+    parts = rows.rdd.mapPartitions(replay).collect()
     score = [0.0] * len(candidates)
     for place, saved, withheld in parts:
         score[place] += saved - objective.withheld_weight * withheld
@@ -217,18 +230,24 @@ def isolations(
     samples: DataFrame, ladders: Mapping[str, Ladder] = LADDERS, objective: Objective = DEFAULT
 ) -> DataFrame:
     """Return ISOLATIONS that clients with these ladders would have made, ordered by ladder, time, client."""
+    return _isolations(_sorted(samples, objective, ladders.values()), samples, ladders, objective)
+
+
+def _isolations(
+    rows: DataFrame, samples: DataFrame, ladders: Mapping[str, Ladder], objective: Objective
+) -> DataFrame:
     named, least_ms = dict(ladders), least_trigger_ms(ladders.values())
 
-    def replay(rows: Iterable[Row]) -> Iterator[tuple[object, ...]]:
-        for whose, stretch in _stretches(rows, least_ms):
+    def replay(sent: Iterable[Row]) -> Iterator[tuple[object, ...]]:
+        for whose, stretch in _stretches(sent, least_ms):
             for name, ladder in named.items():
                 for from_ms, to_ms, cause, saved, withheld in stretch.replay(ladder):
                     why = "failure" if cause.failed else "latency"
                     latency_ms, known = cause.latency_ms, cause.known
                     yield name, *whose, from_ms, to_ms, why, latency_ms, saved, withheld, known
 
-    rows = _sorted(samples, objective, ladders.values()).rdd.mapPartitions(replay)
-    found = samples.sparkSession.createDataFrame(rows, _REPLAYED, verifySchema=False)
+    replayed = rows.rdd.mapPartitions(replay)
+    found = samples.sparkSession.createDataFrame(replayed, _REPLAYED, verifySchema=False)
     pays = f.col("bad") > objective.withheld_weight * f.col("healthy")
     nobody = ~f.col("known") | (f.col("bad") + f.col("healthy") == 0)
     verdict = f.when(nobody, "unknown").when(pays, "right").otherwise("wrong")

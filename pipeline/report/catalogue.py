@@ -102,9 +102,7 @@ class Working:
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:
         """What samples say of ladders."""
-        found = ladder.ladder_answer(self.samples)
-        self._kept.append(found.isolations)
-        return found
+        return ladder.ladder_answer(self.samples, keep=self._keep)
 
     @cached_property
     def lives(self) -> DataFrame:
