@@ -32,7 +32,9 @@ _FROM_THE_START: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # Workers of a cluster import the zip of --py-files by a relative path.
-_LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
+_LOGGING: Final = (
+    f"-Dlog4j2.configurationFile={Path(__file__).resolve().with_name('log4j2.properties').as_uri()}"
+)
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Spark's launcher sets it for programs that it starts."""
 
@@ -41,11 +43,12 @@ _LOCAL_ONLY: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A report brings answers of any size here; the heap is bound enough.
+    # A load brings all its rows here; the heap is bound enough.
     "spark.driver.maxResultSize": "0",
     # Two hundred, the default, suit a cluster; here each of them is a task that waits for the same cores.
     "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    # What counts is how soon it is done, not the longest pause; and this one needs little beside the heap.
+    "spark.driver.extraJavaOptions": f"{_LOGGING} -XX:+UseParallelGC",
 }
 
 SMALL: Final[Mapping[str, str]] = {
@@ -56,8 +59,7 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.sql.lightweightPlanChangeValidation": "false",
     # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
     "spark.driver.extraJavaOptions": (
-        f"{_LOCAL_ONLY['spark.driver.extraJavaOptions']} "
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+        f"{_LOGGING} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),
 }
 """For many small queries, as of a demo and of tests: what makes long ones fast makes these slow."""
@@ -82,8 +84,8 @@ class SessionConfig:
     """Empty = what spark-submit says, or this process: local[*]."""
 
     app_name: str = "sharedroutes"
-    driver_memory: str = "4g"
-    """Of the Java process; in local mode the executors live in it."""
+    driver_memory: str = "2g"
+    """Of the Java process; in local mode the executors live in it. It takes all of it, and spills to disk."""
 
     shuffle_partitions: int | None = None
     """None = four for each core of this machine, and on a cluster Spark's own choice."""

@@ -21,7 +21,7 @@ from sharedroutes.pipeline.report import History, write_report
 from sharedroutes.pipeline.schemas import CHANGES, ROUTES, SAMPLES
 
 from ..kit.figures import Figure, Outcome, at_most
-from ..kit.usage import peak_memory, private_mb
+from ..kit.usage import peak_memory, shared_mb
 
 _SAMPLE_S: Final = 0.5
 _MOST_MINUTES: Final = 4.0
@@ -91,7 +91,7 @@ def _measure(size: Size, folder: Folder) -> Outcome:
         changes=folder.read("changes"), samples=folder.read("samples"), routes=folder.read("routes")
     )
     begun_s: dict[str, float] = {}
-    with peak_memory(private_mb, _SAMPLE_S) as peak_mb:
+    with peak_memory(shared_mb, _SAMPLE_S) as peak_mb:
         done = write_report(
             history,
             str(folder.path / "report"),

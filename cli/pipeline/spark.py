@@ -36,7 +36,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--driver-memory",
-        default="4g",
+        default="2g",
         show_default=True,
         metavar="SIZE",
         help="Of the Java process, where Spark is local.",
