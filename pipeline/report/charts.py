@@ -253,7 +253,8 @@ def _width_ms(span: Span) -> int:
 def _part(ms: str, span: Span, width_ms: int) -> Expression:
     """Return in which part of the observation a time lies."""
     part = F.floor((F.col(ms) - span.begin_ms) / width_ms)
-    return F.least(F.greatest(part, F.lit(0)), F.lit(_BARS - 1)).cast("int")
+    # No int: times of more than 25 days would be more than it holds.
+    return F.least(F.greatest(part, F.lit(0)), F.lit(_BARS - 1)).cast("bigint")
 
 
 def _columns(

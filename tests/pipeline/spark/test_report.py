@@ -24,6 +24,7 @@ from selenium.webdriver.common.by import By
 
 from sharedroutes.pipeline.ingest import stored_changes
 from sharedroutes.pipeline.report import ANSWERS, History, write_report
+from sharedroutes.pipeline.report.charts import Span, lost_time
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
 from tests.pipeline.answering import TTL_MS, fault, sample
@@ -230,6 +231,15 @@ def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
 def test_it_takes_the_place_of_an_older_report(written: Written) -> None:
     assert OLDER not in written.page.read_text(encoding="utf-8")
     assert sorted(path.name for path in written.page.parent.iterdir()) == ["report.html", "tables"]
+
+
+def test_what_topics_lost_in_many_days_is_drawn(spark: SparkSession) -> None:
+    day_ms = 86_400_000
+    lost = [(DAY_MS + 59 * day_ms, DAY_MS + 60 * day_ms, False)]
+    outages = spark.createDataFrame(lost, "from_ms bigint, to_ms bigint, system boolean")
+    chart = lost_time(outages, Span(DAY_MS, DAY_MS + 60 * day_ms))
+    assert chart is not None
+    assert [round(bar.at, 1) for bar in chart.columns] == [96.7, 98.3]
 
 
 class Killed(BaseException):
