@@ -84,7 +84,7 @@ class SessionConfig:
     """Empty = what spark-submit says, or this process: local[*]."""
 
     app_name: str = "sharedroutes"
-    driver_memory: str = "2g"
+    driver_memory: str = "1536m"
     """Of the Java process; in local mode the executors live in it. It takes all of it, and spills to disk."""
 
     shuffle_partitions: int | None = None

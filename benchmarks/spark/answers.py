@@ -50,7 +50,7 @@ class Size:
     topics: int = 1_000_000
     samples: int = 2_000_000
     clients: int = 1_000
-    driver_memory: str = "2g"
+    driver_memory: str = "1536m"
 
 
 QUICK: Final = Size(changes=200_000, brokers=500, topics=20_000, samples=50_000, clients=50)

@@ -36,7 +36,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--driver-memory",
-        default="2g",
+        default="1536m",
         show_default=True,
         metavar="SIZE",
         help="Of the Java process, where Spark is local.",
