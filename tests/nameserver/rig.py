@@ -11,11 +11,13 @@ from itertools import count
 from typing import Any
 
 import orjson
+import redis
 
 from sharedroutes.nameserver.bodies import crc32
 from sharedroutes.nameserver.front import Front, new_name
 from sharedroutes.nameserver.settings import load
 from sharedroutes.registry import AsyncRouteStore
+from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, encode, request
 from tests.broker_agent.speaking_broker import topic
 
@@ -108,6 +110,12 @@ class BrokerPeer:
         for peer in self.peers.values():
             peer.close()
         self.peers.clear()
+
+
+def records(admin: redis.Redis) -> list[dict[str, object]]:
+    """Return the records of the change stream."""
+    entries: Any = admin.xrange(Keys("sharedroutes").changes)
+    return [orjson.loads(fields[b"c"]) for _, fields in entries]
 
 
 @asynccontextmanager

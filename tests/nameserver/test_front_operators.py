@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
 import redis
 
-from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import (
     RequestCode,
     ResponseCode,
 )
-from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.nameserver.rig import BrokerPeer, Peer, records, running
 from tests.support import await_until
-
-KEYS = Keys("sharedroutes")
-
-
-def records(admin: redis.Redis) -> list[dict[str, object]]:
-    entries: Any = admin.xrange(KEYS.changes)
-    return [orjson.loads(fields[b"c"]) for _, fields in entries]
 
 
 async def _is(what: object, wanted: object) -> bool:
