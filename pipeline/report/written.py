@@ -102,20 +102,22 @@ class Output:
         found.frame.withColumns(lists).write.csv(folder, header=True, escape='"')
 
     def finish(self, names: Collection[str], known: Collection[str], page: str, text: str) -> str:
-        """Let tables and page take the place of an older report, all of whose tables go; return its path."""
+        """Let tables and page take the place of an older report, all of whose tables go; return its path.
+
+        All is written by then, so that a disk which is full leaves the older one as it was, too.
+        """
+        partly, path = join(self._aside, page), join(self._out, page)
+        self._files.write(partly, text)
         for name in (f"{one}{suffix}" for one in known for suffix in _SUFFIXES):
             self._files.delete(join(self._out, _TABLES, name))
             if name.partition(".")[0] in names:
                 self._files.rename(join(self._aside, name), join(self._out, _TABLES, name))
-        path = join(self._out, page)
-        local = self._files.local(path)
-        if local is not None:
-            partly = local.with_name(f".{page}.part")
-            partly.write_text(text, encoding="utf-8")
-            partly.replace(local)
+        here, there = self._files.local(partly), self._files.local(path)
+        if here is not None and there is not None:
+            here.replace(there)
         else:
             self._files.delete(path)
-            self._files.write(path, text)
+            self._files.rename(partly, path)
         self._files.delete(self._aside)
         return path
 
