@@ -20,6 +20,7 @@ from ..registry.change_stream.stream import order
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, encode, response_to
+from . import header
 from .access import AllowList
 from .config import Current
 from .listings import Listings
@@ -192,11 +193,17 @@ class Front:
             **dict.fromkeys(_LISTS, lambda asked, _: self._listings.answer(asked)),
             **{code: named(operation) for code, operation in self._operators.operations.items()},
             RequestCode.REGISTER_BROKER: lambda asked, by: registrar.register(asked, by, acting_for(by)),
-            RequestCode.UNREGISTER_BROKER: registrar.unregister,
+            RequestCode.UNREGISTER_BROKER: self._unregister,
             RequestCode.BROKER_HEARTBEAT: lambda asked, _: registrar.heartbeat(asked),
             RequestCode.QUERY_DATA_VERSION: lambda asked, _: registrar.query_data_version(asked),
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: named(registrar.register_topic),
         }
+
+    async def _unregister(self, asked: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """End a broker that says so; one that was taken out is waited for no longer."""
+        answer = await self._registrar.unregister(asked, connection, self._acting_for(connection))
+        self._prober.farewell(header.text(asked, "brokerName"), header.text(asked, "brokerAddr"))
+        return answer
 
     def _acting_for(self, connection: Connection) -> RegistryConfig:
         """Return the settings to write with for a peer, which its records name."""
@@ -255,6 +262,7 @@ class Front:
         elif isinstance(item, Change):
             self._listings.changed(item)
             self._registrar.heard(item)
+            self._prober.heard(item)
             if item.kind is ChangeKind.KV and item.namespace == plans.ORDER_TOPIC_CONFIG:
                 await self._read_order_configs()
             tells = self._prober.is_asking and self._current.config.notify_min_broker_id_changed

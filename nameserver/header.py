@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from .config import DEFAULT_HEARTBEAT_TIMEOUT_MS
 _ZONE_NAME: Final = "__ZONE_NAME"
 _SHORTEST_MS: Final = 1_000
 _LONGEST_MS: Final = 86_400_000
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -34,10 +36,9 @@ def number(request: RemotingCommand, name: str, default: int | None = None) -> i
     if default is not None and optional(request, name) is None:
         return default
     value = text(request, name)
-    try:
-        return int(value)
-    except ValueError:
-        raise InvalidInput(f"{name}: {value!r:.80} is no whole number") from None
+    if _NUMBER.fullmatch(value) is None:  # what else int() takes, Java refuses
+        raise InvalidInput(f"{name}: {value!r:.80} is no whole number")
+    return int(value)
 
 
 def flag(request: RemotingCommand, name: str) -> bool | None:

@@ -14,6 +14,7 @@ from . import answers, header
 from .config import Current
 
 _MANY: Final = 2_000
+_MOST_MADE: Final = 1_000
 """Lists from this length on are written in a thread, so that nobody waits for them."""
 
 _NOT_CLEARED: Final = "not set any response code"
@@ -32,7 +33,7 @@ class Listings:
     def __init__(self, store: AsyncRouteStore, current: Current) -> None:
         self._store = store
         self._current = current
-        self._made: dict[tuple[int, str], asyncio.Future[bytes]] = {}
+        self._made: dict[tuple[int, str | None], asyncio.Future[bytes]] = {}
 
     def changed(self, change: Change | None) -> None:
         """Throw away what a change makes wrong; None = nobody knows what has changed."""
@@ -46,7 +47,7 @@ class Listings:
             return await self._member_group(request)
         if not self._is_allowed(code):
             return response_to(request, ResponseCode.SYSTEM_ERROR, remark="disable")
-        cluster = header.text(request, "cluster") if code == RequestCode.GET_TOPICS_BY_CLUSTER else ""
+        cluster = header.text(request, "cluster") if code == RequestCode.GET_TOPICS_BY_CLUSTER else None
         body = await self._body(code, cluster)
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
@@ -56,25 +57,27 @@ class Listings:
         of_some = code in _KINDS or code == RequestCode.GET_TOPICS_BY_CLUSTER
         return self._current.config.enable_topic_list or not of_some
 
-    async def _body(self, code: int, cluster: str) -> bytes:
+    async def _body(self, code: int, cluster: str | None) -> bytes:
         """Return the body that was made since the last change; one caller makes it, the others wait."""
         made = self._made.get((code, cluster))
         if made is None:
+            if len(self._made) >= _MOST_MADE:  # of clusters that nobody has ever heard of
+                self._made.clear()
             made = self._made[code, cluster] = asyncio.ensure_future(self._make(code, cluster))
             made.add_done_callback(lambda done: self._keep_if_good(done, code, cluster))
         return await asyncio.shield(made)
 
-    def _keep_if_good(self, made: asyncio.Future[bytes], code: int, cluster: str) -> None:
+    def _keep_if_good(self, made: asyncio.Future[bytes], code: int, cluster: str | None) -> None:
         failed = made.cancelled() or made.exception() is not None
         if failed and self._made.get((code, cluster)) is made:
             del self._made[code, cluster]
 
-    async def _make(self, code: int, cluster: str) -> bytes:
+    async def _make(self, code: int, cluster: str | None) -> bytes:
         if code == RequestCode.GET_BROKER_CLUSTER_INFO:
             return answers.cluster_info(await self._store.cluster_info())
         if code == RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
             return await self._system_topics()
-        topics = await self._store.topics(cluster or None, _KINDS.get(RequestCode(code), TopicKind.ALL))
+        topics = await self._store.topics(cluster, _KINDS.get(RequestCode(code), TopicKind.ALL))
         return await _written(topics)
 
     async def _system_topics(self) -> bytes:

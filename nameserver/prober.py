@@ -11,6 +11,7 @@ from typing import Final
 from ..registry import AsyncRouteStore, Broker, RegistryError, plans
 from ..registry.checks import split_address
 from ..registry.concurrency_async import end
+from ..registry.model import Change, ChangeKind
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Ending
 from ..remoting.broker.liveness import verdicts
@@ -23,7 +24,7 @@ _ROUND_S: Final = 0.5
 """How often what was found is acted upon."""
 
 _READ_S: Final = 2.0
-"""How often those that are to be asked are read."""
+"""How often those that are to be asked are read, unless somebody comes."""
 
 _READ_SHARE: Final = 0.05
 """Of the time at most: routes are answered on the same event loop, and a registry may have many brokers."""
@@ -62,6 +63,11 @@ class _Asked:
                 self.why = verdict.why if isinstance(verdict, BrokerGone) else ""
 
     @property
+    def judged_ms(self) -> int:
+        """How long ago the first request that it did not answer may have been sent."""
+        return round(1_000 * (self._rules.failures * self._rules.deadline_s + _ROUND_S))
+
+    @property
     def is_gone(self) -> bool:
         """Whether it does not answer, although it did: others are perhaps not to be reached from here."""
         return bool(self.why) and self.probing.speaks
@@ -75,6 +81,10 @@ class Prober:
         self._current = current
         self._rng = rng
         self._asked: dict[tuple[str, int], _Asked] = {}
+        self._spoke: dict[tuple[str, int], str] = {}
+        """Addresses of those that had answered when this front was no longer the elected one."""
+
+        self._news_until_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
@@ -91,7 +101,19 @@ class Prober:
         elif not is_elected and self._task is not None:
             self._stopping.set()
             self._task = None
+            self._spoke = {of: one.broker.address for of, one in self._asked.items() if one.probing.speaks}
             self._drop([*self._asked])
+
+    def heard(self, change: Change) -> None:
+        """Read soon who is to be asked: somebody has come."""
+        if change.kind is ChangeKind.UP:  # which is announced a moment before it is vouched for
+            self._news_until_s = asyncio.get_running_loop().time() + 2 * _ROUND_S
+
+    def farewell(self, broker_name: str, address: str) -> None:
+        """No longer wait for a replica that was taken out, and says that it ends."""
+        for of, one in [*self._asked.items()]:
+            if of[0] == broker_name and one.broker.address == address and one.out_since_s is not None:
+                self._drop([of])
 
     async def aclose(self) -> None:
         """Stop."""
@@ -102,12 +124,14 @@ class Prober:
 
     async def _run(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        next_s = loop.time()
+        rested_s = next_s = loop.time()
         while not stopping.is_set():
             try:
-                if (began_s := loop.time()) >= next_s:
+                began_s = loop.time()
+                if began_s >= next_s or rested_s <= began_s < self._news_until_s:
                     self._take_up(await self._store.run(fronts.watched(self._store.keys)))
-                    next_s = began_s + max(_READ_S, (loop.time() - began_s) / _READ_SHARE)
+                    rested_s = began_s + (loop.time() - began_s) / _READ_SHARE
+                    next_s = max(rested_s, began_s + _READ_S)
                 for one in [*self._asked.values()]:
                     await self._act(one)
             except RegistryError as error:
@@ -117,11 +141,13 @@ class Prober:
     def _take_up(self, brokers: list[Broker]) -> None:
         """Ask those that are there now, and no more those that are not, but for those that were taken out."""
         there = {(broker.broker_name, broker.broker_id): broker for broker in brokers}
+        addresses = {broker.address for broker in brokers}
         now_s = asyncio.get_running_loop().time()
         for key, one in [*self._asked.items()]:
             is_kept = key in there and there[key].address == one.broker.address
             is_awaited = one.out_since_s is not None and now_s - one.out_since_s < _REMEMBERED_S
-            if not is_kept and not (is_awaited and key not in there):
+            # Whoever has its address now is another broker, and what answers there is not the one that hung.
+            if not is_kept and not (is_awaited and one.broker.address not in addresses and key not in there):
                 self._drop([key])
         rules = self._rules()
         # Those that are asked first in one moment are asked in one moment ever after.
@@ -130,7 +156,8 @@ class Prober:
             asked = self._asked.get(key)
             if asked is None:
                 begins_s = self._rng.uniform(0, spread_s)
-                self._asked[key] = _Asked(broker, rules, self._rng, begins_s=begins_s)
+                speaks = self._spoke.pop(key, "") == broker.address
+                self._asked[key] = _Asked(broker, rules, self._rng, begins_s=begins_s, speaks=speaks)
             elif asked.out_since_s is not None:  # it has registered anew: its silence of before says nothing
                 self._drop([key])
                 self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
@@ -140,7 +167,8 @@ class Prober:
     async def _act(self, one: _Asked) -> None:
         broker = one.broker
         if one.is_gone and one.out_since_s is None:
-            plan = fronts.release(self._store.config, broker, (), Ending.DEAD, f"does not answer: {one.why}")
+            why, judged_ms = f"does not answer: {one.why}", one.judged_ms
+            plan = fronts.release(self._store.config, broker, (), Ending.DEAD, why, judged_ms=judged_ms)
             if await self._store.run(plan):
                 one.out_since_s = asyncio.get_running_loop().time()
                 _LOG.warning("%s:%d: taken out: %s", broker.broker_name, broker.broker_id, one.why)

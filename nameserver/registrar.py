@@ -58,7 +58,7 @@ _RESTORED_AT_ONCE: Final = 8
 _OWNERS_ASKED: Final = 3
 """So often a registration asks whether the owner of a lease is gone: each time of a newer lease."""
 
-_LARGE_AT_ONCE: Final = 2
+_LARGE_AT_ONCE: Final = 1
 """Large bodies that are read at once: one of 16 MiB takes half a gigabyte for a moment."""
 
 _JSON: Final = b"{"
@@ -163,12 +163,15 @@ class Registrar:
                     gone = {*change.removed}
                     known.topics = {topic: of for topic, of in known.topics.items() if topic not in gone}
 
-    async def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    async def unregister(
+        self, request: RemotingCommand, connection: Connection, config: RegistryConfig
+    ) -> RemotingCommand:
         """End a broker that says so (RocketMQ: UNREGISTER_BROKER); its address counts, and not its id."""
-        named = header.broker_of(request)
+        header.number(request, "brokerId")
+        named = header.broker_of(request, MASTER_ID)
         broker_id = await self._id_at(named.broker_name, named.address)
         ended = broker_id is not None and await self._sessions.farewell(
-            connection, replace(named, broker_id=broker_id)
+            connection, replace(named, broker_id=broker_id), config
         )
         if ended:
             await self._settled()
@@ -184,7 +187,8 @@ class Registrar:
 
     async def query_data_version(self, request: RemotingCommand) -> RemotingCommand:
         """Compare the version of a broker's table; it is a heartbeat, too (RocketMQ: QUERY_DATA_VERSION)."""
-        broker, version = header.broker_of(request), bodies.data_version(request.body)
+        said_id, version = header.number(request, "brokerId"), bodies.data_version(request.body)
+        broker = header.broker_of(request, max(said_id, MASTER_ID))
         if not isinstance(await self._vouch(broker), Vouched):  # its address counts, and not its id
             broker_id = await self._id_at(broker.broker_name, broker.address)
             if broker_id is None:
@@ -202,16 +206,20 @@ class Registrar:
     async def register_topic(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
         """Add or change one topic of each broker that is named (RocketMQ: REGISTER_TOPIC_IN_NAMESRV)."""
         topic, rows = header.text(request, "topic"), bodies.topic_route_queues(request.body)
-        for row in rows:
-            owner = await self._store.owner(row.broker_name)
-            if owner is None:
-                raise NotFound(f"{row.broker_name}: no live master of this name")
+        owners = [await self._owner(row.broker_name) for row in rows]  # all, before anything is written
+        for row, owner in zip(rows, owners, strict=True):
             topic_config = TopicConfig(
                 topic, row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag
             )
             await self._store.run(plans.register_topic(config, owner, topic_config))
         await self._settled()
         return response_to(request, ResponseCode.SUCCESS)
+
+    async def _owner(self, broker_name: str) -> Registration:
+        owner = await self._store.owner(broker_name)
+        if owner is None:
+            raise NotFound(f"{broker_name}: no live master of this name")
+        return owner
 
     async def _registered(self, said: _Said | _Remembered, broker: Broker, number: int) -> Vouched:
         """Bring a registration into the store, until this front vouches for what is there."""
@@ -238,7 +246,7 @@ class Registrar:
         """Write what a broker says and the store lacks; raise StaleEpoch when another front was faster."""
         known = self._known.get((broker.broker_name, broker.broker_id))
         if known is None or known.address != broker.address:
-            known = self._known[broker.broker_name, broker.broker_id] = _Known(broker.address)
+            known = _Known(broker.address)
         body = await said.body(broker.broker_name, known.topics, self._large)
         for refused in body.refused:
             _LOG.warning("%s: not registered: %s", broker.broker_name, refused)
@@ -249,6 +257,7 @@ class Registrar:
             replace(broker, filter_servers=body.filter_servers), body, held, said.config, rest
         )
         is_all = found is None or rest is plans.Rest.GOES
+        self._known[broker.broker_name, broker.broker_id] = known
         known.topics = body.topics if is_all else {**known.topics, **body.topics}
         known.version, known.filter_servers = body.version, body.filter_servers
         member = codec.encode_member(replace(broker, filter_servers=registered.filter_servers))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol, TypeAlias
 
-from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable
+from ..registry import AsyncRouteStore, Broker, InvalidInput, RegistryConfig, RegistryError, StoreUnavailable
 from ..registry.concurrency_async import end
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Ending
@@ -21,6 +21,9 @@ BEAT_S: Final = 1.0
 _LIVES_MS: Final = 3_000
 """A front that has said nothing for so long holds no brokers."""
 
+_LOOKED_AGAIN_S: Final = 3.5
+"""After the end of a session: the one that still holds the broker may be that of a front that has died."""
+
 _SLOW_S: Final = 0.1
 """A beat that takes longer was perhaps repeated."""
 
@@ -28,6 +31,10 @@ _AGAIN_S: Final = (0.05, 0.5)
 """Between two tries to end what the store could not be told of, drawn at random."""
 
 _END_S: Final = 1.0
+_LOOKS: Final = 2
+_MOST_REPLICAS: Final = 256
+"""Of one connection: a container has some dozens of brokers, and each ends by a call of its own."""
+
 _GIVEN_UP_S: Final = 120.0
 """Then the leases have ended by themselves."""
 
@@ -89,9 +96,15 @@ class Sessions:
                 self._ended.discard(number)
 
     def open(self, number: int, broker: Broker) -> str:
-        """Return the session of a replica on a connection in use; whoever vouches notes it in the store."""
+        """Return the session of a replica on a connection in use; whoever vouches notes it in the store.
+
+        Raises InvalidInput for more replicas than a process has.
+        """
         if number not in self._ended:
-            self._of.setdefault(number, {})[broker.broker_name, broker.broker_id] = broker
+            here, replica = self._of.setdefault(number, {}), (broker.broker_name, broker.broker_id)
+            if replica not in here and len(here) >= _MOST_REPLICAS:
+                raise InvalidInput(f"a connection may register {_MOST_REPLICAS} replicas: use another one")
+            here[replica] = broker
         return self._name(number)
 
     def has(self, number: int, broker: Broker) -> bool:
@@ -117,11 +130,11 @@ class Sessions:
         """End one session in the background, until the store has done it."""
         self._begin(self._end_until_done(broker, self._name(number)))
 
-    async def farewell(self, connection: Connection, broker: Broker) -> bool:
+    async def farewell(self, connection: Connection, broker: Broker, config: RegistryConfig) -> bool:
         """End what a replica that says goodbye had; return whether its lease was ended."""
         had_session = self._of.get(connection.number, {}).pop((broker.broker_name, broker.broker_id), None)
         sessions = [self._name(connection.number)] if had_session is not None else []
-        return await self._release(broker, sessions, Ending.GOODBYE, "unregistered")
+        return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -133,20 +146,34 @@ class Sessions:
 
     async def _end_until_done(self, broker: Broker, session: str) -> None:
         until = asyncio.get_running_loop().time() + _GIVEN_UP_S
+        looks = 0
         while asyncio.get_running_loop().time() < until and not self._stopping.is_set():
             try:
-                if await self._release(broker, [session], Ending.CLOSED, "its connections were closed"):
-                    _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
+                ended = await self._release(broker, [session], Ending.CLOSED, "its connections were closed")
             except StoreUnavailable:
                 await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
             except RegistryError as error:
                 _LOG.error("%s:%d: cannot be taken out: %s", broker.broker_name, broker.broker_id, error)
                 return
             else:
-                return
+                looks += 1
+                if ended:
+                    _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
+                if ended or looks == _LOOKS or self.holds(broker.broker_name, broker.broker_id):
+                    return
+                await wait_for_event(self._stopping, _LOOKED_AGAIN_S)
 
-    async def _release(self, broker: Broker, sessions: list[str], why: Ending, reason: str) -> bool:
-        return await self._store.run(fronts.release(self._store.config, broker, sessions, why, reason))
+    async def _release(
+        self,
+        broker: Broker,
+        sessions: list[str],
+        why: Ending,
+        reason: str,
+        config: RegistryConfig | None = None,
+    ) -> bool:
+        return await self._store.run(
+            fronts.release(config or self._store.config, broker, sessions, why, reason)
+        )
 
     async def _restore_until_done(self, restore: Restore) -> None:
         while not self._stopping.is_set():

@@ -36,8 +36,8 @@ if ARGV[4] ~= '' then
   if redis.call('HEXISTS', KEYS[3], ARGV[4]) == 0 then
     redis.call('HSET', KEYS[3], ARGV[4], clock_us() .. ' ' .. ARGV[2])
   end
-  redis.call('PEXPIREAT', KEYS[3], ends_ms)
 end
+redis.call('PEXPIREAT', KEYS[3], ends_ms) -- a heartbeat that names no session keeps those that there are
 local is_same = ARGV[6] == '' or ARGV[6] == member
 local master = redis.pcall('GET', KEYS[5])
 local master_member = type(master) == 'string' and redis.call('HGET', KEYS[1], 'member:0')

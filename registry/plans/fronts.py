@@ -122,12 +122,19 @@ class Ending(StrEnum):
 
 
 def release(
-    config: RegistryConfig, broker: Broker, sessions: Sequence[str], why: Ending, reason: str
+    config: RegistryConfig,
+    broker: Broker,
+    sessions: Sequence[str],
+    why: Ending,
+    reason: str,
+    *,
+    judged_ms: int = 0,
 ) -> Plan[bool]:
     """End sessions of a replica, and its lease unless somebody else has it; return whether that was ended.
 
     Somebody else: another session at a front that lives, or an agent. A broker that says goodbye ends what
-    began before the newest of these sessions; without sessions, all of them. RocketMQ: unRegisterBroker,
+    began before the newest of these sessions; without sessions, all of them. One that counts as dead stays if
+    it has connected in the `judged_ms` that it took to find that out. RocketMQ: unRegisterBroker,
     onChannelDestroy; there a late end wipes a registration that was made meanwhile (apache/rocketmq#11043).
     """
     write = Write.of(config, broker)
@@ -148,6 +155,7 @@ def release(
                 config.feed_bounds,
                 epoch,
                 why,
+                judged_ms,
                 *sessions,
             ),
         )

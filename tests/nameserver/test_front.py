@@ -187,6 +187,9 @@ async def test_lists_follow_the_table(redis_url: str) -> None:
         assert listed.body == b'{"topicList":["orders"]}'
         system = await peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         assert system.body == b'{"brokerAddr":"127.0.0.1:10911","topicList":["broker-a","c"]}'
+        for cluster, names in (("c", b'"orders"'), ("", b""), ("nobody's", b"")):
+            listed = await peer.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+            assert listed.body == b'{"topicList":[%b]}' % names
         await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
         assert await peer.route("orders") is None
         assert (await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body == b'{"topicList":[]}'

@@ -10,8 +10,9 @@ import pytest
 import redis
 
 from sharedroutes.nameserver.front import Front
-from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.keys import Keys
+from sharedroutes.registry.plans import fronts
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.nameserver.rig import BrokerPeer, Peer, running
 from tests.support import await_until
@@ -128,6 +129,61 @@ async def test_a_broker_that_its_agent_watches_is_left_to_the_agent(redis_url: s
                 await asyncio.sleep(0.2)
                 assert agent.heartbeat(held) == "ok"
             assert await is_served(one, two)
+
+
+async def out_and_awake(process: SpeakingBroker, front: Front) -> None:
+    """Let a broker hang until it is out, then answer again."""
+    await await_until(lambda: process.asked[34] > 1, description="it was asked")
+    process.hangs = True
+    await await_until(lambda: is_gone(front), description="it is out")
+
+
+async def test_a_broker_that_was_out_is_not_brought_back_by_another_one_at_its_address(
+    redis_url: str,
+) -> None:
+    async with SpeakingBroker() as process, running(redis_url, **QUICK) as front:
+        address = f"127.0.0.1:{process.port}"
+        former, latter = BrokerPeer(address=address), BrokerPeer("broker-b", address=address)
+        await former.register(front)
+        await out_and_awake(process, front)
+        former.die()
+        await latter.register(front)
+        asked = process.asked[34]
+        process.wake()
+        await await_until(lambda: process.asked[34] > asked + 12, description="it answers for some rounds")
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert [row["brokerName"] for row in route["queueDatas"]] == ["broker-b"]
+
+
+async def test_a_broker_that_was_out_and_says_goodbye_stays_out(redis_url: str) -> None:
+    async with SpeakingBroker() as process, running(redis_url, **QUICK) as front:
+        broker = BrokerPeer(address=f"127.0.0.1:{process.port}")
+        await broker.register(front)
+        await out_and_awake(process, front)
+        assert (await broker.peers[front.name].ask(104, broker.fields)).code == 0
+        process.wake()
+        other = BrokerPeer("broker-b", address=f"127.0.0.2:{process.port}")
+        await other.register(front)
+        route = await Peer(front).route("orders")
+        assert route is not None
+        assert [row["brokerName"] for row in route["queueDatas"]] == ["broker-b"]
+
+
+async def test_a_broker_that_dies_right_after_a_front_is_out_when_that_front_is_known_to_be_dead(
+    redis_url: str,
+) -> None:
+    async with running(redis_url) as front:
+        broker = BrokerPeer()
+        await broker.register(front)
+        async with AsyncRouteStore.from_url(redis_url) as store:
+            await store.run(fronts.front_beat(store.config, "killed", 3_000))
+            plan = fronts.vouch(
+                store.config, Broker("broker-a", broker.fields["brokerAddr"]), "killed.1", anew=True
+            )
+            assert isinstance(await store.run(plan), fronts.Vouched)
+        broker.die()
+        await await_until(lambda: is_gone(front), description="nobody who lives has it")
 
 
 async def test_what_the_store_could_not_be_told_of_is_made_up_for(own_server: EmbeddedServer) -> None:

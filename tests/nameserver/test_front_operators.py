@@ -93,6 +93,11 @@ async def test_records_say_who_asked_for_the_change(redis_url: str, admin: redis
         await operator.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "broker-a"})
         await operator.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"})
         await operator.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
+        broker = BrokerPeer()
+        leaving = Peer(front, "192.0.2.8:77")
+        assert (
+            await leaving.ask(RequestCode.UNREGISTER_BROKER, {**broker.fields, "brokerId": "-1"})
+        ).code == 0
         by = {record["kind"]: record["by"] for record in records(admin)}
         assert by == {
             "topics": f"127.0.0.1:5 at front {front.name}",
@@ -100,6 +105,7 @@ async def test_records_say_who_asked_for_the_change(redis_url: str, admin: redis
             "wiped": f"192.0.2.9:77 at front {front.name}",
             "kv": f"192.0.2.9:77 at front {front.name}",
             "deleted": f"192.0.2.9:77 at front {front.name}",
+            "down": f"192.0.2.8:77 at front {front.name}",
         }
 
 

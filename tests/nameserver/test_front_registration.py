@@ -194,9 +194,30 @@ async def test_one_topic_of_a_broker_is_registered(redis_url: str) -> None:
 
 async def test_a_topic_of_an_unknown_broker_is_an_error_and_not_half_done(redis_url: str) -> None:
     async with running(redis_url) as front:
-        body = orjson.dumps({"queueDatas": [queues("no-such")]})
+        await BrokerPeer().register(front)
+        body = orjson.dumps({"queueDatas": [queues("broker-a"), queues("no-such")]})
         answer = await Peer(front).ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "new"}, body)
         assert (answer.code, answer.remark) == (1, "no-such: no live master of this name")
+        assert await Peer(front).route("new") is None
+
+
+@pytest.mark.parametrize("number", [" 1", "1_0", "\u0663", "1\n", "", "1.0"])
+async def test_what_java_reads_as_no_number_is_none(redis_url: str, number: str) -> None:
+    async with running(redis_url) as front:
+        answer = await BrokerPeer().register(front, brokerId=number)
+        assert answer.code == 1
+        assert answer.remark is not None
+        assert answer.remark.endswith("is no whole number")
+
+
+async def test_a_body_that_cannot_be_read_leaves_nothing_of_its_broker(redis_url: str) -> None:
+    async with running(redis_url) as front:
+        peer = Peer(front)
+        for number in range(300):
+            fields = {**BrokerPeer(f"broker-{number}").fields, "brokerId": "0"}
+            answer = await peer.ask(RequestCode.REGISTER_BROKER, fields, b"{")
+            assert answer.code == 1
+        assert answer.remark == "a connection may register 256 replicas: use another one"
 
 
 async def test_a_slave_is_told_its_master_and_brings_no_topics(redis_url: str) -> None:

@@ -169,6 +169,31 @@ async def test_who_leaves_at_another_address_ends_nothing(there: Fronts) -> None
     assert await there.is_served()
 
 
+async def test_a_heartbeat_keeps_the_sessions_as_long_as_the_lease(there: Fronts, admin: redis.Redis) -> None:
+    """A broker with acting masters sends one each second, and registers each 30 s with a lease of 10 s."""
+    await there.live("f1", "f2")
+    await there.register("f1.1")
+    await there.register("f2.1")
+    sessions = there.store.keys.sessions("broker-a", 0)
+    admin.pexpire(sessions, 1_000)
+    await there.vouch("", anew=False)
+    assert admin.pttl(sessions) > 30_000
+    assert not await there.release("f1.1")
+    assert await there.is_served()
+
+
+async def test_a_verdict_from_before_a_new_connection_ends_nothing(there: Fronts) -> None:
+    await there.live("f1")
+    await there.register("f1.1")
+
+    def judged(ms: int) -> plans.Plan[bool]:
+        return fronts.release(there.store.config, BROKER, (), Ending.DEAD, "silent", judged_ms=ms)
+
+    assert not await there.store.run(judged(60_000))
+    assert await there.is_served()
+    assert await there.store.run(judged(0))
+
+
 async def test_a_heartbeat_of_a_broker_that_is_not_registered_brings_nothing(there: Fronts) -> None:
     assert await there.vouch("f1.1", anew=False) is None
     assert not await there.is_served()
