@@ -265,7 +265,7 @@ class Front:
             self._prober.heard(item)
             if item.kind is ChangeKind.KV and item.namespace == plans.ORDER_TOPIC_CONFIG:
                 await self._read_order_configs()
-            tells = self._prober.is_asking and self._current.config.notify_min_broker_id_changed
+            tells = self._prober.is_elected and self._current.config.notify_min_broker_id_changed
             self._min_ids.changed(item, tells=tells)
             await self._hear(item.change_id)
 

@@ -66,15 +66,27 @@ class MinBrokerIds:
         is_loss = before.min_broker_id not in now.broker_addrs
         if is_loss:
             fields["offlineBrokerAddr"] = before.broker_addrs[before.min_broker_id]
+        elif ha_address := await self._ha_address(now.broker_name, first):
+            fields["haBrokerAddr"] = ha_address
         everybody = is_loss or len(now.broker_addrs) == 1
         to = [at for of, at in now.broker_addrs.items() if everybody or of != first]
         await asyncio.gather(*(_send(address, fields) for address in to))
+
+    async def _ha_address(self, name: str, broker_id: int) -> str:
+        """Return where the others replicate from now; empty = nobody says so."""
+        try:
+            owner = await self._store.owner(name, broker_id)
+        except RegistryError as error:
+            _LOG.warning("%s: its address for replication cannot be read: %s", name, error)
+            return ""
+        return owner.broker.ha_address if owner is not None else ""
 
 
 async def _send(address: str, fields: dict[str, str]) -> None:
     notice = request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields, oneway=True)
     try:
-        async with await BrokerClient.connect(*split_address(address), deadline_s=_DEADLINE_S) as client:
-            client.send(notice)
-    except (BrokerCallError, FrameError) as error:
+        async with asyncio.timeout(_DEADLINE_S):
+            async with await BrokerClient.connect(*split_address(address), deadline_s=_DEADLINE_S) as client:
+                await client.send_last(notice)
+    except (TimeoutError, BrokerCallError, FrameError) as error:
         _LOG.info("%s: not told of the lowest id of its group: %s", address, error)

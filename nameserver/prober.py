@@ -84,17 +84,21 @@ class Prober:
         self._spoke: dict[tuple[str, int], str] = {}
         """Addresses of those that had answered when this front was no longer the elected one."""
 
+        self.is_elected = False
+        """Whether this front is the one that speaks for all."""
+
         self._news_until_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
     @property
     def is_asking(self) -> bool:
-        """Whether this front is the elected one."""
+        """Whether brokers are asked from here."""
         return self._task is not None
 
     def elect(self, *, is_elected: bool) -> None:
         """Begin to ask, go on, or stop."""
+        self.is_elected = is_elected
         if is_elected and self._current.config.hang_check_s and self._task is None:
             self._stopping = asyncio.Event()
             self._task = asyncio.create_task(self._run(self._stopping), name="sharedroutes: prober")

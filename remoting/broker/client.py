@@ -204,9 +204,10 @@ class BrokerClient:
         """Whether the connection has ended."""
         return self._link.ended.is_set()
 
-    def send(self, command: RemotingCommand) -> None:
-        """Send a request that is not answered; raises BrokerUnreachable when the connection has ended."""
-        self._link.send(command)
+    async def send_last(self, command: RemotingCommand) -> None:
+        """Send a request that is not answered, and end the connection; raises BrokerUnreachable."""
+        self._link.send_last(command)
+        await self.closed()
 
     async def closed(self) -> str:
         """Wait until the connection has ended; return why."""
@@ -244,11 +245,12 @@ class _Link(asyncio.Protocol):
         self._transport.write(frame)
         return answer
 
-    def send(self, command: RemotingCommand) -> None:
-        """Send a request that is not answered."""
+    def send_last(self, command: RemotingCommand) -> None:
+        """Send a request that is not answered, and close the connection when it is sent."""
         if self._transport is None:
             raise BrokerUnreachable(f"{self.address}: the connection has ended: {self.why}")
         self._transport.write(encode(command))
+        self._transport.close()
 
     def forget(self, opaque: int, answer: asyncio.Future[RemotingCommand]) -> None:
         """Drop the answer to a request if it ever comes."""

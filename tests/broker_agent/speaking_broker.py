@@ -82,6 +82,9 @@ class SpeakingBroker:
 
         self.accepted = 0
         self.asked: Counter[int] = Counter()
+        self.told: list[Mapping[str, str]] = []
+        """The fields of requests that want no answer."""
+
         self.after_page: list[dict[str, Any] | Callable[[], None]] = []
         """What somebody does after each page, in this order: a topic to create, or anything to call."""
 
@@ -154,6 +157,8 @@ class SpeakingBroker:
             while data := await self._received(reader):
                 for command in frames.feed(data):
                     self.asked[command.code] += 1
+                    if command.is_oneway:
+                        self.told.append(command.ext_fields or {})
                     task = asyncio.create_task(self._answer(command, writer))
                     self._answering.add(task)
                     task.add_done_callback(self._answering.discard)

@@ -131,6 +131,27 @@ async def test_a_broker_that_its_agent_watches_is_left_to_the_agent(redis_url: s
             assert await is_served(one, two)
 
 
+@pytest.mark.parametrize("hang_check", ["0", "5"])
+async def test_brokers_with_acting_masters_are_told_who_has_the_lowest_id(
+    redis_url: str, admin: redis.Redis, hang_check: str
+) -> None:
+    """RocketMQ: NOTIFY_MIN_BROKER_ID_CHANGE, when the master goes and when it is back."""
+    flags = {"hang_check": hang_check, "notify_min_broker_id_changed": "true"}
+    async with SpeakingBroker() as process, running(redis_url, **flags) as front:
+        acts = {"enableActingMaster": "true"}
+        master, at = BrokerPeer(), f"127.0.0.1:{process.port}"
+        slave = BrokerPeer(address=at, broker_id=1)
+        await master.register(front, **acts)
+        await slave.register(front, **acts)
+        await await_until(lambda: admin.exists(KEYS.prober), description="it speaks for all")
+        gone = {"minBrokerId": "1", "minBrokerAddr": at, "offlineBrokerAddr": "127.0.0.1:10911"}
+        back = {"minBrokerId": "0", "minBrokerAddr": "127.0.0.1:10911", "haBrokerAddr": "127.0.0.1:10912"}
+        master.die()
+        await await_until(lambda: process.told == [gone], description="that the master is gone")
+        await master.register(front, **acts)
+        await await_until(lambda: process.told == [gone, back], description="that it is back")
+
+
 async def out_and_awake(process: SpeakingBroker, front: Front) -> None:
     """Let a broker hang until it is out, then answer again."""
     await await_until(lambda: process.asked[34] > 1, description="it was asked")
