@@ -31,7 +31,8 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedServer]:
+def server(release: str) -> Iterator[EmbeddedServer]:
+    """Return a server for each release: fronts that end before their brokers leave those in the table."""
     with EmbeddedServer() as server:
         yield server
 
