@@ -14,7 +14,9 @@ from .config import DEFAULT_HEARTBEAT_TIMEOUT_MS
 _ZONE_NAME: Final = "__ZONE_NAME"
 _SHORTEST_MS: Final = 1_000
 _LONGEST_MS: Final = 86_400_000
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+"""As Java reads one; int() takes more, and refuses thousands of digits with an error of its own."""
+
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -36,7 +38,7 @@ def number(request: RemotingCommand, name: str, default: int | None = None) -> i
     if default is not None and optional(request, name) is None:
         return default
     value = text(request, name)
-    if _NUMBER.fullmatch(value) is None:  # what else int() takes, Java refuses
+    if _NUMBER.fullmatch(value) is None:
         raise InvalidInput(f"{name}: {value!r:.80} is no whole number")
     return int(value)
 

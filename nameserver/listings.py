@@ -14,8 +14,10 @@ from . import answers, header
 from .config import Current
 
 _MANY: Final = 2_000
-_MOST_MADE: Final = 1_000
 """Lists from this length on are written in a thread, so that nobody waits for them."""
+
+_MOST_MADE: Final = 1_000
+"""Lists that are kept: anybody may ask for clusters that do not exist."""
 
 _NOT_CLEARED: Final = "not set any response code"
 """What RocketMQ 5 says with every answer to GET_BROKER_MEMBER_GROUP, also when all is well."""
@@ -61,7 +63,7 @@ class Listings:
         """Return the body that was made since the last change; one caller makes it, the others wait."""
         made = self._made.get((code, cluster))
         if made is None:
-            if len(self._made) >= _MOST_MADE:  # of clusters that nobody has ever heard of
+            if len(self._made) >= _MOST_MADE:
                 self._made.clear()
             made = self._made[code, cluster] = asyncio.ensure_future(self._make(code, cluster))
             made.add_done_callback(lambda done: self._keep_if_good(done, code, cluster))

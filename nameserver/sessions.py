@@ -149,7 +149,8 @@ class Sessions:
         looks = 0
         while asyncio.get_running_loop().time() < until and not self._stopping.is_set():
             try:
-                ended = await self._release(broker, [session], Ending.CLOSED, "its connections were closed")
+                why = "its connections were closed"
+                ended = await self._release(broker, [session], Ending.CLOSED, why, self._store.config)
             except StoreUnavailable:
                 await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
             except RegistryError as error:
@@ -158,7 +159,7 @@ class Sessions:
             else:
                 looks += 1
                 if ended:
-                    _LOG.info("%s:%d: its connections were closed", broker.broker_name, broker.broker_id)
+                    _LOG.info("%s:%d: %s", broker.broker_name, broker.broker_id, why)
                 if ended or looks == _LOOKS or self.holds(broker.broker_name, broker.broker_id):
                     return
                 await wait_for_event(self._stopping, _LOOKED_AGAIN_S)
@@ -169,11 +170,9 @@ class Sessions:
         sessions: list[str],
         why: Ending,
         reason: str,
-        config: RegistryConfig | None = None,
+        config: RegistryConfig,
     ) -> bool:
-        return await self._store.run(
-            fronts.release(config or self._store.config, broker, sessions, why, reason)
-        )
+        return await self._store.run(fronts.release(config, broker, sessions, why, reason))
 
     async def _restore_until_done(self, restore: Restore) -> None:
         while not self._stopping.is_set():

@@ -108,9 +108,7 @@ async def test_a_broker_that_hangs_is_out_though_its_connections_are_open_and_ba
         await await_until(
             lambda: one.status().is_prober or two.status().is_prober, description="one of them asks"
         )
-        await await_until(lambda: process.asked[34] > 1, description="it was asked")
-        process.hangs = True
-        await await_until(lambda: is_gone(one, two), description="it is out")
+        await hang_until_out(process, one, two)
         process.wake()
         await await_until(
             lambda: is_served(one, two), description="it is back, though it registered not again"
@@ -152,11 +150,10 @@ async def test_brokers_with_acting_masters_are_told_who_has_the_lowest_id(
         await await_until(lambda: process.told == [gone, back], description="that it is back")
 
 
-async def out_and_awake(process: SpeakingBroker, front: Front) -> None:
-    """Let a broker hang until it is out, then answer again."""
+async def hang_until_out(process: SpeakingBroker, *fronts: Front) -> None:
     await await_until(lambda: process.asked[34] > 1, description="it was asked")
     process.hangs = True
-    await await_until(lambda: is_gone(front), description="it is out")
+    await await_until(lambda: is_gone(*fronts), description="it is out")
 
 
 async def test_a_broker_that_was_out_is_not_brought_back_by_another_one_at_its_address(
@@ -166,7 +163,7 @@ async def test_a_broker_that_was_out_is_not_brought_back_by_another_one_at_its_a
         address = f"127.0.0.1:{process.port}"
         former, latter = BrokerPeer(address=address), BrokerPeer("broker-b", address=address)
         await former.register(front)
-        await out_and_awake(process, front)
+        await hang_until_out(process, front)
         former.die()
         await latter.register(front)
         asked = process.asked[34]
@@ -178,14 +175,15 @@ async def test_a_broker_that_was_out_is_not_brought_back_by_another_one_at_its_a
 
 
 async def test_a_broker_that_was_out_and_says_goodbye_stays_out(redis_url: str) -> None:
-    async with SpeakingBroker() as process, running(redis_url, **QUICK) as front:
+    async with SpeakingBroker() as process, SpeakingBroker() as beside, running(redis_url, **QUICK) as front:
         broker = BrokerPeer(address=f"127.0.0.1:{process.port}")
+        other = BrokerPeer("broker-b", address=f"127.0.0.1:{beside.port}")
         await broker.register(front)
-        await out_and_awake(process, front)
+        await hang_until_out(process, front)
         assert (await broker.peers[front.name].ask(104, broker.fields)).code == 0
         process.wake()
-        other = BrokerPeer("broker-b", address=f"127.0.0.2:{process.port}")
         await other.register(front)
+        await await_until(lambda: beside.asked[34] > 12, description="the front acts for some rounds")
         route = await Peer(front).route("orders")
         assert route is not None
         assert [row["brokerName"] for row in route["queueDatas"]] == ["broker-b"]

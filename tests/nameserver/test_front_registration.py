@@ -201,7 +201,7 @@ async def test_a_topic_of_an_unknown_broker_is_an_error_and_not_half_done(redis_
         assert await Peer(front).route("new") is None
 
 
-@pytest.mark.parametrize("number", [" 1", "1_0", "\u0663", "1\n", "", "1.0"])
+@pytest.mark.parametrize("number", [" 1", "1_0", "\u0663", "1\n", "", "1.0", "9" * 5_000])
 async def test_what_java_reads_as_no_number_is_none(redis_url: str, number: str) -> None:
     async with running(redis_url) as front:
         answer = await BrokerPeer().register(front, brokerId=number)
