@@ -112,8 +112,8 @@ lock: ## renew the constraints: today's version of everything that is installed
 	@$(call require_python)
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet --upgrade uv
-	echo pip | $(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
-	  --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
+	echo pip | $(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
+	  --group test --group release --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
 	rm -rf $(VENV)/lock
 
 $(OLDEST): $(READY)
@@ -130,7 +130,8 @@ endef
 
 $(VENV)/.demo: EXTRAS := agent,cli,embedded
 $(VENV)/.demo: FOR := for the demo
-$(READY): EXTRAS := test
+$(READY): EXTRAS := agent,cli,embedded,metrics,nameserver,otel,spark,testing,uvloop
+$(READY): GROUP := --group test
 $(READY): FOR := for tests, benchmarks and Spark (1.5 GB)
 
 # What is quickest, by CPU time: the pip of $(PYTHON), where it has one, for the first step (not ensurepip, 3 s); no isolated
@@ -149,7 +150,7 @@ $(VENV)/.demo $(READY): pyproject.toml $(CONSTRAINTS)
 	$$pip install --quiet --no-compile --constraint $(CONSTRAINTS) pip setuptools
 	@echo 'setting up $(VENV): packages $(FOR)'
 	@set -o pipefail; PYTHONWARNINGS=ignore::UserWarning $(BIN)/python -m pip install --no-compile --progress-bar off \
-	  --constraint $(CONSTRAINTS) --no-build-isolation --editable '.[$(EXTRAS)]' | $(progress)
+	  --constraint $(CONSTRAINTS) --no-build-isolation --editable '.[$(EXTRAS)]' $(GROUP) | $(progress)
 	@touch $@
 
 # Of what pip says, what takes long: large files, builds, and the unpacking at the end.

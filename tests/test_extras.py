@@ -32,7 +32,6 @@ def test_each_extra_is_known_by_the_modules_that_it_brings() -> None:
             sorted(MODULE_OF.get(name, name) for name in (Requirement(r).name for r in requirements))
         )
         for extra, requirements in EXTRAS.items()
-        if extra != "test"  # no code of the package needs it
     }
     assert brought == MODULES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,8 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOR_DEMO: Final = "--editable '.[agent,cli,embedded]'"
-ALL: Final = "--editable '.[test]'"
+ALL: Final = "--group test"
+PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 PIP_SAYS: Final = """\
 Collecting pyspark<5,>=4.2 (from sharedroutes==0.1.0)
@@ -71,6 +73,11 @@ def test_everything_else_installs_all_of_it_also_after_a_demo(clone: Path, targe
     assert ALL in make(clone, "-n", target)
     (clone / ".venv" / ".demo").touch()
     assert ALL in make(clone, "-n", target)
+
+
+def test_all_of_it_is_every_extra(clone: Path) -> None:
+    extras = sorted(PYPROJECT["project"]["optional-dependencies"])
+    assert f"--editable '.[{','.join(extras)}]' {ALL}" in make(clone, "-n", "test")
 
 
 def test_where_all_is_installed_the_demo_uses_that(clone: Path) -> None:

