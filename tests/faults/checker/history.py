@@ -1,0 +1,382 @@
+"""What happened in a run of the fault matrix: one JSON line an event, a file a process, merged by time.
+
+All processes are on one machine, so the monotonic clock is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+
+import msgspec
+
+from sharedroutes.registry import Change as RegistryChange
+from sharedroutes.registry.codec import encode_change
+
+STORE: Final = "store"
+"""In `Fault.disturbs`: the fault is at the store, and so concerns all processes."""
+
+
+def now_us() -> int:
+    """Return the time of the machine's monotonic clock, in microseconds."""
+    return time.monotonic_ns() // 1_000
+
+
+class Replica(NamedTuple):
+    """A broker's replica and where it is."""
+
+    broker: str
+    id: int
+    address: str
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the rules look at in a record of the change stream; its other fields are passed over."""
+
+    kind: str
+    broker: str = ""
+    id: int = 0
+    epoch: int = 0
+    address: str = ""
+    reason: str = ""
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, change: RegistryChange) -> Self:
+        """Return the record of a change as the product decoded it."""
+        return msgspec.json.decode(encode_change(change), type=cls)
+
+
+class TableContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who lives, and which topics brokers have, dead ones too."""
+
+    leases: tuple[Replica, ...] = ()
+    topics: dict[str, tuple[str, ...]] = {}
+    """Broker to the names of its topics."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the design promises with the settings of a run."""
+
+    lease_ms: int
+    stale_ms: int
+    """So long after the end of a lease, a client that reaches the store may still use the address."""
+
+    hold_ms: int
+    """For so long a client holds back a loss that it does not believe (`guard_hold_s`)."""
+
+    converge_ms: int
+    """So long after the end of a fault, every view has to be what is true."""
+
+    first_failures: int
+    """So many first attempts of a client may fail for one fault, until the next begins."""
+
+    rss_kb: int
+    """By so much the memory of a process may have grown in the end; likewise the counts below."""
+
+    threads: int = 0
+    descriptors: int = 0
+    connections: int = 0
+
+
+class _Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="what",
+):
+    """What every event has; a Writer fills in what is left out."""
+
+    at_us: int = 0
+    who: str = ""
+    """The name of the process that writes it."""
+
+
+class Run(_Event, frozen=True, kw_only=True, tag="run"):
+    """The first event: what is run, and what has to hold in it."""
+
+    deployment: str
+    seed: int
+    bounds: Bounds
+
+
+class Started(_Event, frozen=True, kw_only=True, tag="started"):
+    """A process began, anew perhaps: the first that it writes; what it knew before is gone."""
+
+    pid: int
+    has_snapshot: bool = False
+    """For a client: whether a snapshot of its routes was there, so that it has these from the start on."""
+
+
+class Fault(_Event, frozen=True, kw_only=True, tag="fault"):
+    """A fault begins or ends."""
+
+    name: str
+    target: str
+    phase: Literal["begin", "end"]
+    details: dict[str, Any] = {}
+    disturbs: tuple[str, ...] = ()
+    """The processes that it keeps from running or from the store; STORE = all of them."""
+
+    loses: bool = False
+    """Whether the store may forget what was written: then epochs may go back while the fault lasts."""
+
+    converge_ms: int | None = None
+    """Where the design promises another time for this fault; None = that of the run."""
+
+
+class Expected(_Event, frozen=True, kw_only=True, tag="expected"):
+    """What is true from now on, and every view has to come to: the brokers that live, with their topics."""
+
+    table: TableContent
+
+
+class Lease(_Event, frozen=True, kw_only=True, tag="lease"):
+    """What the primary says of one lease."""
+
+    broker: str
+    id: int
+    epoch: int | None = None
+    """None = there is no lease."""
+
+    address: str = ""
+    left_ms: int = 0
+    server: str = ""
+
+
+class Route(_Event, frozen=True, kw_only=True, tag="route"):
+    """What a client says of a topic: whenever that changes, and once a second."""
+
+    topic: str
+    brokers: tuple[Replica, ...] | None = None
+    """None = the client has no route."""
+
+    stale: bool = False
+    """Whether the client says that the store does not confirm its routes: `Health.source` is not live."""
+
+    held: tuple[str, ...] = ()
+    """The brokers that it says it holds back (`Health.held_brokers`)."""
+
+    fresh: bool = False
+    """Whether it is no cached view but a lookup, made for this event by the auditor."""
+
+
+class Sent(_Event, frozen=True, kw_only=True, tag="sent"):
+    """One attempt of a client at a message; written when it is over."""
+
+    message: str
+    topic: str
+    broker: str
+    address: str
+    attempt: int
+    """From 1 on."""
+
+    ok: bool
+    error: str = ""
+    began_us: int = 0
+    """When the address was chosen."""
+
+    held: bool = False
+    """Whether the client says that it holds this broker back."""
+
+    stale: bool = False
+    """As in Route."""
+
+
+class Lost(_Event, frozen=True, kw_only=True, tag="lost"):
+    """A message of which all attempts failed."""
+
+    message: str
+    topic: str
+    error: str
+
+
+class Received(_Event, frozen=True, kw_only=True, tag="received"):
+    """A broker took a message."""
+
+    message: str
+    address: str
+
+
+class Item(_Event, frozen=True, kw_only=True, tag="item"):
+    """What a follower was told."""
+
+    kind: Literal["change", "reset"]
+    id: str
+    """Of the change in the stream; with a reset, the position after which the changes follow."""
+
+    reason: str = ""
+    record: Record | None = None
+    table: TableContent | None = None
+    """With a reset."""
+
+
+class Change(_Event, frozen=True, kw_only=True, tag="change"):
+    """An entry of the change stream, as it stands at the primary."""
+
+    id: str
+    previous: str | None = None
+    """The id of the entry before it, "0-0" = it is the first in the stream, None = nobody knows."""
+
+    record: Record | None = None
+    """None = it is no change that can be read."""
+
+
+class State(_Event, frozen=True, kw_only=True, tag="state"):
+    """What an agent or a front says of itself and a broker, whenever that changes."""
+
+    broker: str
+    id: int
+    state: Literal["owner", "fenced", "standby", "left"]
+    epoch: int | None = None
+
+
+class Table(_Event, frozen=True, kw_only=True, tag="table"):
+    """The whole table in the end."""
+
+    source: str
+    """STORE, or the client whose view it is."""
+
+    table: TableContent
+
+
+class Keys(_Event, frozen=True, kw_only=True, tag="keys"):
+    """All keys of the server in the end, and what `verify` finds."""
+
+    namespace: str
+    keys: tuple[tuple[str, str, int | None], ...]
+    """Name, type, TTL in ms (None = none)."""
+
+    verify: tuple[str, ...]
+
+
+class Usage(_Event, frozen=True, kw_only=True, tag="usage"):
+    """What a process takes of the machine."""
+
+    process: str
+    phase: Literal["before", "during", "after"]
+    rss_kb: int
+    threads: int
+    descriptors: int
+    connections: int
+
+
+class Log(_Event, frozen=True, kw_only=True, tag="log"):
+    """A line of a process's log."""
+
+    process: str
+    level: str
+    text: str
+    injected: bool = False
+    """Whether a fault asks for it: an ERROR that names a key which was corrupted, for example."""
+
+
+class Late(_Event, frozen=True, kw_only=True, tag="late"):
+    """How late the timer of a watchdog was: for so long the machine did not run it."""
+
+    late_ms: int
+
+
+Event: TypeAlias = (
+    Run
+    | Started
+    | Fault
+    | Expected
+    | Lease
+    | Route
+    | Sent
+    | Lost
+    | Received
+    | Item
+    | Change
+    | State
+    | Table
+    | Keys
+    | Usage
+    | Log
+    | Late
+)
+History: TypeAlias = Sequence[Event]
+"""Events by time, `run` first."""
+
+_DECODER: Final = msgspec.json.Decoder(Event)
+_AT_US: Final = attrgetter("at_us")
+
+
+class BadHistory(Exception):
+    """A line of a history that is no event."""
+
+
+def format_event(event: Event) -> bytes:
+    """Return the line of an event, without its end."""
+    return msgspec.json.encode(event)
+
+
+def parse_event(line: bytes) -> Event:
+    """Return the event that stands in a line; raise BadHistory."""
+    try:
+        event: Event = _DECODER.decode(line)
+    except msgspec.DecodeError as error:
+        raise BadHistory(f"{error}: {line[:120]!r}") from None
+    if not (event.at_us and event.who):
+        raise BadHistory(f"an event without at_us or who: {line[:120]!r}")
+    return event
+
+
+class Writer:
+    """Appends the events of one process to its file in a folder; any thread may write.
+
+    An event is one write, so a kill leaves no half of one.
+    """
+
+    def __init__(self, folder: Path, who: str) -> None:
+        self._who = who
+        self._file = os.open(folder / f"{who}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, event: Event) -> None:
+        """Append an event, by this process and now unless it says otherwise."""
+        event = msgspec.structs.replace(event, at_us=event.at_us or now_us(), who=event.who or self._who)
+        os.write(self._file, format_event(event) + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def read_file(path: Path) -> list[Event]:
+    """Return the events of one process, as they stand; raise BadHistory, which names file and line."""
+    events = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            events.append(parse_event(line))
+        except BadHistory as error:
+            raise BadHistory(f"{path}:{number}: {error}") from None
+    return events
+
+
+def merged(histories: Iterable[Iterable[Event]]) -> list[Event]:
+    """Return the events of several processes by time; raise BadHistory if it begins with no run."""
+    events = sorted((event for history in histories for event in history), key=_AT_US)
+    if not events or not isinstance(events[0], Run):
+        raise BadHistory("a history begins with `run`")
+    return events
+
+
+def read_history(folder: Path) -> list[Event]:
+    """Return the events of all processes that wrote into a folder; raise BadHistory."""
+    return merged(map(read_file, sorted(folder.glob("*.jsonl"))))
