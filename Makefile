@@ -92,9 +92,10 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-generate: $(READY) ## the blocking twins of the asyncio modules and the tables of the docs, anew
+generate: $(READY) ## the blocking twins of the asyncio modules, the tables of the docs and the list of public names, anew
 	$(BIN)/python tools/unasync.py
 	$(BIN)/python tools/pipeline_docs.py
+	$(BIN)/python tools/public_api.py
 
 pictures: $(READY) ## the pictures of a report in the docs, anew; needs Java and Chromium with its driver
 	$(BIN)/python -m tools.pictures $(ARGS)
