@@ -114,6 +114,12 @@ class Replica:
     kept_out: str
     """The address that an operator keeps out; empty = none."""
 
+    is_joint: bool
+    """Whether the epoch is the one that fronts share: no agent owns it."""
+
+    is_vouched: bool
+    """Whether fronts vouch for it, beside an agent or alone."""
+
     # Only the roster says these.
     topics: int = 0
     """In the table of the broker, which all its replicas share."""
@@ -174,8 +180,8 @@ def _replica(
     ends_ms: int | None,
     now_ms: int,
 ) -> Replica:
-    member, epoch, kept_out = (
-        fields.get(f"{what}:{broker_id}".encode()) for what in ("member", "epoch", "out")
+    member, epoch, kept_out, joint, vouched = (
+        fields.get(f"{what}:{broker_id}".encode()) for what in ("member", "epoch", "out", "joint", "vouched")
     )
     return Replica(
         broker_name=group.broker_name,
@@ -189,6 +195,8 @@ def _replica(
         ends_ms=ends_ms,
         left_ms=None if lease is None or ends_ms is None else max(0, ends_ms - now_ms),
         kept_out=(kept_out or b"").decode(errors="replace"),
+        is_joint=epoch is not None and joint in (epoch, epoch + b" claimed"),
+        is_vouched=vouched is not None,
     )
 
 
