@@ -96,6 +96,7 @@ generate: $(READY) ## the blocking twins of the asyncio modules, the tables of t
 	$(BIN)/python tools/unasync.py
 	$(BIN)/python tools/pipeline_docs.py
 	$(BIN)/python tools/public_api.py
+	$(BIN)/python tools/cli_docs.py
 
 pictures: $(READY) ## the pictures of a report in the docs, anew; needs Java and Chromium with its driver
 	$(BIN)/python -m tools.pictures $(ARGS)

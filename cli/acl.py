@@ -8,6 +8,7 @@ import click
 
 from ..registry.acl import Role, acl_rules
 from ..registry.errors import InvalidInput
+from .output import output_option, say
 from .store_options import namespace_option
 
 _SIX: Final = "6.2"
@@ -17,6 +18,7 @@ _SIX: Final = "6.2"
 @click.argument("role", type=click.Choice([role.value for role in Role]))
 @click.option("--user", metavar="NAME", help="The name of the user.  [default: <namespace>-<role>]")
 @namespace_option
+@output_option
 @click.option(
     "--server-version",
     type=click.Choice([_SIX, "7"]),
@@ -31,7 +33,14 @@ _SIX: Final = "6.2"
     help="For every node of a Redis Cluster: the user may ask where keys are.",
 )
 def acl(
-    role: str, user: str | None, namespace: str, server_version: str, database: int, *, cluster: bool
+    role: str,
+    user: str | None,
+    namespace: str,
+    output: str,
+    server_version: str,
+    database: int,
+    *,
+    cluster: bool,
 ) -> None:
     """Print the ACL SETUSER line of a Redis user with this ROLE in one registry, without asking a server.
 
@@ -55,4 +64,4 @@ def acl(
         )
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
-    click.echo(line)
+    say(output, {"role": role, "namespace": namespace, "line": line}, line)

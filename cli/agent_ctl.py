@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
+from .output import output_option, print_record, print_records
 from .root import Group
 
 DEFAULT_HTTP: Final = "127.0.0.1:9877"
@@ -39,9 +40,6 @@ _BROKER: Final = click.option(
     metavar="NAME",
     callback=_not_empty,
     help="Only this broker, as broker-a or broker-a:0.  [default: all]",
-)
-_OUTPUT: Final = click.option(
-    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 _WAIT: Final = click.option(
     "--wait",
@@ -79,15 +77,14 @@ def agent_ctl(context: click.Context, address: str) -> None:
 
 
 @agent_ctl.command()
-@_OUTPUT
+@output_option
 @click.pass_obj
 def status(agent: _Agent, output: str) -> None:
     """Print what the agent is doing."""
-    page = agent.ask("GET", "/status")
-    if output == "json":
-        click.echo(page, nl=False)
+    found = json.loads(agent.ask("GET", "/status"))
+    if output != "table":
+        print_record(output, found)
         return
-    found = json.loads(page)
     click.echo(
         f"sharedroutes {found['version']}, up for {found['uptime_s']:.0f} s, store {found['store']['url']}"
     )
@@ -103,15 +100,15 @@ def status(agent: _Agent, output: str) -> None:
 
 @agent_ctl.command()
 @_BROKER
-@_OUTPUT
+@output_option
 @click.pass_obj
 def master(agent: _Agent, broker: str | None, output: str) -> None:
     """Print where the masters of slaves are; exit with 1 when one is not known."""
     found = [one for one in json.loads(agent.ask("GET", "/status"))["brokers"] if _is_meant(one, broker)]
     if broker is not None and not found:
         raise click.ClickException(f"{broker}: the agent does not manage it")
-    if output == "json":
-        click.echo(json.dumps([{key: one[key] for key in _MASTER_FIELDS} for one in found], indent=2))
+    if output != "table":
+        print_records(output, [{key: one[key] for key in _MASTER_FIELDS} for one in found])
     else:
         for one in found:
             click.echo(f"{one['name']}: {_master(one)}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import click
 import orjson
@@ -13,13 +14,16 @@ from ..registry.acl import Role
 from ..registry.codec import encode_change
 from ..registry.past import MOST_NAMES, told
 from ..registry.plans import ORIGIN
-from .output import iso, shown, terminal_columns, wrapped
+from .output import Record, Records, iso, shown, terminal_columns, wrapped
 from .store_options import with_store
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 0.5
 _IDLE_S: Final = 0.2
 _KIND: Final = max(map(len, ChangeKind))
+_MISSING: Final = "changes are missing: the stream does not reach so far back"
+
+_Show: TypeAlias = Callable[[Change], None]
 
 
 @click.command()
@@ -34,25 +38,29 @@ def changes(store: RouteStore, output: str, position: str, *, follow: bool) -> N
     """List the changes of the registry, one a line, as far back as its change stream goes.
 
     Times are local, by the store's clock. A terminal is shown 20 topics of a change; pipes and JSON have all.
+    --follow prints no JSON document, which would have no end: use `--output ndjson`.
     Exit status 1 when changes after the given id have been trimmed from the stream: the others are listed.
     """
+    if follow and output == "json":
+        raise click.UsageError("--follow has no end, and a JSON document has one: use --output ndjson")
     if output == "table":
         click.echo(click.style(_line("id", "time", "change", "of what"), bold=True))
     lost = False
-    while True:
-        page = _awaited(store, position) if follow else store.changes_since(position, _PAGE)
-        lost = lost or page.lost
-        _print_page(page, output)
-        position = page.position
-        if page.complete and not page.lost:
-            break
+    with Records(output) as records:
+        show = _print_row if output == "table" else lambda change: records.add(_record(change))
+        while True:
+            page = _awaited(store, position) if follow else store.changes_since(position, _PAGE)
+            lost = lost or page.lost
+            _print_page(page, show)
+            position = page.position
+            if page.complete and not page.lost:
+                break
+        if lost and follow:
+            click.echo(_MISSING, err=True)
+        if follow:
+            _follow(store, position, show)
     if lost:
-        problem = "changes are missing: the stream does not reach so far back"
-        if not follow:
-            raise click.ClickException(problem)
-        click.echo(problem, err=True)
-    if follow:
-        _follow(store, position, output)
+        raise click.ClickException(_MISSING)
 
 
 def _awaited(store: RouteStore, position: str) -> ChangePage:
@@ -72,42 +80,42 @@ def _awaited(store: RouteStore, position: str) -> ChangePage:
             return page
 
 
-def _follow(store: RouteStore, position: str, output: str) -> None:
+def _follow(store: RouteStore, position: str, show: _Show) -> None:
     """Print every change after a position; the registry's log says when the store goes away."""
     is_away = False
     with store.follow(position, table=False, idle_s=_IDLE_S) as items:
         for item in items:
             if isinstance(item, Change):
-                _print_change(item, output)
+                show(item)
                 position = item.change_id
             elif isinstance(item, Reset):
-                _print_until(store, position, item.position, output)
+                _print_until(store, position, item.position, show)
                 position = item.position
             was_away, is_away = is_away, items.health().last_error is not None
             if was_away and not is_away:
                 click.echo("the store answers again", err=True)
 
 
-def _print_until(store: RouteStore, position: str, until: str, output: str) -> None:
+def _print_until(store: RouteStore, position: str, until: str, show: _Show) -> None:
     """Print the changes that a follower skipped at a Reset, up to the one that it continues from."""
     page = _awaited(store, position)
     if page.lost:
         click.echo(f"changes after {position} are missing", err=True)
         page = _awaited(store, ORIGIN)
     while True:
-        if not _print_page(page, output, until) or page.complete or page.lost:
+        if not _print_page(page, show, until) or page.complete or page.lost:
             return
         page = _awaited(store, page.position)
 
 
-def _print_page(page: ChangePage, output: str, until: str | None = None) -> bool:
+def _print_page(page: ChangePage, show: _Show, until: str | None = None) -> bool:
     """Print the changes of a page up to an id; return whether there was none after it."""
     for error in page.corrupt:
         click.echo(f"cannot be read: {error}", err=True)
     for change in page.changes:
         if until is not None and _order(change.change_id) > _order(until):
             return False
-        _print_change(change, output)
+        show(change)
     return True
 
 
@@ -115,11 +123,11 @@ def _order(change_id: str) -> tuple[int, ...]:
     return tuple(map(int, change_id.split("-")))
 
 
-def _print_change(change: Change, output: str) -> None:
-    if output == "json":
-        record = {"changeId": change.change_id, **orjson.loads(encode_change(change))}
-        click.echo(orjson.dumps(record))
-        return
+def _record(change: Change) -> Record:
+    return {"changeId": change.change_id, **orjson.loads(encode_change(change))}
+
+
+def _print_row(change: Change) -> None:
     when = iso(int(change.change_id.partition("-")[0]))
     subject, details = shown(_subject(change)), shown(_details(change))
     head = _line(change.change_id, when, change.kind, subject)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
-from .output import iso, print_json, print_table, show
+from . import records
+from .output import iso
 from .store_options import with_store
+from .tables import show
 
 _UNKNOWN: Final = "unknown"
 _WRITE_PERMISSION: Final = "write permission"
@@ -30,7 +32,7 @@ _WRITE_PERMISSION: Final = "write permission"
 def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> None:
     """List the topics of the live brokers."""
     found = store.topics(cluster, TopicKind(kind))
-    show(output, found, ("topic",), ((topic,) for topic in found))
+    show(output, [{"topic": topic} for topic in found], ("topic",), ((topic,) for topic in found))
 
 
 @click.command()
@@ -43,11 +45,10 @@ def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """
     lookup = store.lookup(names)
     found = lookup.routes()
-    if output == "json":
-        print_json({topic: _route_data(route) for topic, route in found.items()})
-    elif found:
+    if found or output != "table":
         columns = ("topic", "broker", "read queues", "write queues", "perm", "id", "address")
-        print_table(columns, (row for route in found.values() for row in _route_rows(route)))
+        rows = (row for route in found.values() for row in _route_rows(route))
+        show(output, map(_route_data, found.values()), columns, rows)
     problems = [str(error) for error in lookup.corrupt]
     problems += [f"no live broker holds {topic!r}" for topic in dict.fromkeys(names) if topic not in found]
     if problems:
@@ -62,9 +63,8 @@ def _route_rows(route: TopicRoute) -> Iterator[tuple[str, ...]]:
             yield (route.topic, queues.broker_name, *map(str, numbers), address)
 
 
-def _route_data(route: TopicRoute) -> dict[str, Any]:
-    """Return the object in RocketMQ's terms (TopicRouteData)."""
-    queue_datas = [
+def _route_data(route: TopicRoute) -> records.Route:
+    queue_datas: list[records.Queues] = [
         {
             "brokerName": queues.broker_name,
             "readQueueNums": queues.read_queue_nums,
@@ -74,19 +74,24 @@ def _route_data(route: TopicRoute) -> dict[str, Any]:
         }
         for queues in route.queue_datas
     ]
-    return {"queueDatas": queue_datas, "brokerDatas": [_broker_data(broker) for broker in route.broker_datas]}
+    broker_datas = [_broker_data(broker) for broker in route.broker_datas]
+    return {"topic": route.topic, "queueDatas": queue_datas, "brokerDatas": broker_datas}
 
 
-def _broker_data(broker: BrokerData) -> dict[str, Any]:
-    """Return the object in RocketMQ's terms."""
+def _broker_data(broker: BrokerData) -> records.BrokerAddresses:
     addresses = {str(broker_id): address for broker_id, address in sorted(broker.broker_addrs.items())}
-    data = {"cluster": broker.cluster, "brokerName": broker.broker_name, "brokerAddrs": addresses}
-    traits = {
-        "zoneName": broker.zone_name,
-        "enableActingMaster": broker.enable_acting_master,
-        "writePermWiped": broker.wiped,
+    data: records.BrokerAddresses = {
+        "cluster": broker.cluster,
+        "brokerName": broker.broker_name,
+        "brokerAddrs": addresses,
     }
-    return data | {name: value for name, value in traits.items() if value}
+    if broker.zone_name:
+        data["zoneName"] = broker.zone_name
+    if broker.enable_acting_master:
+        data["enableActingMaster"] = True
+    if broker.wiped:
+        data["writePermWiped"] = True
+    return data
 
 
 @click.command()
@@ -170,7 +175,7 @@ def _lease(entry: Replica) -> str:
     return f"{age}ends in {left_ms / 1_000:.1f} s"
 
 
-def _entry_data(entry: Replica) -> dict[str, Any]:
+def _entry_data(entry: Replica) -> records.ReplicaEntry:
     return {
         "cluster": entry.cluster,
         "brokerName": entry.broker_name,

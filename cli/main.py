@@ -46,6 +46,10 @@ COMMANDS: Final = {
     "before": Place(".history", "before", "List what changed before a time, worst first."),
     "brokers": Place(".listings", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
+    "clusters": Place(".roster", "clusters", "List the clusters, and what is out of order in them."),
+    "completion": Place(
+        ".completion", "completion", "Print a script that completes words in your shell.", ()
+    ),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
     "diff": Place(".history", "diff", "Show what was otherwise at one time than at another."),
     "export": Place(".maintenance", "export", "Write the whole registry to a file."),
@@ -53,7 +57,9 @@ COMMANDS: Final = {
     "health": Place(".maintenance", "health", "Report on the registry and its server, with advice."),
     "history": Place(".history", "history", "List what happened to a topic or a broker."),
     "import": Place(".maintenance", "import_", "Read an exported registry."),
+    "json-schema": Place(".json_schema", "json_schema", "Print the JSON Schema of what a command prints."),
     "kv": Place(".operators", "kv", "Read and write the key-value store."),
+    "leases": Place(".roster", "leases", "List the leases, the next to end first."),
     "lift": Place(".operators", "lift", "Give brokers back their write permission."),
     "nameserver": Place(
         "..nameserver.command",
@@ -64,6 +70,7 @@ COMMANDS: Final = {
     "pipeline": Place(
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),
+    "profiles": Place(".profile_list", "profiles", "List the named registries of your profiles."),
     "rebuild": Place(".maintenance", "rebuild", "Repair what `verify` finds."),
     "routes": Place(".listings", "routes", "Show which brokers hold a topic, and where."),
     "table": Place(".history", "table", "Show which brokers had which topics at a time."),
@@ -71,6 +78,9 @@ COMMANDS: Final = {
     "verify": Place(".maintenance", "verify", "Check the registry for inconsistencies."),
     "wipe": Place(".operators", "wipe", "Take away the write permission of brokers."),
 }
+
+ALIASES: Final = {"route": "routes"}
+"""Other names of commands, for who asks about one thing."""
 
 
 def main() -> None:
@@ -94,10 +104,13 @@ def no_such_command(name: str, names: Iterable[str]) -> str:
 
 def missing_extras(words: Sequence[str]) -> str | None:
     """Return in one line what has to be installed for a command line; None when nothing has to be."""
-    place = COMMANDS.get(words[0])
-    if place is None:
-        return None
-    return lacking(f"`{words[0]}`", *place.extras)
+    found = place(words[0])
+    return None if found is None else lacking(f"`{words[0]}`", *found.extras)
+
+
+def place(name: str) -> Place | None:
+    """Return where a command is defined, by one of its names; None = there is none."""
+    return COMMANDS.get(ALIASES.get(name, name))
 
 
 def _without_click(words: Sequence[str]) -> int:
@@ -113,7 +126,7 @@ def _without_click(words: Sequence[str]) -> int:
             return 0
         case []:
             sys.stderr.write(_help())
-        case [name, *_] if name in COMMANDS:
+        case [name, *_] if place(name):
             sys.stderr.write(f"Error: {missing_extras(words) or lacking(f'`{name}`', 'cli')}\n")
         case [name, *_] if name.startswith("-"):
             sys.stderr.write(f"Error: No such option {name!r}.\n")
@@ -132,7 +145,7 @@ def _help() -> str:
             "  --version   Show the version and exit.",
             "  -h, --help  Show this message and exit.",
             "\nCommands:",
-            *(f"  {name.ljust(width)}  {place.short_help}" for name, place in COMMANDS.items()),
+            *(f"  {name.ljust(width)}  {found.short_help}" for name, found in COMMANDS.items()),
             f"\n{lacking('A command', 'cli')}\n",
         )
     )

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
-import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -23,8 +22,9 @@ from ..registry.health.findings import HealthReport, Severity
 from ..registry.plans.export_import import ImportSummary
 from ..registry.plans.repair.differences import Difference
 from ..registry.store_parts import OnProgress
-from .output import print_json, print_table, show, wrapped
+from .output import Record, Records, print_record, wrapped
 from .store_options import with_store
+from .tables import print_table
 
 _STANDARD: Final = "-"
 _STATUS: Final = {Severity.OK: 0, Severity.INFO: 0, Severity.WARNING: 3, Severity.ERROR: 4}
@@ -43,8 +43,8 @@ def health(store: RouteStore, output: str) -> None:
     asked, and 2 for wrong usage, as with every command.
     """
     report = store.health()
-    if output == "json":
-        print_json({"severity": report.severity, **asdict(report)})
+    if output != "table":
+        print_record(output, {"severity": report.severity, **asdict(report)})
     else:
         facts = list(_facts(report))
         width = max(len(fact) for fact, _ in facts)
@@ -127,15 +127,15 @@ def _progress_bar(what: str) -> Iterator[OnProgress | None]:
 def verify(store: RouteStore, output: str) -> None:
     """Find every difference between the brokers' tables, the routes, the indexes and the design of the keys.
 
-    Runs while brokers register: what they write meanwhile is no difference. With --output json, prints one
-    line of JSON for each difference. Exit status 1 when there are differences.
+    Runs while brokers register: what they write meanwhile is no difference. Exit status 1 when there are
+    differences.
     """
     count = 0
-    with _progress_bar("verify") as progress:
+    with Records(output) as records, _progress_bar("verify") as progress:
         for found in store.admin.verify(progress):
             count += 1
             mark = "" if found.mendable else "; rebuild cannot mend it"
-            _print_line(output, f"{found.kind}: {found}{mark}", _fields(found))
+            _print(output, records, f"{found.kind}: {found}{mark}", _fields(found))
     if output == "table":
         click.echo(f"{count or 'no'} difference{'' if count == 1 else 's'}")
     sys.exit(1 if count else 0)
@@ -146,28 +146,29 @@ def verify(store: RouteStore, output: str) -> None:
 def rebuild(store: RouteStore, output: str) -> None:
     """Mend what `verify` finds, from the brokers' own tables, while brokers and clients go on.
 
-    Keys and values that the registry did not write are left, and shown. With --output json, prints one line
-    of JSON for each difference. Exit status 1 when something is left.
+    Keys and values that the registry did not write are left, and shown. Exit status 1 when something is left.
     """
     mended, left = 0, 0
-    with _progress_bar("rebuild") as progress:
+    with Records(output) as records, _progress_bar("rebuild") as progress:
         for done in store.admin.rebuild(progress):
             mended += done.mended
             left += not done.mended
             text = f"mended {done.kind}: {done}" if done.mended else f"left {done.kind}: {done} ({done.left})"
-            _print_line(output, text, {**_fields(done), "mended": done.mended, "why": done.left})
+            _print(output, records, text, {**_fields(done), "mended": done.mended, "why": done.left})
     if output == "table":
         click.echo(f"{mended} mended, {left} left")
     sys.exit(1 if left else 0)
 
 
-def _print_line(output: str, text: str, value: dict[str, Any]) -> None:
-    """Print a difference for people, or as JSON, above the progress bar."""
-    # Left to itself, echo looks for the stream under the one that keeps lines and progress apart.
-    click.echo(orjson.dumps(value).decode() if output == "json" else text, file=sys.stdout)
+def _print(output: str, records: Records, text: str, record: Record) -> None:
+    """Print a difference for people, or for programs, above the progress bar."""
+    if output == "table":
+        click.echo(text, file=sys.stdout)  # which echo, left to itself, would go round
+    else:
+        records.add(record)
 
 
-def _fields(difference: Difference) -> dict[str, Any]:
+def _fields(difference: Difference) -> Record:
     return {
         "kind": difference.kind,
         "key": difference.key,
@@ -181,8 +182,8 @@ def _fields(difference: Difference) -> dict[str, Any]:
 
 @click.command()
 @click.argument("file", default=_STANDARD, metavar="[FILE]")
-@with_store(Role.READER)
-def export(store: RouteStore, output: str, file: str) -> None:  # noqa: ARG001 - all commands have it
+@with_store(Role.READER, prints=False)
+def export(store: RouteStore, file: str) -> None:
     """Write the whole registry to FILE, or to standard output, as lines of JSON.
 
     FILE appears when it is complete. Leases are not exported: live brokers renew their own.
@@ -265,8 +266,11 @@ def _show_import(summary: ImportSummary, output: str) -> None:
     kinds = {kind: asdict(getattr(summary, kind)) for kind in ("brokers", "topics", "kv")}
     refused = [(str(one.line), one.what, one.reason) for one in summary.refused]
     problems = [dict(zip(("line", "what", "reason"), one, strict=True)) for one in refused]
+    if output != "table":
+        print_record(output, {**kinds, "notImported": problems})
+        return
     rows = ((kind, *map(str, counts.values())) for kind, counts in kinds.items())
-    show(output, {**kinds, "notImported": problems}, ("", "written", "unchanged", "refused"), rows)
-    if refused and output == "table":
+    print_table(("", "written", "unchanged", "refused"), rows)
+    if refused:
         click.echo()
         print_table(("line", "not imported", "why"), refused)

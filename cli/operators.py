@@ -8,9 +8,10 @@ import click
 
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
-from .output import say, show
+from .output import say
 from .root import Group
 from .store_options import with_store
+from .tables import show
 
 
 @click.command()
@@ -52,7 +53,8 @@ def _change_each(names: Iterable[str], change: Callable[[str], int], output: str
             done[name] = change(name)
         except (BrokerOwned, NotFound, StaleEpoch) as error:
             problems.append(str(error))
-    show(output, done, ("broker", "topics"), ((name, str(count)) for name, count in done.items()))
+    records = [{"brokerName": name, "topics": count} for name, count in done.items()]
+    show(output, records, ("broker", "topics"), ((name, str(count)) for name, count in done.items()))
     if problems:
         raise click.ClickException("; ".join(problems))
 
@@ -68,7 +70,7 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
     within a heartbeat: delete the topic on that broker (mqadmin deleteTopic), and its agent removes it here.
     """
     brokers = store.admin.delete_topic(topic, cluster)
-    show(output, brokers, ("broker",), ((name,) for name in brokers))
+    show(output, [{"brokerName": name} for name in brokers], ("broker",), ((name,) for name in brokers))
     if not brokers:
         raise click.ClickException(f"no broker{f' of cluster {cluster!r}' if cluster else ''} has {topic!r}")
     live = [broker.broker_name for broker in store.brokers() if broker.broker_name in brokers]
@@ -107,7 +109,7 @@ def _get(store: RouteStore, output: str, namespace_: str, key: str) -> None:
     value = store.kv.get(namespace_, key)
     if value is None:
         raise click.ClickException(f"namespace {namespace_!r} has no key {key!r}")
-    say(output, value, value)
+    say(output, {"namespace": namespace_, "key": key, "value": value}, value)
 
 
 @kv.command("delete")
@@ -127,9 +129,10 @@ def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
     """List the namespaces, or the keys and values of one."""
     if namespace_ is None:
         names = store.kv.namespaces()
-        show(output, names, ("namespace",), ((name,) for name in names))
+        show(output, [{"namespace": name} for name in names], ("namespace",), ((name,) for name in names))
         return
     found = store.kv.entries(namespace_)
     if found is None:
         raise click.ClickException(f"there is no namespace {namespace_!r}")
-    show(output, found, ("key", "value"), sorted(found.items()))
+    pairs = sorted(found.items())
+    show(output, [{"key": key, "value": value} for key, value in pairs], ("key", "value"), pairs)

@@ -1,7 +1,4 @@
-"""Output for people and for programs: tables, JSON, wrapped text, times.
-
-Nothing that a person may want to copy is cut or broken.
-"""
+"""Output for programs, as JSON or lines of JSON, and what texts for people have in common."""
 
 from __future__ import annotations
 
@@ -9,23 +6,25 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
 
 import click
 import orjson
-from rich.cells import cell_len
 
-_GAP: Final = "  "
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+Record: TypeAlias = Mapping[str, Any]
+"""What is printed of one thing, by the names that docs/cli.md promises."""
 
 output_option: Final = click.option(
     "--output",
-    type=click.Choice(["table", "json"]),
+    "-o",
+    type=click.Choice(["table", "json", "ndjson"]),
     default="table",
     show_default=True,
-    help="Output for people, or for programs.",
+    help="For people; or for programs, as one JSON document or as a line of JSON for each record.",
 )
 
 
@@ -39,51 +38,55 @@ def shown(name: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
-def print_json(value: Any) -> None:
-    """Print a value for programs."""
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+def print_record(output: str, record: Record) -> None:
+    """Print a record for programs: as a document, or in a line."""
+    click.echo(orjson.dumps(record, option=orjson.OPT_INDENT_2 if output == "json" else None))
 
 
-def show(output: str, value: Any, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a value for programs (`json`), or the rows of a table for people."""
-    if output == "json":
-        print_json(value)
+def print_records(output: str, records: Iterable[Record]) -> None:
+    """Print records for programs: as a list, or a line each."""
+    with Records(output) as printed:
+        for record in records:
+            printed.add(record)
+
+
+def say(output: str, record: Record, text: str) -> None:
+    """Print a record for programs, or a line for people."""
+    if output == "table":
+        click.echo(text)
     else:
-        print_table(columns, rows)
+        print_record(output, record)
 
 
-def say(output: str, value: Any, text: str) -> None:
-    """Print a value for programs (`json`), or a line for people."""
-    print_json(value) if output == "json" else click.echo(text)
+class Records:
+    """Prints records as they come: as the items of one list (`json`), or a line each; for people, nothing.
 
+    A list that is not ended was broken off by an error.
+    """
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a line a row, or a line a value where a terminal is too narrow for that."""
-    cells = [tuple(map(shown, row)) for row in rows]
-    # Trailing blanks are stripped: filling up the last column would only make lines longer.
-    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
-    room = terminal_columns()
-    if room is None or len(columns) == 1 or sum(widths) + len(_GAP) * (len(widths) - 1) <= room:
-        lines = [click.style(_aligned(columns, widths), bold=True), *(_aligned(row, widths) for row in cells)]
-    else:
-        lines = list(_records(columns, cells))
-    if lines:
-        click.echo("\n".join(lines))
+    def __init__(self, output: str) -> None:
+        self._is_list = output == "json"
+        self._before = "[\n"
 
+    def __enter__(self) -> Self:
+        return self
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    filled = (text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True))
-    return _GAP.join(filled).rstrip()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_list and kind is None:
+            self._print("[]" if self._before == "[\n" else "\n]", end="\n")
 
+    def add(self, record: Record) -> None:
+        """Print one more."""
+        if not self._is_list:
+            self._print(orjson.dumps(record).decode(), end="\n")
+            return
+        text = orjson.dumps(record, option=orjson.OPT_INDENT_2).decode()
+        self._print(self._before + "  " + text.replace("\n", "\n  "), end="")
+        self._before = ",\n"
 
-def _records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each value, with an empty line between two rows."""
-    width = max(map(cell_len, columns))
-    for number, row in enumerate(rows):
-        if number:
-            yield ""
-        for column, text in zip(columns, row, strict=True):
-            yield f"{click.style(column.ljust(width), bold=True)}{_GAP}{text}".rstrip()
+    def _print(self, text: str, end: str) -> None:
+        # Left to itself, echo looks for the stream under the one that keeps lines and progress apart.
+        click.echo(text + end, file=sys.stdout, nl=False)
 
 
 def wrapped(text: str, *, indent: int = 0, hanging: int = 0) -> str:

@@ -18,8 +18,9 @@ from ..registry.history import (
     TableAt,
     TopicHistory,
 )
-from .output import iso, print_json, print_table
+from .output import iso, print_records
 from .root import Group
+from .tables import print_table
 from .times import TIME, Moment
 
 Make: TypeAlias = Callable[..., Question]
@@ -141,10 +142,10 @@ def _command(name: str, asked: _Asked, ask: Ask) -> click.Command:
 def print_answer(output: str, columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print the rows of an answer."""
     names = [column.name for column in columns]
-    if output == "json":
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
     found = [dict(zip(names, row, strict=True)) for row in rows]
+    if output != "table":
+        print_records(output, found)
+        return
     if not found:
         click.echo("nothing", err=True)
         return

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from .main import ABOUT, COMMANDS, missing_extras, no_such_command
+from .main import ABOUT, COMMANDS, missing_extras, no_such_command, place
 
 _FOR_EVER: Final = ("agent", "nameserver")
 """Commands that run until a signal ends them."""
@@ -72,16 +72,16 @@ class _Root(Group):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
-        place = COMMANDS.get(cmd_name)
-        if place is None:
+        found = place(cmd_name)
+        if found is None:
             return None
         with _exit_on_sigterm() if cmd_name in _FOR_EVER else nullcontext():
-            command: click.Command = place.load()
+            command: click.Command = found.load()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.short_help) for name, place in COMMANDS.items()])
+            formatter.write_dl([(name, found.short_help) for name, found in COMMANDS.items()])
 
 
 @contextmanager

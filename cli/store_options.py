@@ -11,25 +11,26 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Final
 
 import click
 
 from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
 from ..registry.acl import Role, commands_of
 from .output import output_option
+from .profiles import profile_option
 from .root import ended_by_sigterm
-
-P = ParamSpec("P")
-Command = Callable[Concatenate[RouteStore, str, P], None]
 
 _NO_PERMISSION: Final = re.compile(r"NOPERM|no permissions? to |can't (?:run|access)", re.IGNORECASE)
 _COMMAND: Final = re.compile(r"run the '([^']+)' command")
-_NO_LOGIN: Final = re.compile("WRONGPASS|NOAUTH|Authentication required|username-password", re.IGNORECASE)
+_NO_LOGIN: Final = re.compile(
+    "WRONGPASS|NOAUTH|Authentication required|username-password|already authenticated", re.IGNORECASE
+)
 
 
 def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--namespace`."""
+    """Give a command `--namespace`, and `--profile`, which may name it."""
+    command = profile_option(command)
     return click.option(
         "--namespace",
         default=RegistryConfig().namespace,
@@ -54,21 +55,22 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(namespace_option(command))
 
 
-def with_store(needs: Role) -> Callable[[Command[P]], Callable[..., None]]:
+def with_store(needs: Role, *, prints: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an open store, and the options for which registry to use and how to print.
 
-    `needs` is the ACL role that the command requires; the message about a missing permission names it.
+    `needs` is the ACL role that the command requires; the message about a missing permission names it. It is
+    called with the store, and if it `prints` records, with how to.
     """
 
-    def decorate(command: Command[P]) -> Callable[..., None]:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @registry_options
-        @output_option
         @functools.wraps(command)
-        def run(redis_url: str, namespace: str, output: str, *args: P.args, **kwargs: P.kwargs) -> None:
+        def run(redis_url: str, namespace: str, **given: Any) -> None:
+            printing = (given.pop("output"),) if prints else ()
             with ended_by_sigterm(), _warnings(), _open(redis_url, namespace, needs) as store:
-                command(store, output, *args, **kwargs)
+                command(store, *printing, **given)
 
-        return run
+        return output_option(run) if prints else run
 
     return decorate
 
@@ -119,7 +121,8 @@ def operator() -> str:
 def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
     """Return the message about a refused `what`: the store's own, and how to get the permission."""
     if _NO_LOGIN.search(error):
-        return f"{error}\nGive the user and its password in the URL: redis://USER:PASSWORD@HOST:PORT/DB."
+        url = "redis://USER:PASSWORD@HOST:PORT/DB"
+        return f"{error}\nGive the user and its password in the URL ({url}), or in a profile (docs/cli.md)."
     if not _NO_PERMISSION.search(error):
         return error
     lines = [error, f"{what} needs a user of Redis with the role {needs}{_lacking(error)}."]

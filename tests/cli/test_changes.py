@@ -42,7 +42,7 @@ def test_a_change_has_its_id_a_local_time_with_offset_and_the_names_of_topics(
 
 def test_programs_get_the_milliseconds(store: RouteStore, redis_url: str) -> None:
     store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
-    done = run(redis_url, "changes", "--output", "json")
+    done = run(redis_url, "changes", "--output", "ndjson")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert [record["changeId"] for record in records] == [
         change.change_id for change in store.changes_since("0-0").changes

@@ -38,7 +38,7 @@ def documents(done: Result) -> list[Any]:
 def test_a_registry_in_order_has_no_differences(redis_url: str) -> None:
     done = run(redis_url, "verify")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "no differences\n", "")
-    done = run(redis_url, "verify", "--output", "json")
+    done = run(redis_url, "verify", "--output", "ndjson")
     assert (done.exit_code, done.stdout) == (0, "")
     done = run(redis_url, "rebuild")
     assert (done.exit_code, done.stdout) == (0, "0 mended, 0 left\n")
@@ -56,7 +56,7 @@ def test_differences_are_shown_and_mended_and_what_is_left_is_told(
     assert {line.partition(": ")[0] for line in done.stdout.splitlines()[:2]} == {"row-stale", "unknown-key"}
     assert f"row-stale: {key}: has the row b'broker-a 9 9 6 0'" in done.stdout
     assert done.stdout.endswith("\n2 differences\n")
-    found = {one["kind"]: one for one in documents(run(redis_url, "verify", "--output", "json"))}
+    found = {one["kind"]: one for one in documents(run(redis_url, "verify", "--output", "ndjson"))}
     assert found["row-stale"].pop("text").startswith("has the row")
     assert found["row-stale"] == {
         "kind": "row-stale",
@@ -73,7 +73,7 @@ def test_differences_are_shown_and_mended_and_what_is_left_is_told(
     assert f"mended row-stale: {key}: " in done.stdout
     assert f"left unknown-key: {foreign}: " in done.stdout
     assert done.stdout.endswith("\n1 mended, 1 left\n")
-    (left,) = documents(run(redis_url, "rebuild", "--output", "json"))
+    (left,) = documents(run(redis_url, "rebuild", "--output", "ndjson"))
     assert (left["kind"], left["mended"]) == ("unknown-key", False)
 
 

@@ -40,7 +40,7 @@ def perm(store: RouteStore, broker_name: str) -> int:
 
 def test_a_broker_is_wiped_and_lifted(store: RouteStore, run: Run) -> None:
     done = run("wipe", "broker-a", "--output", "json")
-    assert json.loads(done.stdout) == {"broker-a": 2}
+    assert json.loads(done.stdout) == [{"brokerName": "broker-a", "topics": 2}]
     assert (perm(store, "broker-a"), perm(store, "broker-b")) == (4, 6)
     assert "wiped" in run("brokers").stdout
     assert run("lift", "broker-a").exit_code == 0
@@ -55,9 +55,8 @@ def test_an_unknown_broker_is_named_and_the_others_are_wiped(store: RouteStore, 
 
 
 def test_a_topic_is_deleted_from_one_cluster_and_then_everywhere(store: RouteStore, run: Run) -> None:
-    assert json.loads(run("delete-topic", "audit", "--cluster", "broker-a", "--output", "json").stdout) == [
-        "broker-a"
-    ]
+    done = run("delete-topic", "audit", "--cluster", "broker-a", "--output", "json")
+    assert json.loads(done.stdout) == [{"brokerName": "broker-a"}]
     assert store.topics() == ["audit", "orders"]
     assert run("delete-topic", "audit").exit_code == 0
     assert store.topics() == ["orders"]
@@ -80,8 +79,8 @@ def test_keys_and_values(run: Run) -> None:
     assert run("kv", "put", "ns", "k", "v").stdout == "set\n"
     assert run("kv", "put", "ns", "k", "v").stdout == "as it was\n"
     assert run("kv", "get", "ns", "k").stdout == "v\n"
-    assert json.loads(run("kv", "list", "--output", "json").stdout) == ["ns"]
-    assert json.loads(run("kv", "list", "ns", "--output", "json").stdout) == {"k": "v"}
+    assert json.loads(run("kv", "list", "--output", "json").stdout) == [{"namespace": "ns"}]
+    assert json.loads(run("kv", "list", "ns", "--output", "json").stdout) == [{"key": "k", "value": "v"}]
     assert run("kv", "delete", "ns", "k").stdout == "removed\n"
     assert run("kv", "delete", "ns", "k").stdout == "no such key\n"
     for arguments in (("get", "ns", "k"), ("list", "unknown")):
@@ -90,8 +89,8 @@ def test_keys_and_values(run: Run) -> None:
 
 def test_topics_of_a_cluster(store: RouteStore, run: Run) -> None:
     store.register(Broker("broker-c", "h:3", cluster="c"), [TopicConfig("own", topic_sys_flag=1)])
-    assert json.loads(run("topics", "--cluster", "c", "--output", "json").stdout) == ["own"]
-    assert json.loads(run("topics", "--kind", "unit", "--output", "json").stdout) == ["own"]
+    assert json.loads(run("topics", "--cluster", "c", "--output", "json").stdout) == [{"topic": "own"}]
+    assert json.loads(run("topics", "--kind", "unit", "--output", "json").stdout) == [{"topic": "own"}]
 
 
 @pytest.mark.usefixtures("store")
@@ -109,7 +108,7 @@ def test_what_happened_is_listed_in_order(run: Run) -> None:
         ["kv", "ns/k", "put"],
         ["deleted", "audit", "from", "broker-a", "broker-b"],
     ]
-    records = [json.loads(line) for line in run("changes", "--output", "json").stdout.splitlines()]
+    records = [json.loads(line) for line in run("changes", "--output", "ndjson").stdout.splitlines()]
     assert [record["kind"] for record in records[-3:]] == ["wiped", "kv", "deleted"]
     after = run("changes", "--after", records[-2]["changeId"]).stdout.splitlines()
     assert [line.split()[2] for line in after[1:]] == ["deleted"]

@@ -20,6 +20,8 @@ COMMANDS: Final = {
         ("topics",),
         ("brokers",),
         ("brokers", "--all"),
+        ("clusters",),
+        ("leases",),
         ("routes", "orders"),
         ("changes",),
         ("history", "topic", "orders"),

@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.output import print_table, shown
+from sharedroutes.cli.output import shown
+from sharedroutes.cli.tables import print_table
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.cli.terminal import at_terminal, run
 
@@ -33,6 +34,8 @@ def url(redis_url: str) -> Iterator[str]:
     [
         (("brokers",), {BROKER, CLUSTER, ADDRESS}),
         (("brokers", "--all"), {BROKER, f"{BROKER}-dead", CLUSTER, ADDRESS, ADDRESS[:-1]}),
+        (("clusters",), {CLUSTER}),
+        (("leases",), {BROKER, CLUSTER, ADDRESS}),
         (("topics",), {TOPIC, "orders"}),
         (("routes", TOPIC), {TOPIC, BROKER, ADDRESS}),
         (("changes",), {f"{BROKER}:0", ADDRESS, TOPIC, "orders", f"{TOPIC}-namespace/{TOPIC}-key"}),

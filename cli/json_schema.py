@@ -1,0 +1,75 @@
+"""`json-schema`: what a command prints with `--output json` or `ndjson`, as JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import click
+
+from .output import print_record
+from .records import PRINTED, Printed
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+
+
+@click.command("json-schema")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND...")
+@click.option("--line", is_flag=True, help="Of one line of `--output ndjson` instead of the document.")
+def json_schema(words: tuple[str, ...], *, line: bool) -> None:
+    """Print the JSON Schema of what COMMAND prints with `--output json`, as in `json-schema kv list`."""
+    name = " ".join(words).removeprefix("pipeline ask ")
+    if name not in PRINTED:
+        raise click.UsageError(f"{name!r} prints no JSON; these do: {', '.join(PRINTED)}")
+    print_record(
+        "json", {"$schema": DIALECT, "title": f"sharedroutes {name}", **schema(PRINTED[name], line=line)}
+    )
+
+
+def schema(printed: Printed, *, line: bool = False, closed: bool = False) -> dict[str, Any]:
+    """Return the schema of a document, or of a line; `closed`: with no fields but those of this release."""
+    record = _of(printed.record, closed=closed)
+    return {"type": "array", "items": record} if printed.is_list and not line else record
+
+
+def _of(shape: Any, *, closed: bool) -> dict[str, Any]:
+    """Return the schema of a type, or of an object whose fields have these types."""
+    if shape is Any:
+        return {}
+    if isinstance(shape, Mapping):
+        return _object(shape, shape.keys(), closed=closed)
+    if is_typeddict(shape):
+        fields = get_type_hints(shape, include_extras=True)
+        required = (name for name, kind in fields.items() if get_origin(kind) is not NotRequired)
+        return {"description": shape.__doc__, **_object(fields, required, closed=closed)}
+    if shape in _PLAIN:
+        return {"type": _PLAIN[shape]}
+    if isinstance(shape, type) and issubclass(shape, Enum):
+        return {"enum": [one.value for one in shape]}
+    return _of_generic(get_origin(shape), get_args(shape), closed=closed)
+
+
+def _of_generic(origin: Any, arguments: tuple[Any, ...], *, closed: bool) -> dict[str, Any]:
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, UnionType):
+        return {"anyOf": [_of(one, closed=closed) for one in arguments]}
+    if origin is list:
+        return {"type": "array", "items": _of(arguments[0], closed=closed)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], closed=closed)}
+    if origin is NotRequired:
+        return _of(arguments[0], closed=closed)
+    raise TypeError(f"no schema is known for {origin}")
+
+
+def _object(fields: Mapping[str, Any], required: Iterable[str], *, closed: bool) -> dict[str, Any]:
+    found = {
+        "type": "object",
+        "properties": {name: _of(shape, closed=closed) for name, shape in fields.items()},
+        "required": sorted(required),
+    }
+    return {**found, "additionalProperties": False} if closed else found

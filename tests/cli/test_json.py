@@ -1,0 +1,172 @@
+"""What commands print for programs is what their schema says, as one document and as lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import redis
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from sharedroutes.cli.json_schema import schema
+from sharedroutes.cli.records import PRINTED
+from sharedroutes.cli.root import sharedroutes
+from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from tests.cli.agents import MASTER, SLAVE, an_agent
+from tests.cli.terminal import run
+from tools.cli_docs import commands
+
+A: Final = Broker("broker-a", "10.0.0.1:10911", zone_name="z1", enable_acting_master=True)
+ASKED: Final = {
+    "acl": ("reader",),
+    "before": ("now",),
+    "brokers": (),
+    "changes": (),
+    "clusters": (),
+    "delete-topic": ("audit",),
+    "diff": ("--from", "1h"),
+    "forget": ("broker-b",),
+    "health": (),
+    "history broker": ("broker-a",),
+    "history topic": ("orders",),
+    "kv delete": ("ns", "k"),
+    "kv get": ("ns", "k"),
+    "kv list": (),
+    "kv put": ("ns", "new", "v"),
+    "leases": (),
+    "lift": ("broker-a",),
+    "rebuild": (),
+    "routes": ("orders",),
+    "table": ("--at", "now"),
+    "topics": (),
+    "verify": (),
+    "wipe": ("broker-a",),
+}
+"""Commands of a store, with arguments for which there is something to print."""
+
+MORE: Final = (("brokers", ("--all",)), ("kv list", ("ns",)))
+FINE: Final = {"rebuild": 0, "verify": 1, "health": 3}
+"""Exit status where it is not 0: there is a difference, which rebuild mends; nobody sweeps."""
+
+
+@pytest.fixture
+def url(redis_url: str, admin: redis.Redis) -> Iterator[str]:
+    """Return a registry with a live broker, a dead one, a value, and a topic that is not listed."""
+    with RouteStore.from_url(redis_url) as store:
+        store.register(A, [TopicConfig("orders"), TopicConfig("audit"), TopicConfig("unlisted")])
+        store.unregister(store.register(Broker("broker-b", "10.0.0.2:10911"), [TopicConfig("orders")]))
+        store.kv.put("ns", "k", "v")
+        admin.srem(store.keys.topics, "unlisted")
+        yield redis_url
+
+
+def check(name: str, output: str, text: str) -> list[Any]:
+    """Check what a command printed against its closed schema; return the records."""
+    printed = PRINTED[name]
+    if output == "ndjson":
+        found = [json.loads(line) for line in text.splitlines()]
+        validator = Draft202012Validator(schema(printed, line=True, closed=True))
+        for record in found:
+            validator.validate(record)
+        return found
+    document = json.loads(text)
+    Draft202012Validator(schema(printed, closed=True)).validate(document)
+    return document if printed.is_list else [document]
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+@pytest.mark.parametrize(("name", "arguments"), [*ASKED.items(), *MORE])
+def test_what_a_command_prints_is_what_its_schema_says(
+    url: str, name: str, arguments: tuple[str, ...], output: str
+) -> None:
+    words = [*name.split(), *arguments, "--output", output]
+    done = CliRunner().invoke(sharedroutes, words) if name == "acl" else run(url, *words)
+    assert done.exit_code == FINE.get(name, 0), done.output
+    assert check(name, output, done.stdout)
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_the_result_of_an_import_is_what_its_schema_says(url: str, output: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "registry")
+    assert run(url, "export", file).exit_code == 0
+    with RouteStore.from_url(url) as store:
+        store.register(A, [TopicConfig("orders")])
+    done = run(url, "import", file, "--output", output)
+    assert done.exit_code == 1, done.output  # the live broker is refused
+    (summary,) = check("import", output, done.stdout)
+    assert summary["brokers"]["refused"] == len(summary["notImported"]) == 1
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_what_agent_ctl_prints_is_what_its_schema_says(output: str) -> None:
+    with an_agent([SLAVE, MASTER]) as address:
+        for name in ("status", "master"):
+            words = ["agent-ctl", "--http", address, name, "--output", output]
+            done = CliRunner().invoke(sharedroutes, words)
+            assert done.exit_code == 0, done.output
+            assert check(f"agent-ctl {name}", output, done.stdout)
+
+
+def test_every_command_that_prints_records_has_all_forms_and_a_schema() -> None:
+    forms = {
+        name.removeprefix("pipeline ask "): option.type.choices
+        for name, command, _ in commands()
+        for option in command.params
+        if option.name == "output" and hasattr(option.type, "choices")
+    }
+    assert {*forms} == {*PRINTED}
+    assert {tuple(choices) for choices in forms.values()} == {("table", "json", "ndjson")}
+    assert {*PRINTED} - {*ASKED} == {"agent-ctl master", "agent-ctl status", "import", "profiles"}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_schema_that_is_printed_is_one(name: str) -> None:
+    for more in ([], ["--line"]):
+        done = CliRunner().invoke(sharedroutes, ["json-schema", *name.split(), *more])
+        assert done.exit_code == 0, done.output
+        Draft202012Validator.check_schema(json.loads(done.stdout))
+
+
+def test_the_schema_lets_later_releases_add_fields_and_this_one_none() -> None:
+    record = {"topic": "orders", "more": 1}
+    assert Draft202012Validator(schema(PRINTED["topics"])).is_valid([record])
+    assert not Draft202012Validator(schema(PRINTED["topics"], closed=True)).is_valid([record])
+    assert not Draft202012Validator(schema(PRINTED["topics"])).is_valid([{}])
+
+
+def test_who_asks_for_the_schema_of_a_command_without_records_is_told_which_have_one() -> None:
+    done = CliRunner().invoke(sharedroutes, ["json-schema", "export"])
+    assert done.exit_code == 2
+    assert "'export' prints no JSON; these do: acl, " in done.stderr
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_no_records_are_an_empty_list_and_no_line(redis_url: str, output: str) -> None:
+    done = run(redis_url, "topics", "--output", output)
+    assert (done.exit_code, done.stdout) == (0, "[]\n" if output == "json" else "")
+
+
+def test_a_value_with_odd_line_ends_is_printed_as_it_is(redis_url: str) -> None:
+    value = "a\u2028b\x85c\nd"
+    with RouteStore.from_url(redis_url) as store:
+        store.kv.put("ns", "k", value)
+    document = json.loads(run(redis_url, "kv", "list", "ns", "-o", "json").stdout)
+    line = json.loads(run(redis_url, "kv", "list", "ns", "-o", "ndjson").stdout)
+    assert document == [line] == [{"key": "k", "value": value}]
+
+
+def test_a_list_is_whole_although_what_was_before_is_missing(url: str) -> None:
+    with RouteStore.from_url(url) as store:
+        seen = len(store.changes_since("0-0").changes)
+    done = run(url, "changes", "--after", "1-1", "--output", "json")
+    assert (done.exit_code, len(json.loads(done.stdout))) == (1, seen)
+
+
+def test_following_has_no_end_and_so_no_document(url: str) -> None:
+    done = run(url, "changes", "--follow", "--output", "json")
+    assert done.exit_code == 2
+    assert "use --output ndjson" in done.stderr
