@@ -14,6 +14,7 @@ from sharedroutes.registry.plans import fronts
 from sharedroutes.registry.plans.fronts import Claimed, Ending, Holder, OtherAddress, Vouched
 from tests.fix_redis import Store
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
+from tests.registry.repairs import differences
 from tests.support import await_until
 
 BROKER = replace(broker(), heartbeat_timeout_ms=60_000, filter_servers=())
@@ -210,6 +211,21 @@ async def test_a_registration_that_is_under_way_is_waited_for(there: Fronts) -> 
     found = await there.vouch("f1.1")
     assert isinstance(found, Claimed)
     assert found.age_ms >= 0
+
+
+async def test_verify_knows_what_fronts_write_into_a_group(there: Fronts, admin: redis.Redis) -> None:
+    key = there.store.keys.broker("broker-a")
+    await there.register("f1.1")
+    assert await differences(there.store) == []
+    epoch: Any = admin.hget(key, "epoch:0")
+    admin.hset(key, "joint:0", epoch + b" claimed")  # as while another front registers it
+    await there.store.register(broker("broker-b"), topics(2))
+    beside = replace(BROKER, broker_name="broker-b")
+    assert isinstance(await there.vouch("f1.1", beside), Vouched)  # an agent's, and vouched for
+    assert await differences(there.store) == []
+    for field in ("joint:0", "vouched:0"):
+        admin.hset(key, field, "garbage")
+    assert len(await differences(there.store)) == 2
 
 
 async def test_an_agent_beside_fronts_owns_the_table_and_its_heartbeats_do_not_shorten_the_lease(

@@ -19,6 +19,8 @@ from ..expiry import late_ms
 from .differences import FOREIGN, Check, Difference, DifferenceKind
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,16}")
+_JOINT: Final = re.compile(rb"[0-9]{1,16}( claimed)?")
+_VOUCHED: Final = re.compile(rb"[0-9]{1,16} [0-9]{1,16}")
 _TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}")
 _AHEAD_MS: Final = 1_000
 """A lease and its deadline are written at once: a lease that has ended has no deadline ahead."""
@@ -54,6 +56,12 @@ def _check_of_replica(what: str, broker_name: str, broker_id: int, value: bytes)
         codec.decode_data_version("", value)
     elif what == "out":
         check_address("out", value.decode())
+    elif what == "joint":
+        if not _JOINT.fullmatch(value):
+            raise InvalidInput("is no epoch of fronts")
+    elif what == "vouched":
+        if not _VOUCHED.fullmatch(value):
+            raise InvalidInput("is no time until which fronts vouch")
     elif not _EPOCH.fullmatch(value):
         raise InvalidInput("is no epoch")
 
