@@ -21,15 +21,21 @@ _RESETS_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, for 0 sec
 
 Direction: TypeAlias = Literal["requests", "replies"]
 
+Whose: TypeAlias = Callable[[int], bool]
+"""Whether a fault concerns the connection that a client made from a port."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """What happens on every connection for now."""
+    """What happens for now on the connections that it concerns."""
 
     delay_s: float = 0.0
     swallows: Direction | None = None
     cut_after_bytes: int | None = None
     abandons: bool = False
+    hangs: bool = False
+    refuses: bool = False
+    pause_a_byte_s: float | None = None
 
 
 _NO_FAULT: Final = _Fault()
@@ -40,16 +46,28 @@ class _Link:
     """A connection of a client, and the one to the server that belongs to it."""
 
     client: socket.socket
+    port: int
+    """From which the client connected."""
+
     server: socket.socket
+    fault: _Fault
     abandoned: bool
+    flowing: asyncio.Event = field(default_factory=asyncio.Event)
     requests: bytearray = field(default_factory=bytearray)
     replied_bytes: int = 0
+
+    def suffer(self, fault: _Fault) -> None:
+        """Let a fault begin here, in the place of the one before."""
+        self.fault, self.replied_bytes = fault, 0
+        self.abandoned = self.abandoned or fault.abandons
+        (self.flowing.clear if fault.hangs else self.flowing.set)()
 
 
 class FaultyProxy:
     """Carries bytes between clients and the server at a loopback port, in a thread of its own.
 
-    Faults last as long as their block; `reset`, `abandon` and `lead_to` do something once.
+    Faults last as long as their block; `reset`, `abandon` and `lead_to` do something once. They concern all
+    connections, and in a block of `concerning` only some, old and new ones.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -57,9 +75,9 @@ class FaultyProxy:
         self._reserved = _bound(0)  # holds the port while nobody listens, lest it be given to somebody else
         self._port: int = self._reserved.getsockname()[1]
         self._fault = _NO_FAULT
+        self._whose: Whose = _everybody
         self._links: dict[_Link, asyncio.Task[None]] = {}
         self._listener: socket.socket | None = None
-        self._flowing = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-proxy", daemon=True)
 
@@ -75,7 +93,6 @@ class FaultyProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._run(self._flow(on=True))
         self._run(self._listen())
         return self
 
@@ -104,23 +121,35 @@ class FaultyProxy:
         """Keep all connections, old and new, open without serving them, not even when the fault is over."""
         return self._faulty(_Fault(abandons=True))
 
-    @contextlib.contextmanager
-    def hanging(self) -> Iterator[None]:
+    def hanging(self) -> AbstractContextManager[None]:
         """Carry nothing; what piled up is carried when the fault is over."""
-        self._run(self._flow(on=False))
-        try:
-            yield
-        finally:
-            self._run(self._flow(on=True))
+        return self._faulty(_Fault(hangs=True))
+
+    def dripping(self, pause_s: float) -> AbstractContextManager[None]:
+        """Let every byte come alone, and so many seconds after the one before it."""
+        return self._faulty(_Fault(pause_a_byte_s=pause_s))
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
-        """Close all connections and refuse new ones."""
+        """Close all connections and refuse new ones; those that a fault concerns are closed as they come."""
+        if self._whose is not _everybody:
+            with self._faulty(_Fault(refuses=True)):
+                yield
+            return
         self._run(self._refuse())
         try:
             yield
         finally:
             self._run(self._listen())
+
+    @contextlib.contextmanager
+    def concerning(self, whose: Whose) -> Iterator[None]:
+        """Let the faults of this block concern some connections only."""
+        before, self._whose = self._whose, whose
+        try:
+            yield
+        finally:
+            self._whose = before
 
     def lead_to(self, server_port: int) -> None:
         """Carry every new connection to another server."""
@@ -150,11 +179,9 @@ class FaultyProxy:
     async def _begin(self, fault: _Fault) -> None:
         self._fault = fault
         for link in self._links:
-            link.replied_bytes = 0
-            link.abandoned = link.abandoned or fault.abandons
-
-    async def _flow(self, *, on: bool) -> None:
-        (self._flowing.set if on else self._flowing.clear)()
+            link.suffer(fault if self._whose(link.port) else _NO_FAULT)
+        if fault.refuses:
+            await self._end_links(reset=True)
 
     async def _abandon(self, saying: bytes) -> int:
         found = [link for link in self._links if saying in link.requests]
@@ -177,7 +204,7 @@ class FaultyProxy:
         await self._end_links()
 
     async def _end_links(self, *, reset: bool = False) -> None:
-        ending = dict(self._links)
+        ending = {link: task for link, task in self._links.items() if self._whose(link.port)}
         for link, task in ending.items():
             if reset and link.client.fileno() >= 0:
                 link.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS_WHEN_CLOSED)
@@ -190,8 +217,13 @@ class FaultyProxy:
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):  # who came has gone again
-            client, _ = listener.accept()
-            link = _Link(client, socket.socket(), self._fault.abandons)
+            client, (_, port) = listener.accept()
+            fault = self._fault if self._whose(port) else _NO_FAULT
+            if fault.refuses:
+                client.close()
+                return
+            link = _Link(client, port, socket.socket(), fault, fault.abandons)
+            link.suffer(fault)
             self._links[link] = self._loop.create_task(self._serve(link))
             self._links[link].add_done_callback(partial(self._forget, link))
 
@@ -219,7 +251,7 @@ class FaultyProxy:
             await self._until_served(link)
             data = await self._loop.sock_recv(source, _CHUNK_BYTES)
             await self._until_served(link)
-            fault, over = self._fault, not data
+            fault, over = link.fault, not data
             if way == "requests":
                 link.requests += data
             else:
@@ -228,13 +260,24 @@ class FaultyProxy:
                     data = data[: fault.cut_after_bytes - link.replied_bytes]
                     link.replied_bytes += len(data)
                     over = over or link.replied_bytes == fault.cut_after_bytes
-            if fault.swallows != way:
+            if fault.pause_a_byte_s is not None:
+                await self._drip(target, data, fault.pause_a_byte_s)
+            elif fault.swallows != way:
                 await self._loop.sock_sendall(target, data)
 
+    async def _drip(self, target: socket.socket, data: bytes, pause_s: float) -> None:
+        for byte in data:
+            await self._loop.sock_sendall(target, bytes((byte,)))
+            await asyncio.sleep(pause_s)
+
     async def _until_served(self, link: _Link) -> None:
-        await self._flowing.wait()
+        await link.flowing.wait()
         if link.abandoned:
             await asyncio.Event().wait()
+
+
+def _everybody(port: int) -> bool:
+    return True
 
 
 def _bound(port: int) -> socket.socket:

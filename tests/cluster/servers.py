@@ -67,6 +67,14 @@ class _Group(ABC):
     def start(self) -> None:
         """Start them all."""
 
+    def server(self, *options: str, binary: str = "") -> EmbeddedServer:
+        """Return a server with these options, which is not started yet."""
+        return EmbeddedServer(*options, binary=binary or server_binary())
+
+    def port(self, server: EmbeddedServer) -> int:
+        """Return the port that others are told of a server."""
+        return server.port
+
     def launch(self, server: EmbeddedServer) -> EmbeddedServer:
         self._stack.callback(server.kill)
         return server.start()
@@ -84,7 +92,7 @@ class _Group(ABC):
         # Not WAIT: it waits for what its own connection wrote.
         _, written, followers = _role(self.admin(server))
         ports = {int(port) for _, port, _ in followers}
-        replicas = [self.admin(one) for one in self.stores if one.port in ports]
+        replicas = [self.admin(one) for one in self.stores if self.port(one) in ports]
         wait_until(
             lambda: sum(_role(replica)[4] >= written for replica in replicas) >= count,
             timeout_s=_FORMED_WITHIN_S,
@@ -155,7 +163,7 @@ class ClusterServers(_Group):
     @property
     def url(self) -> str:
         """The URL of the Cluster; names two of its nodes."""
-        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes[:2])
+        hosts = ",".join(f"127.0.0.1:{self.port(node)}" for node in self.nodes[:2])
         return f"redis+cluster://{hosts}"
 
     def start(self) -> None:
@@ -163,7 +171,7 @@ class ClusterServers(_Group):
         buses = [free_port() for _ in range(count)]
         for bus in buses:
             options = ("--cluster-enabled", "yes", "--cluster-port", str(bus), *_QUICK, *_STEADY)
-            self.nodes.append(self.launch(EmbeddedServer(*options, *self._options, binary=server_binary())))
+            self.nodes.append(self.launch(self.server(*options, *self._options)))
         for i in range(self._primaries):
             first, last = _SLOTS * i // self._primaries, _SLOTS * (i + 1) // self._primaries - 1
             self.cluster(self.nodes[i], "ADDSLOTSRANGE", first, last)
@@ -183,9 +191,13 @@ class ClusterServers(_Group):
 
     def fail_over_soon(self) -> Self:
         for node in self.nodes:
-            self.admin(node).config_set("cluster-node-timeout", _NODE_TIMEOUT_MS)
-            self.admin(node).config_set("cluster-replica-no-failover", "no")
+            self.fail_over_soon_at(node)
         return self
+
+    def fail_over_soon_at(self, node: EmbeddedServer) -> None:
+        """Let one node, which was perhaps started again, take part in that."""
+        self.admin(node).config_set("cluster-node-timeout", _NODE_TIMEOUT_MS)
+        self.admin(node).config_set("cluster-replica-no-failover", "no")
 
     def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
         """Send a CLUSTER command to a node and return its bare reply."""
@@ -195,15 +207,19 @@ class ClusterServers(_Group):
         """Return the node that holds the keys of a registry."""
         return self._of_slot(namespace)[0]
 
+    def owner_by(self, node: EmbeddedServer, namespace: str) -> EmbeddedServer:
+        """Return the same by what one node knows."""
+        return self._of_slot(namespace, node)[0]
+
     def replica(self, namespace: str) -> EmbeddedServer:
         """Return the replica of the node that holds the keys of a registry."""
         return self._of_slot(namespace)[1]
 
-    def _of_slot(self, namespace: str) -> list[EmbeddedServer]:
+    def _of_slot(self, namespace: str, by: EmbeddedServer | None = None) -> list[EmbeddedServer]:
         slot = key_slot(namespace.encode())
-        by_port = {node.port: node for node in self.nodes}
-        live = next(node for node in self.nodes if node.running)
-        for first, last, *servers in self.cluster(live, "SLOTS"):
+        by_port = {self.port(node): node for node in self.nodes}
+        asked = by or next(node for node in self.nodes if node.running)
+        for first, last, *servers in self.cluster(asked, "SLOTS"):
             if first <= slot <= last:
                 return [by_port[server[1]] for server in servers]
         raise AssertionError(f"nobody owns slot {slot}")
@@ -218,7 +234,7 @@ class ClusterServers(_Group):
         first, *others = self.nodes
         of_first, *of_others = known = [self._known(node) for node in self.nodes]
         for node, bus, knows in zip(others, buses[1:], of_others, strict=True):
-            if node.port not in of_first or first.port not in knows:
+            if self.port(node) not in of_first or self.port(first) not in knows:
                 self.cluster(first, "MEET", "127.0.0.1", node.port, bus)
         return all(len(ports) == len(self.nodes) for ports in known)
 
@@ -261,18 +277,18 @@ class SentinelServers(_Group):
     @property
     def url(self) -> str:
         """The URL of the service, with the passwords if there are any."""
-        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        hosts = ",".join(f"127.0.0.1:{self.port(sentinel)}" for sentinel in self.sentinels)
         who = f":{self._password}@" if self._password else ""
         more = f"?sentinel_password={self._sentinel_password}" if self._sentinel_password else ""
         return f"redis+sentinel://{who}{hosts}/{SERVICE}{more}"
 
     def start(self) -> None:
         guarded = ("--requirepass", self._password, "--masterauth", self._password) if self._password else ()
-        primary = self.launch(EmbeddedServer(*_QUICK, *guarded, binary=server_binary()))
+        primary = self.launch(self.server(*_QUICK, *guarded))
         self.data.append(primary)
         for _ in range(2):
-            follow = ("--replicaof", f"127.0.0.1 {primary.port}")
-            self.data.append(self.launch(EmbeddedServer(*_QUICK, *guarded, *follow, binary=server_binary())))
+            follow = ("--replicaof", f"127.0.0.1 {self.port(primary)}")
+            self.data.append(self.launch(self.server(*_QUICK, *guarded, *follow)))
         in_step = [self.admin(server) for server in self.data[1:]]
         wait_until(
             lambda: all(map(_is_replica_in_step, in_step)),
@@ -281,7 +297,7 @@ class SentinelServers(_Group):
         )
         # Not earlier: what a Sentinel misses at first, it learns 10 s later.
         self.sentinels += [
-            self.launch(EmbeddedServer(binary=self._sentinel(name, primary.port))) for name in "abc"
+            self.launch(self.server(binary=self._sentinel(name, self.port(primary)))) for name in "abc"
         ]
         wait_until(self._is_formed, timeout_s=_FORMED_WITHIN_S, description="the Sentinels see all servers")
 
@@ -295,7 +311,7 @@ class SentinelServers(_Group):
         """Return the server that the first living Sentinel takes for the primary."""
         sentinel = next(sentinel for sentinel in self.sentinels if sentinel.running)
         _, port = self._ask(sentinel, "GET-MASTER-ADDR-BY-NAME")
-        return next(server for server in self.data if server.port == int(port))
+        return next(server for server in self.data if self.port(server) == int(port))
 
     def admin(self, server: EmbeddedServer) -> redis.Redis:
         client = super().admin(server)

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 from urllib.request import urlopen
 
 from sharedroutes.registry import EmbeddedServer
@@ -107,29 +109,49 @@ class Server(Process):
         os.kill(self._server.pid, number)
 
 
-class AgentProcess(Process):
-    """`python -m sharedroutes.broker_agent`; what it says is kept from one start to the next."""
+class Launch(Protocol):
+    """Starts a process that writes to a log."""
 
-    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+    def __call__(
+        self, command: Sequence[str], log: Path, *, environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start it; its environment is ours, and besides what is given."""
+
+
+def _launch(command: Sequence[str], log: Path, *, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(command, stderr=output, env={**os.environ, **environment})
+
+
+class Program(Process):
+    """A program of ours; what it says is kept from one start to the next."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        launch: Launch = _launch,
+    ) -> None:
         super().__init__(name)
+        self.environment = {**environment}
         self._log_path = folder / f"{name}.log"
-        self._command = (sys.executable, "-m", "sharedroutes.broker_agent", *arguments)
-        self._http = f"127.0.0.1:{free_port()}"
+        self._command = (sys.executable, *arguments)
+        self._launch = launch
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def http(self) -> str:
-        """Where it serves HTTP."""
-        return self._http
 
     @property
     def running(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None = it does not run."""
+        return None if self._process is None else self._process.pid
+
     def start(self) -> None:
-        environment = {**os.environ, "SHAREDROUTES_HTTP": self._http}
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stderr=log, env=environment)
+        self._process = self._launch(self._command, self._log_path, environment=self.environment)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -146,12 +168,6 @@ class AgentProcess(Process):
         """Return what it has said so far."""
         return self._log_path.read_text() if self._log_path.exists() else ""
 
-    def status(self) -> dict[str, Any]:
-        """Return what it says of itself when it is asked; raises OSError while it does not answer."""
-        with urlopen(f"http://{self._http}/status", timeout=_ANSWER_S) as answer:
-            (broker,) = json.load(answer)["brokers"]
-        return dict(broker)
-
     def until_said(self, text: str) -> None:
         """Wait until it has said a text."""
 
@@ -162,8 +178,6 @@ class AgentProcess(Process):
         try:
             wait_until(said, timeout_s=_WITHIN_S, description=f"{self.name} says {text!r}")
         except AssertionError as error:
-            with suppress(OSError):
-                error.add_note(f"it is {self.status()}")
             error.add_note(f"it said:\n{self.log()}")
             raise
 
@@ -176,3 +190,35 @@ class AgentProcess(Process):
         """Check that it has not ended by itself."""
         exit_code = None if self._process is None else self._process.poll()
         assert exit_code is None, f"{self.name} ended by itself with {exit_code}:\n{self.log()}"
+
+
+class AgentProcess(Program):
+    """`python -m sharedroutes.broker_agent`."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *arguments: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        launch: Launch = _launch,
+    ) -> None:
+        self.http = f"127.0.0.1:{free_port()}"
+        """Where it serves HTTP."""
+
+        words = ("-m", "sharedroutes.broker_agent", *arguments)
+        super().__init__(name, folder, words, {"SHAREDROUTES_HTTP": self.http, **environment}, launch)
+
+    def status(self, timeout_s: float = _ANSWER_S) -> dict[str, Any]:
+        """Return what it says of itself when it is asked; raises OSError while it does not answer."""
+        with urlopen(f"http://{self.http}/status", timeout=timeout_s) as answer:
+            (broker,) = json.load(answer)["brokers"]
+        return dict(broker)
+
+    def until_said(self, text: str) -> None:
+        try:
+            super().until_said(text)
+        except AssertionError as error:
+            with suppress(OSError):
+                error.add_note(f"it is {self.status()}")
+            raise

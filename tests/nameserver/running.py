@@ -72,8 +72,8 @@ class FrontRun(LoggedProcess):
 class Peer:
     """A client of a name server."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=10.0)
+    def __init__(self, address: tuple[str, int], timeout_s: float = 10.0) -> None:
+        self.socket = socket.create_connection(address, timeout=timeout_s)
         self._frames = FrameReader()
         self._opaque = 0
 
