@@ -108,8 +108,9 @@ class ProcessConfig:
     )
     proxy_from: str = setting(
         "",
-        "Networks of load balancers whose PROXY header is believed. It names the peer in logs, and for "
-        "`allow`. By default everybody's, as in RocketMQ, and nobody's where there is an `allow`",
+        "Networks of load balancers that may send a PROXY header. It names the peer: in logs, in records, "
+        "for `allow` and for the limit of a host. Without it nobody may; a connection that begins with one "
+        "is closed",
         placeholder="NETWORK,...",
         joined_by=",",
         also=networks,

@@ -90,7 +90,6 @@ def server_of(
 ) -> RemotingServer:
     """Return what serves RocketMQ's protocol at a socket, within the limits of the settings."""
     process = settings.process
-    trusted = networks(process.proxy_from)
     limits = Limits(
         connections=room_for_connections(settings),
         connections_per_host=process.max_connections_per_host,
@@ -102,7 +101,7 @@ def server_of(
         listening,
         limits=limits,
         tls=tls,
-        trusted_proxies=trusted if trusted or process.allow else None,
+        trusted_proxies=networks(process.proxy_from),
         quick=service,
     )
 

@@ -41,7 +41,7 @@ _QUIET_S: Final = 10.0
 class RemotingServer:
     """Serves RocketMQ's protocol on a socket that is bound already, from `start` to `stop`.
 
-    PROXY headers are believed from everybody, or only from `trusted_proxies`.
+    A PROXY header is believed from `trusted_proxies`; whoever else sends one is refused.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RemotingServer:
         *,
         limits: Limits | None = None,
         tls: Tls | None = None,
-        trusted_proxies: Sequence[Network] | None = None,
+        trusted_proxies: Sequence[Network] = (),
         quick: QuickAnswers | None = None,
     ) -> None:
         self._socket = listening
@@ -124,12 +124,11 @@ class RemotingServer:
         place: Place | None = None
         is_open = False
         try:
-            is_trusted = self._trusted is not None and _is_within(host, self._trusted)
+            is_trusted = _is_within(host, self._trusted)
             place = self._context.places.take(host, is_proxy=is_trusted)
             first = await self._first_byte(taken)
             if first in FIRST_BYTES:
-                is_believed = is_trusted or self._trusted is None
-                host, port = await self._behind_proxy(taken, is_believed=is_believed) or (host, port)
+                host, port = await self._behind_proxy(taken, is_believed=is_trusted) or (host, port)
                 place.free()
                 place = self._context.places.take(host)
                 first = await self._first_byte(taken)
@@ -157,7 +156,9 @@ class RemotingServer:
     async def _behind_proxy(self, taken: socket.socket, *, is_believed: bool) -> tuple[str, int] | None:
         """Take a PROXY header; return the address of the client if it is named."""
         if not is_believed:
-            raise Refused(Ending.PROXY, "a PROXY header, and it is none of the trusted proxies")
+            raise Refused(
+                Ending.PROXY, "begins with a PROXY header, and is none of the proxies in `proxy_from`"
+            )
         header = ProxyHeader()
         try:
             async with asyncio.timeout(self._limits.opening_s):

@@ -266,9 +266,21 @@ def test_a_peer_may_ask_what_the_rules_allow(tmp_path: Path, own_server: Embedde
         with front.peer() as peer:
             assert peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).code == ResponseCode.SUCCESS
             assert peer.ask(RequestCode.PUT_KV_CONFIG, KEY).code == ResponseCode.NO_PERMISSION
-        with front.peer() as liar:  # nobody's PROXY header is believed where there are rules
+        with front.peer() as liar:  # nobody's PROXY header is believed
             liar.socket.sendall(b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n")
             assert liar.receive() is None
+        assert front.end() == 0
+
+
+def test_a_peer_behind_a_proxy_is_named_by_its_header(tmp_path: Path, own_server: EmbeddedServer) -> None:
+    rules = ("--allow", "10.0.0.0/8=*", "--proxy-from", "127.0.0.0/8")
+    with FrontRun(tmp_path, "--redis", own_server.url, *rules) as front:
+        front.until_ready()
+        with front.peer() as peer:
+            peer.socket.sendall(b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n")
+            assert peer.ask(RequestCode.PUT_KV_CONFIG, KEY).code == ResponseCode.SUCCESS
+        with front.peer() as plain:
+            assert plain.ask(RequestCode.PUT_KV_CONFIG, KEY).code == ResponseCode.NO_PERMISSION
         assert front.end() == 0
 
 

@@ -17,6 +17,7 @@ from tests.nameserver.server.rig import ROUTE, Caller, both_loops, serving
 
 __all__ = ["both_loops"]
 
+LOCAL = [ipaddress.ip_network("127.0.0.0/8")]
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 
 
@@ -97,7 +98,7 @@ def test_any_bytes_are_a_header_or_an_error(begin: bytes, rest: bytes) -> None:
 
 @pytest.mark.parametrize("header", sorted(HEADERS))
 async def test_a_connection_is_named_after_the_client_behind_the_proxy(header: bytes) -> None:
-    async with serving() as front, Caller.of(front.port) as caller:
+    async with serving(trusted_proxies=LOCAL) as front, Caller.of(front.port) as caller:
         await caller.sends(header + encode(request(ROUTE, opaque=1)))
         assert (await caller.answer()).opaque == 1
         source = HEADERS[header]
@@ -107,7 +108,7 @@ async def test_a_connection_is_named_after_the_client_behind_the_proxy(header: b
 
 
 async def test_a_header_may_arrive_a_byte_at_a_time_and_the_request_later() -> None:
-    async with serving() as front, Caller.of(front.port) as caller:
+    async with serving(trusted_proxies=LOCAL) as front, Caller.of(front.port) as caller:
         caller.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in TEXT:
             await caller.sends(bytes((byte,)))
@@ -116,9 +117,8 @@ async def test_a_header_may_arrive_a_byte_at_a_time_and_the_request_later() -> N
 
 
 async def test_the_clients_behind_a_proxy_are_counted_each() -> None:
-    local = [ipaddress.ip_network("127.0.0.0/8")]
     async with (
-        serving(connections_per_host=1, trusted_proxies=local) as front,
+        serving(connections_per_host=1, trusted_proxies=LOCAL) as front,
         Caller.of(front.port) as first,
         Caller.of(front.port) as second,
         Caller.of(front.port) as third,
@@ -132,11 +132,15 @@ async def test_the_clients_behind_a_proxy_are_counted_each() -> None:
         assert front.endings() == {"too_many_of_host": 1}
 
 
-@pytest.mark.parametrize(("trusted", "is_taken"), [("127.0.0.0/8", True), ("10.0.0.0/8", False)])
-async def test_only_a_trusted_proxy_is_believed(trusted: str, *, is_taken: bool) -> None:
-    networks = [ipaddress.ip_network(trusted), ipaddress.ip_network("2001:db8::/32")]
+@pytest.mark.parametrize("header", [TEXT, ipv4()])
+@pytest.mark.parametrize(
+    ("trusted", "is_taken"),
+    [(["127.0.0.0/8", "2001:db8::/32"], True), (["10.0.0.0/8", "2001:db8::/32"], False), ([], False)],
+)
+async def test_only_a_trusted_proxy_is_believed(header: bytes, trusted: list[str], *, is_taken: bool) -> None:
+    networks = [ipaddress.ip_network(one) for one in trusted]
     async with serving(trusted_proxies=networks) as front, Caller.of(front.port) as caller:
-        await caller.sends(TEXT + encode(request(ROUTE, opaque=1)))
+        await caller.sends(header + encode(request(ROUTE, opaque=1)))
         if is_taken:
             assert (await caller.answer()).opaque == 1
         else:
@@ -148,7 +152,7 @@ async def test_only_a_trusted_proxy_is_believed(trusted: str, *, is_taken: bool)
 
 @pytest.mark.parametrize("data", [b"POST / HTTP/1.1\r\n\r\n", b"\r\n\r\nPING", b"PROXY TCP4 \r\n"])
 async def test_a_broken_header_closes_the_connection(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as front, Caller.of(front.port) as caller:
+    async with serving(trusted_proxies=LOCAL) as front, Caller.of(front.port) as caller:
         await caller.sends(data)
         assert await caller.is_closed()
         assert (front.endings(), front.counters.decode_errors) == ({"proxy": 1}, 1)
@@ -157,7 +161,7 @@ async def test_a_broken_header_closes_the_connection(data: bytes, caplog: pytest
 
 
 async def test_a_header_has_to_arrive_in_time() -> None:
-    async with serving(opening_s=0.05) as front, Caller.of(front.port) as caller:
+    async with serving(opening_s=0.05, trusted_proxies=LOCAL) as front, Caller.of(front.port) as caller:
         await caller.sends(b"PROXY ")
         assert await caller.is_closed()
         assert front.endings() == {"proxy": 1}

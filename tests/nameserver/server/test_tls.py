@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import shutil
 import ssl
@@ -115,7 +116,8 @@ async def test_which_certificates_of_clients_are_taken(
 
 async def test_requests_of_all_sizes_over_tls_and_behind_a_proxy(made: Certificates) -> None:
     service = Answers(lambda asked: answered(asked, asked.body))
-    async with serving(service, tls=tls(made)) as front:
+    local = [ipaddress.ip_network("127.0.0.0/8")]
+    async with serving(service, tls=tls(made), trusted_proxies=local) as front:
         reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
         writer.write(b"PROXY TCP4 192.0.2.7 10.0.0.1 4711 9876\r\n")
         await writer.start_tls(trusting(made), server_hostname="127.0.0.1")
