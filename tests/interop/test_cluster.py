@@ -14,7 +14,6 @@ from sharedroutes.registry import EmbeddedServer
 from tests.support import wait_until
 
 from .cluster import MASTERS_AND_SLAVE, BrokerCluster, broker_cluster, log_end, replicas, route
-from .conftest import RELEASES
 from .name_servers import Kind, NameServers, name_servers
 from .peers import Peer, fresh
 
@@ -23,18 +22,6 @@ pytestmark = pytest.mark.timeout(240)
 CLUSTER: Final = "DefaultCluster"
 OF_EVERY_BROKER: Final = CLUSTER
 """A topic that a slave has from its start on: of a new one it hears from its master once a minute."""
-
-
-@pytest.fixture(scope="module", params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def server(release: str) -> Iterator[EmbeddedServer]:
-    """Return a server for each release: fronts that end before their brokers leave those in the table."""
-    with EmbeddedServer() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +49,6 @@ def cluster(running: BrokerCluster) -> BrokerCluster:
     """Return the cluster with all its brokers, which the test before may have ended."""
     running.wait_whole()
     return running
-
-
-@pytest.fixture(scope="module")
-def peer(release: str, folder: Path) -> Iterator[Peer]:
-    with Peer(release, folder / f"peer-{release}") as peer:
-        yield peer
 
 
 @pytest.fixture
