@@ -151,6 +151,8 @@ def _subject(change: Change) -> str:
         return f"{change.namespace}/{change.key}"
     if change.kind is ChangeKind.DELETED:
         return " ".join(change.removed)
+    if change.kind is ChangeKind.SETTINGS:
+        return "-"
     return f"{change.broker_name}:{change.broker_id}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
+from ..registry.codec import OF_NO_TABLE
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
@@ -156,7 +157,7 @@ class RouteCache:
         gone: set[str] = set()
         for change in changes:
             name = change.broker_name
-            if change.kind is ChangeKind.KV:
+            if change.kind in OF_NO_TABLE:
                 continue
             if change.kind is ChangeKind.DOWN and name in table.groups:
                 self.losses.brokers.announced((name,))

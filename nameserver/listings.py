@@ -8,7 +8,8 @@ from typing import Final
 
 from ..daemon.threads import in_thread_if
 from ..registry import AsyncRouteStore, TopicKind, plans
-from ..registry.model import Change, ChangeKind
+from ..registry.codec import OF_NO_TABLE
+from ..registry.model import Change
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, response_to
 from . import answers, header
 from .config import Current
@@ -39,7 +40,7 @@ class Listings:
 
     def changed(self, change: Change | None) -> None:
         """Throw away what a change makes wrong; None = nobody knows what has changed."""
-        if change is None or change.kind is not ChangeKind.KV:
+        if change is None or change.kind not in OF_NO_TABLE:
             self._made.clear()
 
     async def answer(self, request: RemotingCommand) -> RemotingCommand:

@@ -11,7 +11,7 @@ from ..remoting import RemotingCommand, RequestCode, ResponseCode, response_to
 from . import answers, bodies, header
 from .config import Current
 from .process_config import ProcessConfig
-from .settings import as_properties, changed
+from .settings import as_properties, changed, switches
 
 _BLACKLIST: Final = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
 
@@ -92,7 +92,8 @@ class Operators:
         body = answers.configuration(as_properties(self._process, self._current.config))
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
-    async def _update_config(self, request: RemotingCommand, _: RegistryConfig) -> RemotingCommand:
+    async def _update_config(self, request: RemotingCommand, config: RegistryConfig) -> RemotingCommand:
+        """Change settings; what cannot be recorded is not done."""
         wanted = bodies.properties(request.body)
         if any(key in wanted for key in _BLACKLIST):
             remark = "Can not update config in black list."
@@ -101,6 +102,12 @@ class Operators:
             remark = "the settings of this front cannot be changed by mqadmin: see update_config"
             return response_to(request, ResponseCode.NO_PERMISSION, remark=remark)
         try:
+            news = (
+                switches(changed(self._current.config, wanted)).items()
+                - switches(self._current.config).items()
+            )
+            if news:
+                await self._store.run(plans.record_settings(config, dict(sorted(news))))
             self._current.config = changed(self._current.config, wanted)
         except InvalidInput as error:
             return response_to(request, ResponseCode.NO_PERMISSION, remark=str(error))

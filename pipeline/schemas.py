@@ -26,7 +26,7 @@ CHANGES: Final = Table(
         Column("ms", "bigint", "the store's clock, ms since 1970, from the id"),
         Column("seq", "bigint", "which of the changes of that ms, from the id"),
         Column("at", "timestamp", "the same time as `ms`"),
-        Column("kind", "string", "topics, up, down, wiped, lifted, deleted, kv; or `gap`"),
+        Column("kind", "string", "topics, up, down, wiped, lifted, deleted, kv, settings; or `gap`"),
         Column("broker", "string", "broker name; empty with deleted and kv"),
         Column("broker_id", "bigint", "0 = master"),
         Column("epoch", "bigint", "of the owner, us of the store's clock"),
@@ -35,7 +35,8 @@ CHANGES: Final = Table(
         Column(
             "reason",
             "string",
-            "with down: why; with kv: put or deleted; with gap: trimmed, emptied, rolled back",
+            "with down: why; with kv: put or deleted; with settings: the values; with gap: trimmed, emptied, "
+            "rolled back",
         ),
         Column("added", "array<string>", "with topics: names that are new on the broker; with deleted: none"),
         Column("changed", "array<string>", "with topics: names with another configuration"),

@@ -335,7 +335,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-_OF_NO_BROKER = (ChangeKind.DELETED, ChangeKind.KV)
+OF_NO_TABLE: Final = frozenset((ChangeKind.KV, ChangeKind.SETTINGS))
+"""Changes after which every route and every list is what it was."""
+
+OF_NO_BROKER: Final = OF_NO_TABLE | {ChangeKind.DELETED}
+"""Changes that are not about one broker."""
+
 _CHANGE_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     **{name: (name, str) for name in ("cluster", "address", "reason", "by", "user", "namespace", "key")},
     **{name: (name, _names) for name in ("added", "changed", "removed", "brokers")},
@@ -368,7 +373,7 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
     """Return the change that a record of the stream `key` describes; raise CorruptData."""
     try:
         fields = orjson.loads(record)
-        of_broker = fields["kind"] not in _OF_NO_BROKER
+        of_broker = fields["kind"] not in OF_NO_BROKER
         rest = dict(_change_field(name, value) for name, value in fields.items() if name in _CHANGE_FIELDS)
         return Change(
             change_id=change_id,

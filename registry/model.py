@@ -403,6 +403,9 @@ class ChangeKind(StrEnum):
     KV = "kv"
     """A key of the key-value store was written or removed."""
 
+    SETTINGS = "settings"
+    """An operator changed settings of a name server front."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -426,7 +429,7 @@ class Change:
     """
 
     reason: str = ""
-    """With DOWN: why, for example `unregistered`, or EXPIRED. With KV: `put` or `deleted`."""
+    """With DOWN: why, as `unregistered`, or EXPIRED. With KV: `put`, `deleted`. With SETTINGS: the values."""
 
     by: str = ""
     """Who asked for it, where that is known: RegistryConfig.actor of whoever wrote it."""

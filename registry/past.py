@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from .codec import OF_NO_TABLE
 from .model import FORGOTTEN, MASTER_ID, Change, ChangeKind
 from .plans import Lookup
 
@@ -77,7 +78,7 @@ def ms_of(change: Change) -> int:
 
 def brokers_of(change: Change) -> tuple[str, ...]:
     """Return the brokers that a change is about."""
-    if change.kind is ChangeKind.KV:
+    if change.kind in OF_NO_TABLE:
         return ()
     return change.brokers if change.kind is ChangeKind.DELETED else (change.broker_name,)
 

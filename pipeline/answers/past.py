@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ...registry import Change, ChangeKind
+from ...registry.codec import OF_NO_TABLE
 from ...registry.history import (
     Before,
     BrokerHistory,
@@ -93,7 +94,7 @@ def _brokers() -> Expression:
     """Return the brokers that a change is about."""
     nobody = F.array().cast("array<string>")
     of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", nobody))
-    return of_operator.when(F.col("kind") == ChangeKind.KV, nobody).otherwise(F.array("broker"))
+    return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), nobody).otherwise(F.array("broker"))
 
 
 def _brokers_contain(broker: str) -> Expression:

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from ...registry import Change, ChangeKind, CorruptData
-from ...registry.codec import decode_change
+from ...registry.codec import OF_NO_BROKER, decode_change
 from ...registry.past import place_of
 from ..schemas import CHANGES, GAP
 
@@ -45,7 +45,7 @@ _PARSE_ID: Final = pa.csv.ParseOptions(delimiter="-")
 _CONVERT_ID: Final = pa.csv.ConvertOptions(column_types=_OF_ID)
 _OPTIONAL: Final = ("lease_ttl_ms", "lease_ended_ms")
 _KINDS: Final = pa.array([str(kind) for kind in ChangeKind])
-_OF_NO_BROKER: Final = pa.array([str(ChangeKind.DELETED), str(ChangeKind.KV)])
+_OF_NO_BROKER: Final = pa.array(sorted(map(str, OF_NO_BROKER)))
 
 _ODD: Final = (b"\\", b"\r", b"null")
 """Where the readers differ: in escapes that are no character, in what ends a line, in what is not there."""

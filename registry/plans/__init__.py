@@ -39,6 +39,7 @@ from .operators import (
     kv_namespaces,
     kv_put,
     order_configs,
+    record_settings,
     set_write_perm,
     withdraw,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .. import codec, scripts
@@ -161,6 +161,14 @@ def kv_delete(config: RegistryConfig, namespace: str, key: str) -> Plan[bool]:
     )
     _, removed = yield from script_reply(call)
     return bool(int(removed))
+
+
+def record_settings(config: RegistryConfig, values: Mapping[str, str]) -> Plan[None]:
+    """Record that settings of a name server front are changed to these (RocketMQ: UPDATE_NAMESRV_CONFIG)."""
+    keys = Keys(config.namespace)
+    told = " ".join(f"{name}={value}" for name, value in values.items())
+    record = codec.encode_change(Change(kind=ChangeKind.SETTINGS, reason=told, **config.signature))
+    yield from script_reply(Call(scripts.RECORD, (keys.changes, keys.schema), (record, config.feed_bounds)))
 
 
 def kv_get(keys: Keys, namespace: str, key: str) -> Plan[str | None]:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from sharedroutes.registry.plans import record_settings
 from tests.cli import terminal
 
 Run: TypeAlias = Callable[..., Result]
@@ -93,25 +94,26 @@ def test_topics_of_a_cluster(store: RouteStore, run: Run) -> None:
     assert json.loads(run("topics", "--kind", "unit", "--output", "json").stdout) == [{"topic": "own"}]
 
 
-@pytest.mark.usefixtures("store")
-def test_what_happened_is_listed_in_order(run: Run) -> None:
+def test_what_happened_is_listed_in_order(run: Run, store: RouteStore) -> None:
     run("wipe", "broker-a")
     run("kv", "put", "ns", "k", "v")
     run("delete-topic", "audit")
+    store.run(record_settings(store.config, {"enableTopicList": "false"}))
     lines = [line.partition("; by ")[0].split()[2:] for line in run("changes").stdout.splitlines()[1:]]
     assert lines[:2] == [
         ["topics", "broker-a:0", "added", "2:", "audit", "orders"],
         ["up", "broker-a:0", "h:1"],
     ]
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         ["wiped", "broker-a:0", "write", "permission", "taken", "away"],
         ["kv", "ns/k", "put"],
         ["deleted", "audit", "from", "broker-a", "broker-b"],
+        ["settings", "-", "enableTopicList=false"],
     ]
     records = [json.loads(line) for line in run("changes", "--output", "ndjson").stdout.splitlines()]
-    assert [record["kind"] for record in records[-3:]] == ["wiped", "kv", "deleted"]
+    assert [record["kind"] for record in records[-4:]] == ["wiped", "kv", "deleted", "settings"]
     after = run("changes", "--after", records[-2]["changeId"]).stdout.splitlines()
-    assert [line.split()[2] for line in after[1:]] == ["deleted"]
+    assert [line.split()[2] for line in after[1:]] == ["settings"]
 
 
 @pytest.mark.usefixtures("store")

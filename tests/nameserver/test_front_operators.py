@@ -86,6 +86,31 @@ async def test_settings_are_changed_by_mqadmin_only_where_that_is_on_and_harmles
         assert b"enableTopicList=false\n" in shown.body
 
 
+async def test_a_change_of_settings_leaves_one_record(redis_url: str, admin: redis.Redis) -> None:
+    async with running(redis_url, update_config="true") as front:
+        operator = Peer(front, "192.0.2.9:77")
+        wanted = b"supportActingMaster=true\nenableTopicList=false\norderMessageEnable=false"
+        for body in (wanted, wanted, b"", b"enableTopicList=no", b"listenPort=1"):
+            await operator.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+        assert [record for record in records(admin) if record["kind"] == "settings"] == [
+            {
+                "kind": "settings",
+                "reason": "enableTopicList=false supportActingMaster=true",
+                "by": f"192.0.2.9:77 at front {front.name}",
+            }
+        ]
+
+
+async def test_settings_stay_as_they_are_while_nothing_can_be_recorded(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with running(redis_url, update_config="true") as front:
+        admin.set("{sharedroutes}:schema", "9")
+        refused = await Peer(front).ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")
+        shown = await Peer(front).ask(RequestCode.GET_NAMESRV_CONFIG)
+        assert (refused.code, b"enableTopicList=true\n" in shown.body) == (1, True)
+
+
 async def test_records_say_who_asked_for_the_change(redis_url: str, admin: redis.Redis) -> None:
     async with running(redis_url) as front:
         await BrokerPeer().register(front)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sharedroutes.pipeline.schemas import CHANGES, GAP
 from sharedroutes.pipeline.sources.records import SCHEMA, RecordReader, gap
 from sharedroutes.registry import Change, ChangeKind, CorruptData
-from sharedroutes.registry.codec import decode_change, encode_change
+from sharedroutes.registry.codec import OF_NO_BROKER, decode_change, encode_change
 from tests.registry.test_codec import JSON, changes, garbage
 
 KEY = "{sharedroutes}:changes"
@@ -127,7 +127,7 @@ def test_a_row_says_what_the_codec_says(told: list[Change]) -> None:
 def test_what_the_registry_writes_is_read_by_the_thousand(kind: ChangeKind) -> None:
     change = Change(
         kind=kind,
-        broker_name="" if kind in (ChangeKind.DELETED, ChangeKind.KV) else "broker-ä",
+        broker_name="" if kind in OF_NO_BROKER else "broker-ä",
         epoch=1_790_000_000_000_000,
         cluster="c",
         address="[::1]:10911",

@@ -136,6 +136,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         *("values", "schema"),
         writes=True,
     ),
+    "record settings": _op(
+        lambda p: plans.record_settings(p.config, {"enableTopicList": "false"}), "schema", writes=True
+    ),
     "give a hint": _op(lambda _: plans.hint(KEYS, "client-2", ["broker-a"], 60.0), "hints", writes=True),
     "get hints": _read(lambda: plans.hints(KEYS), "hints"),
     "look up": _read(lambda: plans.lookup(KEYS, ["t0", "t1"])),

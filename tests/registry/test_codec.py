@@ -23,6 +23,7 @@ from sharedroutes.registry import (
     TopicConfig,
     codec,
 )
+from sharedroutes.registry.codec import OF_NO_BROKER
 from tests.registry.builders import broker, broker_names, names, row, topic_configs
 
 KEY = "{sharedroutes}:some:key"
@@ -40,10 +41,9 @@ JSON = st.recursive(
 def changes() -> st.SearchStrategy[Change]:
     topics = st.lists(names(), max_size=4).map(tuple)
     text = st.text(st.characters(codec="utf-8"), max_size=20)
-    of_none = (ChangeKind.DELETED, ChangeKind.KV)
     of_brokers = st.builds(
         Change,
-        kind=st.sampled_from([kind for kind in ChangeKind if kind not in of_none]),
+        kind=st.sampled_from([kind for kind in ChangeKind if kind not in OF_NO_BROKER]),
         broker_name=broker_names(),
         broker_id=st.integers(0, 2**63 - 1),
         epoch=st.integers(1, 2**63 - 1),
@@ -58,7 +58,7 @@ def changes() -> st.SearchStrategy[Change]:
     )
     return of_brokers | st.builds(
         Change,
-        kind=st.sampled_from(of_none),
+        kind=st.sampled_from(sorted(OF_NO_BROKER)),
         reason=text,
         removed=topics,
         brokers=st.lists(broker_names(), max_size=3).map(tuple),

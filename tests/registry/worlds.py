@@ -99,6 +99,8 @@ class Story:
             yield {"kind": kind, "broker_name": name}
         elif self._rng.random() < 0.2:
             yield {"kind": ChangeKind.KV, "namespace": "n", "key": "k", "reason": "put"}
+        elif self._rng.random() < 0.1:
+            yield {"kind": ChangeKind.SETTINGS, "reason": "enableTopicList=false"}
         elif holders:
             yield {"kind": ChangeKind.DELETED, "removed": (topic,), "brokers": holders}
 
