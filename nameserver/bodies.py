@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig, codec
-from ..registry.checks import check_name
+from ..registry.checks import check_name, whole_number
 from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS, QueueData
 from ..remoting import fastjson
 from ..remoting import properties as java_properties
@@ -32,7 +32,6 @@ _ZLIB: Final = b"\x78"
 
 _MAPPINGS: Final = "topicQueueMappingInfoMap"
 _MAPPING_FIELDS: Final = {"totalQueues": "total_queues", "epoch": "epoch", "scope": "scope", "dirty": "dirty"}
-_LONGEST_NUMBER: Final = 20
 _SHAPE: Final = tuple(TOPIC_FIELDS)[1:-1]  # in the order of TopicConfig, without name and attributes
 _shape_of: Final = itemgetter(*_SHAPE)
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
@@ -206,7 +205,7 @@ class _Topics:
             raise BodyError(f"bname: {bname!r:.{_SHOWN}} is another broker than {self._broker_name!r}")
         ids = _object("currIdMap", fields.get("currIdMap"))
         named = {ours: fields[key] for key, ours in _MAPPING_FIELDS.items() if fields.get(key) is not None}
-        current = {_whole(f"currIdMap: {key!r:.40}", key): physical for key, physical in ids.items()}
+        current = {whole_number(f"currIdMap: {key!r:.40}", key): physical for key, physical in ids.items()}
         return QueueMapping(**{"total_queues": 0, "epoch": 0, **named}, current_ids=current)
 
 
@@ -238,7 +237,7 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
         except KeyError:
             try:
                 values = shapes[rest] = _of_shape(rest)
-            except BodyError as error:
+            except InvalidInput as error:
                 topics.refuse(name, str(error))
                 continue
         topics.add_values(name, *values)
@@ -253,11 +252,11 @@ def _compressed(parts: CompressedParts, topics: _Topics, *, with_mappings: bool)
 
 
 def _of_shape(text: str) -> tuple[tuple[Any, ...], object]:
-    """Return the shape of a topic, and its attributes; raises BodyError."""
+    """Return the shape of a topic, and its attributes; raises InvalidInput."""
     found = text.split(" ", 4)
     if len(found) < 4:  # noqa: PLR2004 - as many as name, queues, permission and filter type are
         raise BodyError(f"{text!r:.80} is no TopicConfig")
-    reads, writes, perm = map(_whole, _SHAPE, found[:3])
+    reads, writes, perm = map(whole_number, _SHAPE, found[:3])
     attributes = None
     if len(found) > 4:  # noqa: PLR2004
         with suppress(ValueError):  # RocketMQ does without them, too
@@ -315,11 +314,3 @@ def _object(place: str, value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise BodyError(f"{place}: expected an object, got {value!r:.{_SHOWN}}")
-
-
-def _whole(what: str, text: str) -> int:
-    """Return a number as Java reads it: int() would take 1_000 and blanks, too."""
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_NUMBER:
-        return int(text)
-    raise BodyError(f"{what}: expected a whole number, got {text!r:.80}")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from ..registry import Broker, InvalidInput
-from ..registry.checks import check_address
+from ..registry.checks import check_address, whole_number
 from ..remoting import RemotingCommand
 from .config import DEFAULT_HEARTBEAT_TIMEOUT_MS
 
 _ZONE_NAME: Final = "__ZONE_NAME"
 _SHORTEST_MS: Final = 1_000
 _LONGEST_MS: Final = 86_400_000
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
-"""As Java reads one; int() takes more, and refuses thousands of digits with an error of its own."""
-
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -37,10 +33,7 @@ def number(request: RemotingCommand, name: str, default: int | None = None) -> i
     """Return a field that is a whole number; raises InvalidInput when it is none, or is missing."""
     if default is not None and optional(request, name) is None:
         return default
-    value = text(request, name)
-    if _NUMBER.fullmatch(value) is None:
-        raise InvalidInput(f"{name}: {value!r:.80} is no whole number")
-    return int(value)
+    return whole_number(name, text(request, name))
 
 
 def flag(request: RemotingCommand, name: str) -> bool | None:

@@ -16,6 +16,7 @@ _LONGEST: Final = 10**30
 # Names stand in space-separated rows and in keys: no white space, no control characters.
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _USUAL_NAME = re.compile(rf"[!-~]{{1,{MAX_NAME_BYTES}}}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9]{1,5})")
 
 
@@ -79,6 +80,16 @@ def check_flag(what: str, value: object) -> None:
     """Raise InvalidInput unless `value` is a bool."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{what}: expected true or false, got {value!r}")
+
+
+def whole_number(what: str, text: str) -> int:
+    """Return a number that is written as Java reads one; raise InvalidInput for any other text.
+
+    int() takes more, and refuses thousands of digits with an error of its own.
+    """
+    if _NUMBER.fullmatch(text) is None:
+        raise InvalidInput(f"{what}: {text!r:.80} is no whole number")
+    return int(text)
 
 
 def check_address(what: str, value: object) -> None:

@@ -44,37 +44,34 @@ def claim(
     `joint`: a front claims it, and all fronts share the epoch.
     """
     broker, keys = write.broker, write.keys
-    call = Call(
-        scripts.CLAIM,
-        (*write.lease_keys[:2], keys.brokers, keys.schema, write.table_key),
-        (
-            broker.broker_id,
-            broker.broker_name,
-            broker.cluster,
-            broker.address,
-            take_over,
-            write.version.state_version,
-            "1" if admit else "0",
-            codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
-            instead_of.ends_ms if instead_of else 0,
-            "1" if joint else "0",
-        ),
-    )
+    arguments = _claim_arguments(write, take_over, instead_of, admit=admit, joint=joint)
+    call = Call(scripts.CLAIM, (*write.lease_keys[:2], keys.brokers, keys.schema, write.table_key), arguments)
     status, *rest = yield from script_reply(call)
     if status == "out":
         raise BrokerWithdrawn(broker.broker_name, broker.broker_id, broker.address)
     if status == "owned":
-        address, remaining_ms, state_version, *_ = rest
-        raise BrokerOwned(
-            broker.broker_name,
-            broker.broker_id,
-            address,
-            int(remaining_ms),
-            int(state_version),
-            advice=advice,
-            lease=_seen_lease(*rest),
-        )
+        address, left_ms, version, *_ = rest
+        of, seen = (broker.broker_name, broker.broker_id), _seen_lease(*rest)
+        raise BrokerOwned(*of, address, int(left_ms), int(version), advice=advice, lease=seen)
     return int(rest[0])
+
+
+def _claim_arguments(
+    write: Write, take_over: str, instead_of: SeenLease | None, *, admit: bool, joint: bool
+) -> tuple[str | int | bytes, ...]:
+    broker = write.broker
+    return (
+        broker.broker_id,
+        broker.broker_name,
+        broker.cluster,
+        broker.address,
+        take_over,
+        write.version.state_version,
+        "1" if admit else "0",
+        codec.encode_lease(instead_of.epoch, instead_of.address) if instead_of else "",
+        instead_of.ends_ms if instead_of else 0,
+        "1" if joint else "0",
+    )
 
 
 def _seen_lease(

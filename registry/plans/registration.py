@@ -82,35 +82,55 @@ def register(
     else:
         _check_held(broker, held)
         epoch = held.epoch
+    task = _Task(write, topics, own, held, rest, ends_formers=held is not None or take_over)
     token = held.table_token if held else ""
     registration = Registration(broker, epoch, token, own, complete=not joint)
     for tries in range(_TRIES):
-        around = yield from _look_around(write, held, rest)
-        servers = around.filter_servers if broker.filter_servers is None else broker.filter_servers
-        write = replace(write, broker=replace(broker, filter_servers=servers))
-        registration = replace(registration, filter_servers=servers)
-        if held is None and not take_over:
-            yield from _refuse_to_end(write, around.former_ids)
-        if around.seniors is None:
-            done = yield from _without_topics(write, registration, around)
-            if done is not None:
-                return done
-            continue
-        removes = around.is_first or (rest is Rest.GOES and (write.is_master or joint))
-        is_listed = held is None or write.keys.topics not in held.corrupt_keys
-        if held is not None and held.complete and is_listed and write.is_master and not tries:
-            change = difference(_base(write, held), own)
-        else:  # the store holds another table than ours, or we do not know: look, and complete it
-            read = read_table if removes else read_topics
-            stored_token, stored = yield from read(write, topics)
-            change = difference_to_stored(stored, (yield from routed(write, stored)), topics)
-            registration = replace(registration, table_token=stored_token)
-        if not removes:
-            change = replace(change, removed=[])
-        done = yield from _complete(write, registration, change, around, lost_token=token)
+        done = yield from _try(task, registration, believes_held=not tries)
         if done is not None:
             return done
     raise RegistryError(f"{write.broker_key}: the table changes under our epoch: is the registration shared?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a registration is to bring about."""
+
+    write: Write
+    topics: Mapping[str, TopicConfig | bytes]
+    own: Mapping[str, TopicConfig]
+    """The same for an agent; empty for a front, whose table is everybody's."""
+
+    held: Registration | None
+    rest: Rest
+    ends_formers: bool
+    """Whether it may end what its address was before."""
+
+
+def _try(task: _Task, registration: Registration, *, believes_held: bool) -> Plan[Registration | None]:
+    """Bring it about, unless the store holds another table than expected: None."""
+    write, held = task.write, task.held
+    around = yield from _look_around(write, held, task.rest)
+    said = write.broker.filter_servers
+    servers = around.filter_servers if said is None else said
+    write = replace(write, broker=replace(write.broker, filter_servers=servers))
+    registration, lost_token = replace(registration, filter_servers=servers), registration.table_token
+    if not task.ends_formers:
+        yield from _refuse_to_end(write, around.former_ids)
+    if around.seniors is None:
+        return (yield from _without_topics(write, registration, around))
+    removes = around.is_first or (task.rest is Rest.GOES and (write.is_master or not registration.complete))
+    is_listed = held is None or write.keys.topics not in held.corrupt_keys
+    if held is not None and held.complete and is_listed and write.is_master and believes_held:
+        change = difference(_base(write, held), task.own)
+    else:  # the store holds another table than ours, or we do not know: look, and complete it
+        read = read_table if removes else read_topics
+        stored_token, stored = yield from read(write, task.topics)
+        change = difference_to_stored(stored, (yield from routed(write, stored)), task.topics)
+        registration = replace(registration, table_token=stored_token)
+    if not removes:
+        change = replace(change, removed=[])
+    return (yield from _complete(write, registration, change, around, lost_token=lost_token))
 
 
 def register_topic(config: RegistryConfig, held: Registration, topic: TopicConfig) -> Plan[Registration]:

@@ -158,11 +158,14 @@ public class Peer {
     private static String admin(String[] arguments) throws Exception {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         PrintStream before = System.out;
-        System.setOut(new PrintStream(said, true, "UTF-8"));
+        PrintStream both = new PrintStream(said, true, "UTF-8");
+        System.setOut(both);
+        System.setErr(both);
         try {
             MQAdminStartup.main(arguments);
         } finally {
             System.setOut(before);
+            System.setErr(before);
         }
         return said.toString("UTF-8");
     }

@@ -192,7 +192,7 @@ def test_a_static_topic_keeps_its_mapping_when_none_is_sent() -> None:
     [
         ({"bname": "broker-b"}, "bname: 'broker-b' is another broker than 'broker-a'"),
         ({"currIdMap": []}, r"currIdMap: expected an object, got \[\]"),
-        ({"currIdMap": {"a": 1}}, "currIdMap: 'a': expected a whole number, got 'a'"),
+        ({"currIdMap": {"a": 1}}, "currIdMap: 'a': 'a' is no whole number"),
         ({"currIdMap": {"-1": 1}}, "currIdMap: -1 is not within"),
         ({"currIdMap": {"1": None}}, r"currIdMap\[1\]: expected a whole number, got None"),
         ({"totalQueues": "2"}, "totalQueues: expected a whole number, got '2'"),

@@ -44,10 +44,10 @@ def test_a_topic_without_attributes_or_with_unreadable_ones_has_none() -> None:
         (b"x", "topic 'x': '' is no TopicConfig"),
         (b"", "topic '': '' is no TopicConfig"),
         (b"x 4 4 6", "topic 'x': '4 4 6' is no TopicConfig"),
-        (b"x 4 4_0 6 SINGLE_TAG", "topic 'x': writeQueueNums: expected a whole number, got '4_0'"),
+        (b"x 4 4_0 6 SINGLE_TAG", "topic 'x': writeQueueNums: '4_0' is no whole number"),
         (b"x 4 4 8 SINGLE_TAG", r"topic 'x': perm: 8 is not within 0\.\.7"),
         (b"x -4 4 6 SINGLE_TAG", "topic 'x': readQueueNums: -4 is not within"),
-        (b"x " + b"9" * 30 + b" 4 6 SINGLE_TAG", "topic 'x': readQueueNums: expected a whole number"),
+        (b"x " + b"9" * 30 + b" 4 6 SINGLE_TAG", r"topic 'x': readQueueNums: '9+' is no whole number"),
         (b"T1 8 8 6 SINGLE_TAG", "topic 'T1': stands twice"),
     ],
 )
