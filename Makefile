@@ -46,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults interop lint generate pictures bench clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults agent-faults interop lint generate pictures bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -78,7 +78,10 @@ cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, 
 	$(PYTEST) tests/cluster --cluster $(ARGS)
 	$(PYTEST) tests/registry tests/client/test_client_*.py --topology cluster $(ARGS)
 
-faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
+faults: $(READY) ## everything through faults on every kind of store, and a check of what it did; needs Debian's redis and faketime
+	$(BIN)/python -m tests.faults $(ARGS)
+
+agent-faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)
 
 # In two processes: most of the time is that of brokers that start, and of Java that compiles.

@@ -99,7 +99,7 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what `make cluster-test`, `make faults` and `make interop` ask for."""
+    """Add what `make cluster-test`, `make agent-faults` and `make interop` ask for."""
     group = parser.getgroup("sharedroutes")
     group.addoption("--cluster", action="store_true", help="run tests/cluster too: it needs Debian's servers")
     group.addoption("--faults", action="store_true", help="run tests/faults/long too: it takes minutes")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.stand_ins import BrokerProcess
@@ -214,6 +214,11 @@ class AgentProcess(Program):
         with urlopen(f"http://{self.http}/status", timeout=timeout_s) as answer:
             (broker,) = json.load(answer)["brokers"]
         return dict(broker)
+
+    def order(self, what: str) -> None:
+        """Send it a control: drain, pause, resume, reload; raises OSError while it does not answer."""
+        with urlopen(Request(f"http://{self.http}/{what}", method="POST"), timeout=_ANSWER_S):
+            pass
 
     def until_said(self, text: str) -> None:
         try:

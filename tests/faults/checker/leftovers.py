@@ -1,0 +1,68 @@
+"""What is left in the end, in the store, in the processes and in their logs: rules (h), (i) and (j)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sharedroutes.registry.keys import Keys as KeyTable
+from tests.faults.checker.history import Keys, Log, Usage
+from tests.faults.checker.past import Past, Verdict
+
+_COUNTS: Final = ("rss_kb", "threads", "descriptors", "connections")
+_ERRORS: Final = ("ERROR", "CRITICAL")
+
+
+def keys_are_known(past: Past) -> Verdict:
+    """Check that each key is of the key table, with its type and its TTL, and that `verify` finds nothing."""
+    verdict = Verdict()
+    for event in past.of(Keys):
+        table = KeyTable(event.namespace)
+        for name, type_name, ttl_ms in event.keys:
+            why = _wrong_key(table, name, type_name, ttl_ms)
+            verdict.check(why and f"the key {name} {why}", event)
+        verdict.checked += 1
+        for finding in event.verify:
+            verdict.violate(f"verify: {finding}", event)
+    return verdict
+
+
+def _wrong_key(table: KeyTable, name: str, type_name: str, ttl_ms: int | None) -> str:
+    found = table.kind_of(name)
+    if found is None:
+        return "is not in the key table"
+    kind, _ = found
+    if kind.type_name != type_name:
+        return f"is a {type_name}, not a {kind.type_name}"
+    if kind.expires and ttl_ms is None:
+        return "has no TTL"
+    if not kind.expires and ttl_ms is not None:
+        return "has a TTL"
+    return ""
+
+
+def processes_return_to_where_they_were(past: Past) -> Verdict:
+    """Check what each process takes in the end against what it took before the first fault."""
+    verdict = Verdict()
+    before = {usage.process: usage for usage in past.of(Usage) if usage.phase == "before"}
+    for after in past.of(Usage):
+        first = before.get(after.process)
+        if after.phase != "after" or first is None:
+            continue
+        for name in _COUNTS:
+            had, has, more = getattr(first, name), getattr(after, name), getattr(past.bounds, name)
+            reason = f"{after.process} has {name} {has}, and had {had}; {more} more are allowed"
+            verdict.check(reason if has > had + more else "", first, after)
+    return verdict
+
+
+def logs_are_clean(past: Past) -> Verdict:
+    """Check that no process logged a traceback, or an ERROR that no fault asks for."""
+    verdict = Verdict()
+    for log in past.of(Log):
+        why = ""
+        if "Traceback (most recent call last)" in log.text:
+            why = "a traceback"
+        elif log.level in _ERRORS and not log.injected:
+            why = f"at {log.level}"
+        verdict.check(why and f"{log.process} logged {why}: {log.text.splitlines()[0][:200]}", log)
+    return verdict

@@ -1,0 +1,48 @@
+"""That messages arrive: rule (e)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+
+from tests.faults.checker.history import Lost, Received, Sent
+from tests.faults.checker.past import Past, Verdict, addresses_of
+
+
+def messages_arrive(past: Past) -> Verdict:
+    """Check that no message is lost, that whoever said yes has it, and that first attempts seldom fail."""
+    verdict = Verdict()
+    received = {(event.message, event.address) for event in past.of(Received)}
+    for sent in past.of(Sent):
+        if sent.ok:
+            has_it = (sent.message, sent.address) in received
+            reason = f"{sent.address} said that it took {sent.message}, and has it not"
+            verdict.check("" if has_it else reason, sent)
+    for lost in past.of(Lost):
+        if addresses_of(past.expected_at(lost.at_us), lost.topic):
+            attempts = [
+                sent for sent in past.of(Sent) if (sent.who, sent.message) == (lost.who, lost.message)
+            ]
+            verdict.violate(f"{lost.who} lost {lost.message}: {lost.error}", *attempts, lost)
+    _check_first_attempts(past, verdict)
+    return verdict
+
+
+def _check_first_attempts(past: Past, verdict: Verdict) -> None:
+    """Check how many first attempts of a client failed from the begin of a fault to that of the next."""
+    begins = [window.begin_us for window in past.faults]
+    failures: dict[tuple[str, int], list[Sent]] = defaultdict(list)
+    for sent in past.of(Sent):
+        if sent.attempt == 1:
+            failed = failures[sent.who, bisect_right(begins, sent.began_us or sent.at_us)]
+            if not sent.ok:
+                failed.append(sent)
+    for (who, index), failed in failures.items():
+        begin_us = begins[index - 1] if index else 0
+        lasting = [window.fault.name for window in past.faults[:index] if window.end_us >= begin_us]
+        allowed = past.bounds.first_failures * len(lasting)
+        reason = (
+            f"{len(failed)} first attempts of {who} failed after {', '.join(lasting) or 'the start'}; "
+            f"{allowed} are allowed"
+        )
+        verdict.check(reason if len(failed) > allowed else "", *failed)

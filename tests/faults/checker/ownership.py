@@ -1,0 +1,224 @@
+"""Who may be sent to, and whose word counts: rules (a), (b) and (g)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import (
+    Change,
+    Event,
+    Item,
+    Lease,
+    Record,
+    Route,
+    Sent,
+    Started,
+    State,
+)
+from tests.faults.checker.past import Past, Tenure, Verdict
+
+_BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
+
+
+# --- (a) no address is used longer after the end of its lease than promised ---------------------------------
+
+
+class _Use(NamedTuple):
+    """A client holds an address for alive at a time."""
+
+    event: Route | Sent
+    broker: str
+    address: str
+    at_us: int
+    held: bool
+
+
+def addresses_end_with_their_lease(past: Past) -> Verdict:
+    """Check what clients and lookups name against the leases that the primary had."""
+    verdict = Verdict()
+    tenures_of: dict[tuple[str, str], list[Tenure]] = defaultdict(list)
+    for tenure in chain.from_iterable(past.tenures.values()):
+        tenures_of[tenure.replica.broker, tenure.replica.address].append(tenure)
+    for use in _uses(past):
+        calm_since = past.calm_since_us(use.event.who, use.at_us)
+        if calm_since is None:
+            continue
+        last = _last_before(tenures_of[use.broker, use.address], use.at_us)
+        why = "has had no lease yet" if last is None else _used_too_late(past, use, last, calm_since)
+        reason = f"{use.event.who} uses {use.broker} at {use.address}, which {why}"
+        verdict.check(why and reason, last.gone if last else None, use.event)
+    return verdict
+
+
+def _uses(past: Past) -> Iterator[_Use]:
+    for event in past.history:
+        if isinstance(event, Sent):
+            yield _Use(event, event.broker, event.address, event.began_us or event.at_us, event.held)
+        elif isinstance(event, Route):
+            for broker, _, address in event.brokers or ():
+                yield _Use(event, broker, address, event.at_us, broker in event.held)
+
+
+def _last_before(tenures: list[Tenure], at: int) -> Tenure | None:
+    """Return the lease that ended last, of those that had begun."""
+    return max((found for found in tenures if found.from_us <= at), key=attrgetter("until_us"), default=None)
+
+
+def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> str:
+    """Return what is wrong about this use of an address; empty = nothing."""
+    if use.at_us <= tenure.until_us:
+        return ""
+    if isinstance(use.event, Route) and use.event.fresh:
+        return "has no lease any more, as the store said before this lookup"
+    bounds, withdrawn = past.bounds, _was_withdrawn(past, tenure)
+    holds_ms = bounds.hold_ms if use.held and not withdrawn else 0
+    limit_us = tenure.until_us + 1_000 * (bounds.stale_ms + holds_ms)
+    since_us = tenure.until_us
+    if calm_since + 1_000 * bounds.converge_ms > limit_us and calm_since:
+        limit_us, since_us = calm_since + 1_000 * bounds.converge_ms, calm_since
+    if use.at_us <= limit_us + past.late_us(since_us, use.at_us):
+        return ""
+    how = "was withdrawn" if withdrawn else "lost its lease"
+    ago_s, allowed_s = (use.at_us - tenure.until_us) / 1e6, (limit_us - tenure.until_us) / 1e6
+    return f"{how} {ago_s:.3f} s before; {allowed_s:.3f} s are allowed"
+
+
+def _was_withdrawn(past: Past, tenure: Tenure) -> bool:
+    """Whether the owner ended the lease: then a client does not hold it back."""
+    found = past.withdrawals.get((tenure.replica.broker, tenure.replica.id), ())
+    return any(tenure.seen_us <= at <= tenure.until_us + 1_000 * past.bounds.stale_ms for at in found)
+
+
+# --- (b) no older epoch after a newer one -------------------------------------------------------------------
+
+
+class _Newest:
+    """The newest epoch of each replica that somebody has seen."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, int], tuple[int, Event]] = {}
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._of.clear()
+
+    def before(self, broker: str, broker_id: int, epoch: int, event: Event) -> Event | None:
+        """Take in an epoch; return the event that showed a newer one, or None."""
+        newest, shown_by = self._of.get((broker, broker_id), (0, event))
+        self._of[broker, broker_id] = (epoch, event)
+        return shown_by if newest > epoch else None
+
+
+def epochs_grow(past: Past) -> Verdict:
+    """Check that leases, and what followers are told, go from older owners to newer ones only."""
+    verdict = Verdict()
+    leases, told = _Newest(), defaultdict[str, _Newest](_Newest)
+    for event in past.history:
+        if isinstance(event, Lease) and event.epoch is not None:
+            newer = leases.before(event.broker, event.id, event.epoch, event)
+            lost = newer is not None and past.may_have_lost(newer.at_us, event.at_us)
+            reason = f"the lease of {event.broker}:{event.id} went back to epoch {event.epoch}"
+            verdict.check("" if newer is None or lost else reason, newer, event)
+        elif isinstance(event, Started) or (isinstance(event, Item) and event.kind == "reset"):
+            told[event.who].forget()
+        elif isinstance(event, Item) and event.record and event.record.kind in _BY_AN_OWNER:
+            record = event.record
+            newer = told[event.who].before(record.broker, record.id, record.epoch, event)
+            told_of = f"epoch {record.epoch} of {record.broker}:{record.id}"
+            reason = f"{event.who} was told of {told_of} after a newer one"
+            verdict.check("" if newer is None else reason, newer, event)
+    return verdict
+
+
+# --- (g) who was fenced changed nothing ---------------------------------------------------------------------
+
+
+def the_fenced_change_nothing(past: Past) -> Verdict:
+    """Check that nobody writes under an older epoch than others did, or goes on owning what others have."""
+    verdict = Verdict()
+    _check_writes(past, verdict)
+    for who in {state.who for state in past.of(State)}:
+        _check_claims(past, who, verdict)
+    return verdict
+
+
+def _check_writes(past: Past, verdict: Verdict) -> None:
+    written = _Newest()
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind not in _BY_AN_OWNER:
+            continue
+        newer = written.before(record.broker, record.id, record.epoch, change)
+        lost = newer is not None and past.may_have_lost(newer.at_us, change.at_us)
+        reason = f"epoch {record.epoch} of {record.broker}:{record.id} wrote a change after a newer owner had"
+        if newer is None or lost:
+            verdict.check("")
+        else:
+            verdict.check(reason, newer, *_fenced(past, record, change), change)
+
+
+def _fenced(past: Past, record: Record, change: Change) -> list[State]:
+    """Return where the owner that wrote this had said that it is fenced."""
+    owner = (record.broker, record.id, record.epoch, "fenced")
+    return [
+        state
+        for state in past.of(State)
+        if (state.broker, state.id, state.epoch, state.state) == owner and state.at_us <= change.at_us
+    ]
+
+
+def _check_claims(past: Past, who: str, verdict: Verdict) -> None:
+    """Check that a process does not say for longer than a lease that it owns what another one has."""
+    events = [event for event in past.of(State) if event.who == who]
+    ends = [event for event in past.history if event.who == who and isinstance(event, State | Started)]
+    for state in events:
+        if state.state != "owner" or state.epoch is None:
+            continue
+        until_us = next(
+            (end.at_us for end in ends if end.at_us > state.at_us and _ends(end, state)), past.end_us
+        )
+        rival = _rival(past, state, until_us)
+        owned = f"{state.broker}:{state.id} with epoch {state.epoch}"
+        reason = f"{who} says that it owns {owned}, and another one does"
+        verdict.check("" if rival is None else reason, state, rival)
+
+
+def _ends(event: Event, state: State) -> bool:
+    """Whether a process said with this that what it said before is over."""
+    if not isinstance(event, State):
+        return isinstance(event, Started)
+    is_of_it = (event.broker, event.id) == (state.broker, state.id)
+    return is_of_it and (event.state, event.epoch) != (state.state, state.epoch)
+
+
+def _rival(past: Past, state: State, until_us: int) -> Lease | None:
+    """Return a look at a newer owner, if somebody still said for longer than a lease that it owns."""
+    assert state.epoch is not None
+    for tenure in past.tenures.get((state.broker, state.id), ()):
+        if tenure.epoch <= state.epoch:
+            continue
+        since_us = max(tenure.from_us, state.at_us)
+        calm_since = past.calm_since_us(state.who, min(until_us, tenure.seen_us))
+        if calm_since is None:
+            continue
+        since_us = max(since_us, calm_since)
+        overlap_us = min(until_us, tenure.seen_us) - since_us
+        if overlap_us > 1_000 * past.bounds.lease_ms + past.late_us(since_us, until_us):
+            return _look_at(past, tenure)
+    return None
+
+
+def _look_at(past: Past, tenure: Tenure) -> Lease | None:
+    return next(
+        (
+            look
+            for look in past.of(Lease)
+            if (look.broker, look.id, look.epoch) == (tenure.replica.broker, tenure.replica.id, tenure.epoch)
+        ),
+        None,
+    )

@@ -1,0 +1,239 @@
+"""What several rules ask of a history: which faults lasted, how late the machine was, when leases lived."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeGuard, TypeVar
+
+from sharedroutes.registry import ChangeKind
+from sharedroutes.registry.model import EXPIRED
+from tests.faults.checker.history import (
+    STORE,
+    Bounds,
+    Change,
+    Event,
+    Expected,
+    Fault,
+    History,
+    Late,
+    Lease,
+    Record,
+    Replica,
+    Run,
+    TableContent,
+)
+
+E = TypeVar("E", bound=Event)
+
+NEVER_US: Final = 2**63
+
+_NOTHING: Final = TableContent()
+
+
+class Violation(NamedTuple):
+    """Something that must not be."""
+
+    reason: str
+    events: tuple[Event, ...]
+    """What shows it, in the order of time."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a rule found."""
+
+    checked: int = 0
+    """How often it had something to look at."""
+
+    violations: list[Violation] = field(default_factory=list)
+
+    def check(self, reason: str, *events: Event | None) -> None:
+        """Note that something was looked at, and what is wrong with it; "" = nothing."""
+        self.checked += 1
+        if reason:
+            self.violate(reason, *events)
+
+    def violate(self, reason: str, *events: Event | None) -> None:
+        """Note what is wrong, and what shows it."""
+        shown = sorted((event for event in events if event is not None), key=at_us)
+        self.violations.append(Violation(reason, tuple(shown)))
+
+
+class FaultWindow(NamedTuple):
+    """A fault from its begin to its end."""
+
+    fault: Fault
+    begin_us: int
+    end_us: int
+    """NEVER_US = it never ended."""
+
+
+class Tenure(NamedTuple):
+    """A lease of one owner at one address, from the look before the first that saw it."""
+
+    replica: Replica
+    epoch: int
+    from_us: int
+    seen_us: int
+    """When it was seen last."""
+
+    until_us: int
+    """When it was first seen to be gone."""
+
+    gone: Lease | None
+    """The look that did not see it any more."""
+
+
+class Past:
+    """A history, and what follows from it."""
+
+    def __init__(self, history: History) -> None:
+        run = history[0]
+        assert isinstance(run, Run)
+        self.history: Final = history
+        self.run: Final = run
+        self.bounds: Final[Bounds] = run.bounds
+        self.end_us: Final = history[-1].at_us
+        self._of: dict[type, list[Event]] = defaultdict(list)
+        for event in history:
+            self._of[type(event)].append(event)
+        self._calm_of: dict[str, list[tuple[int, int]]] = {}
+
+    def of(self, kind: type[E]) -> list[E]:
+        """Return the events of one kind, by time."""
+        return self._of[kind]  # type: ignore[return-value]
+
+    # --- faults ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def faults(self) -> list[FaultWindow]:
+        """The faults, by their begin."""
+        open_: dict[tuple[str, str], Fault] = {}
+        windows = []
+        for fault in self.of(Fault):
+            key = (fault.name, fault.target)
+            if fault.phase == "begin":
+                open_[key] = fault
+            elif key in open_:
+                begin = open_.pop(key)
+                windows.append(FaultWindow(begin, begin.at_us, fault.at_us))
+        windows += [FaultWindow(begin, begin.at_us, NEVER_US) for begin in open_.values()]
+        return sorted(windows, key=lambda window: window.begin_us)
+
+    def calm_since_us(self, who: str, at: int) -> int | None:
+        """Return the end of the last fault that kept a process from the store; None = one lasts."""
+        if who not in self._calm_of:
+            self._calm_of[who] = _joined(
+                (begin, end) for fault, begin, end in self.faults if {who, STORE} & {*fault.disturbs}
+            )
+        windows = self._calm_of[who]
+        index = bisect_right(windows, (at, NEVER_US)) - 1
+        if index < 0:
+            return 0
+        end_us = windows[index][1]
+        return None if at < end_us else end_us
+
+    def may_have_lost(self, since_us: int, until_us: int) -> bool:
+        """Whether the store may have forgotten what it held, in that time."""
+        return any(
+            fault.loses and begin_us <= until_us and end_us >= since_us
+            for fault, begin_us, end_us in self.faults
+        )
+
+    def late_us(self, since_us: int, until_us: int) -> int:
+        """Return for how much of that time the machine did not run the watchdog."""
+        times, sums = self._late
+        return sums[bisect_right(times, until_us)] - sums[bisect_right(times, since_us)]
+
+    def limit_us(self, since_us: int, bound_ms: int) -> int:
+        """Return when a bound ends that begins then, with the time that the machine was late meanwhile."""
+        limit_us = since_us + 1_000 * bound_ms
+        return limit_us + self.late_us(since_us, limit_us + self.late_us(since_us, limit_us))
+
+    @cached_property
+    def _late(self) -> tuple[list[int], list[int]]:
+        events = self.of(Late)
+        return [event.at_us for event in events], [0, *accumulate(event.late_ms * 1_000 for event in events)]
+
+    # --- truth ----------------------------------------------------------------------------------------------
+
+    def expected_event(self, at: int) -> Expected | None:
+        """Return what told last what is true."""
+        events = self.of(Expected)
+        index = bisect_right(events, at, key=at_us) - 1
+        return events[index] if index >= 0 else None
+
+    def expected_at(self, at: int) -> TableContent:
+        """Return what is true at a time."""
+        event = self.expected_event(at)
+        return event.table if event else _NOTHING
+
+    def newest_change(self, at: int) -> Change | None:
+        """Return the last change that had been seen by then."""
+        index = bisect_right(self.of(Change), at, key=at_us) - 1
+        return self.of(Change)[index] if index >= 0 else None
+
+    @cached_property
+    def tenures(self) -> dict[tuple[str, int], list[Tenure]]:
+        """By broker and id, the leases that were seen, by time."""
+        looks = defaultdict(list)
+        for look in self.of(Lease):
+            looks[look.broker, look.id].append(look)
+        return {replica: _tenures(of) for replica, of in looks.items()}
+
+    @cached_property
+    def withdrawals(self) -> dict[tuple[str, int], list[int]]:
+        """By broker and id, when it was seen that an owner, or a front, ended a lease."""
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for change in self.of(Change):
+            if is_withdrawal(change.record):
+                found[change.record.broker, change.record.id].append(change.at_us)
+        return found
+
+
+def at_us(event: Event) -> int:
+    """Return when an event was."""
+    return event.at_us
+
+
+def is_withdrawal(record: Record | None) -> TypeGuard[Record]:
+    """Whether a record tells that somebody ended a lease, and not time."""
+    return record is not None and record.kind == ChangeKind.DOWN and record.reason != EXPIRED
+
+
+def addresses_of(table: TableContent, topic: str) -> set[Replica]:
+    """Return the live replicas that hold a topic."""
+    return {replica for replica in table.leases if topic in table.topics.get(replica.broker, ())}
+
+
+def _tenures(looks: list[Lease]) -> list[Tenure]:
+    found: list[Tenure] = []
+    before_us = 0
+    for look in looks:
+        last = found[-1] if found and found[-1].gone is None else None
+        if last and (last.epoch, last.replica.address) == (look.epoch, look.address):
+            found[-1] = last._replace(seen_us=look.at_us)
+        else:
+            if last:
+                found[-1] = last._replace(until_us=look.at_us, gone=look)
+            if look.epoch is not None:
+                replica = Replica(look.broker, look.id, look.address)
+                found.append(Tenure(replica, look.epoch, before_us, look.at_us, NEVER_US, None))
+        before_us = look.at_us
+    return found
+
+
+def _joined(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return windows, sorted by their begins, without overlaps."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in windows:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined

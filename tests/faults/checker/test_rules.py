@@ -1,0 +1,89 @@
+"""Each rule passes what is right, and notices what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.faults.checker.alterations import ALTERATIONS
+from tests.faults.checker.history import Run
+from tests.faults.checker.report import RULES, check
+from tests.faults.checker.story import BOUNDS, BROKERS, Story
+from tests.support import examples
+
+STEPS: Final[dict[str, Callable[[Story, str], None]]] = {
+    "crash": Story.crash,
+    "drain": Story.drain,
+    "take over": Story.take_over,
+    "new topic": lambda story, broker: story.new_topic(broker, "payments"),
+    "flush": lambda story, _: story.flush(),
+}
+
+
+def told(steps: list[tuple[str, str]]) -> Story:
+    """Return the story of these steps, from the start to the end."""
+    story = Story()
+    story.begin()
+    for name, broker in steps:
+        STEPS[name](story, broker)
+    story.end()
+    return story
+
+
+ALL_STEPS: Final = [(name, BROKERS[number % len(BROKERS)]) for number, name in enumerate(STEPS)]
+
+
+def test_a_history_in_which_all_is_right_passes_and_exercises_every_rule() -> None:
+    report = check(told(ALL_STEPS).events)
+    assert report.caught_by == "", "\n".join(report.lines())
+    assert all(verdict.checked for verdict in report.verdicts.values())
+    assert "not exercised" not in "\n".join(report.lines())
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_each_alteration_is_noticed_by_the_rule_that_owns_it(name: str) -> None:
+    rule, alter = ALTERATIONS[name]
+    for seed in range(5):
+        events = alter(told(ALL_STEPS).events, Random(seed))
+        assert events is not None
+        report = check(events)
+        assert rule in report.caught_by, f"{name}: {report.summary}"
+        assert all(violation.reason and violation.events for violation in report.verdicts[rule].violations)
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(list(STEPS)), st.sampled_from(BROKERS)), max_size=5),
+    name=st.sampled_from(list(ALTERATIONS)),
+    seed=st.integers(0, 1_000_000),
+)
+@settings(max_examples=examples(300))
+def test_in_any_history_what_is_right_passes_and_what_was_altered_is_noticed(
+    steps: list[tuple[str, str]], name: str, seed: int
+) -> None:
+    story = told(steps)
+    assert check(story.events).caught_by == ""
+    rule, alter = ALTERATIONS[name]
+    events = alter(story.events, Random(seed))
+    assume(events is not None)
+    assert events is not None
+    assert rule in check(events).caught_by
+
+
+def test_a_rule_that_had_nothing_to_look_at_says_so() -> None:
+    report = check([Run(at_us=1, who="driver", deployment="standalone", seed=1, bounds=BOUNDS)])
+    assert report.caught_by == ""
+    assert sum("not exercised" in line for line in report.lines()) == len(RULES)
+
+
+def test_the_report_says_what_is_wrong_with_the_events_that_show_it() -> None:
+    events = ALTERATIONS["a message that was taken is not there"].alter(told([]).events, Random(1))
+    assert events is not None
+    text = "\n".join(check(events).lines())
+    assert "1 violations" in text
+    assert "said that it took client-" in text
+    assert '"what":"sent"' in text

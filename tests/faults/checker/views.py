@@ -1,0 +1,217 @@
+"""What everybody sees after a fault, and that nobody loses what it had: rules (d) and (f)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias, TypeGuard
+
+from sharedroutes.client import NoRoute
+from tests.faults.checker.feed import Replay
+from tests.faults.checker.history import (
+    Event,
+    Expected,
+    Item,
+    Lease,
+    Lost,
+    Replica,
+    Route,
+    Started,
+    TableContent,
+)
+from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of
+
+Key: TypeAlias = tuple[str, str]
+"""Whose view, and of which topic; "" = of all leases."""
+
+_PRIMARY: Key = ("the primary", "")
+
+
+# --- (d) after the last fault every view converges to the live owners within the bound ----------------------
+
+
+class Calm(NamedTuple):
+    """A time without a fault, in which what is true stays so."""
+
+    begin_us: int
+    end_us: int
+    bound_ms: int
+    after: tuple[str, ...]
+    """The names of the faults that ended before it."""
+
+
+class Convergence(NamedTuple):
+    """How long it took in a calm until every view was true."""
+
+    calm: Calm
+    took_ms: int | None
+    """None = it was not so when the calm ended."""
+
+
+class _Wrong(NamedTuple):
+    """A view is not true, for some time."""
+
+    key: Key
+    since_us: int
+    until_us: int
+    shown_by: Event
+
+
+class _Views:
+    """What everybody says, as far as the history goes, and when it was not true."""
+
+    def __init__(self) -> None:
+        self.wrong: list[_Wrong] = []
+        """The times that are over."""
+
+        self._now_wrong: dict[Key, _Wrong] = {}
+        self._truth = TableContent()
+        self._routes: dict[Key, Route] = {}
+        self._leases: dict[tuple[str, int], Lease] = {}
+        self._replays: dict[Key, Replay] = {}
+
+    def __len__(self) -> int:
+        return len(self._routes) + len(self._replays) + bool(self._leases)
+
+    def take(self, event: Event) -> None:
+        """Take in an event."""
+        if isinstance(event, Expected):
+            self._truth = event.table
+            for key in self._keys():
+                self._judge(key, event)
+        elif isinstance(event, Started):
+            for key in self._keys():
+                if key[0] == event.who:
+                    self._note(key, event, is_true=False)
+        elif isinstance(event, Route) and not event.fresh:
+            self._routes[event.who, event.topic] = event
+            self._judge((event.who, event.topic), event)
+        elif isinstance(event, Lease):
+            self._leases[event.broker, event.id] = event
+            self._judge(_PRIMARY, event)
+        elif isinstance(event, Item):
+            self._replays.setdefault((event.who, ""), Replay()).take(event)
+            self._judge((event.who, ""), event)
+
+    def end(self, at_us: int) -> list[_Wrong]:
+        """Return all times in which a view was not true, up to the end of the history."""
+        return [*self.wrong, *(wrong._replace(until_us=at_us) for wrong in self._now_wrong.values())]
+
+    def _keys(self) -> list[Key]:
+        return [*([_PRIMARY] if self._leases else []), *self._routes, *self._replays]
+
+    def _judge(self, key: Key, event: Event) -> None:
+        route = self._routes.get(key)
+        if route is not None:
+            is_true = not route.stale and {*(route.brokers or ())} == addresses_of(self._truth, key[1])
+        elif key == _PRIMARY:
+            living = {(of, look) for of, look in self._leases.items() if look.epoch is not None}
+            is_true = {Replica(*of, look.address) for of, look in living} == {*self._truth.leases}
+        else:
+            is_true = {*self._replays[key].table.leases} == {*self._truth.leases}
+        self._note(key, event, is_true=is_true)
+
+    def _note(self, key: Key, event: Event, *, is_true: bool) -> None:
+        wrong = self._now_wrong.pop(key, None)
+        if wrong is not None and is_true:
+            self.wrong.append(wrong._replace(until_us=event.at_us))
+        elif not is_true:
+            since_us = event.at_us if wrong is None else wrong.since_us
+            self._now_wrong[key] = _Wrong(key, since_us, 0, event)
+
+
+def views_converge(past: Past) -> Verdict:
+    """Check that in each calm that is long enough, every view is true in time and stays so."""
+    verdict = Verdict()
+    views, wrongs = _walked(past)
+    for calm in calms(past):
+        limit_us = past.limit_us(calm.begin_us, calm.bound_ms)
+        if limit_us > calm.end_us:
+            continue
+        verdict.checked += views
+        for (who, topic), since_us, until_us, event in wrongs:
+            if since_us < calm.end_us and until_us > limit_us:
+                of = f"what {who} knows of {topic or 'the leases'} is not true"
+                reason = f"{of}, {calm.bound_ms} ms and more after {', '.join(calm.after) or 'the start'}"
+                verdict.violate(reason, past.expected_event(calm.begin_us), event)
+    return verdict
+
+
+def convergences(past: Past) -> list[Convergence]:
+    """Return how long each calm took until every view was true."""
+    found = []
+    _, wrongs = _walked(past)
+    for calm in calms(past):
+        untils = [until for _, since, until, _ in wrongs if since < calm.end_us and until > calm.begin_us]
+        last_us = max(untils, default=calm.begin_us)
+        took_ms = None if last_us >= calm.end_us else (last_us - calm.begin_us) // 1_000
+        found.append(Convergence(calm, took_ms))
+    return found
+
+
+def _walked(past: Past) -> tuple[int, list[_Wrong]]:
+    """Return how many views there are, and all times in which one was not true."""
+    views = _Views()
+    for event in past.history:
+        views.take(event)
+    return len(views), views.end(past.end_us)
+
+
+def calms(past: Past) -> Iterator[Calm]:
+    """Yield the times without a fault, cut where what is true changes."""
+    truths = [event.at_us for event in past.of(Expected)]
+    for begin_us, end_us, ended in _stretches(past):
+        bounds_ms = [window.fault.converge_ms or past.bounds.converge_ms for window in ended]
+        bound_ms = max(bounds_ms, default=past.bounds.converge_ms)
+        cuts = [begin_us, *(at for at in truths if begin_us < at < end_us), end_us]
+        for since_us, until_us in pairwise(cuts):
+            yield Calm(since_us, until_us, bound_ms, tuple(window.fault.name for window in ended))
+
+
+def _stretches(past: Past) -> Iterator[tuple[int, int, list[FaultWindow]]]:
+    """Yield begin and end of each time without a fault, and the faults that ended since the one before."""
+    free_us, ended = past.history[0].at_us, list[FaultWindow]()
+    for window in past.faults:
+        if window.begin_us > free_us:
+            yield free_us, window.begin_us, ended
+            ended = []
+        free_us = max(free_us, window.end_us)
+        ended.append(window)
+    if past.end_us > free_us:
+        yield free_us, past.end_us, ended
+
+
+# --- (f) no client that had a route is without one ----------------------------------------------------------
+
+
+def routes_are_kept(past: Past) -> Verdict:
+    """Check that who had a route of a topic has one, as long as a live broker holds it."""
+    verdict = Verdict()
+    had: dict[Key, Route] = {}
+    for event in past.history:
+        if isinstance(event, Started) and not event.has_snapshot:
+            had = {key: route for key, route in had.items() if key[0] != event.who}
+        elif isinstance(event, Route) and not event.fresh and event.brokers:
+            had[event.who, event.topic] = event
+            verdict.checked += 1
+        elif _is_without(event):
+            before = had.pop((event.who, event.topic), None)
+            if before is not None and _was_held(past, event):
+                reason = f"{event.who} had a route of {event.topic}, and has none"
+                verdict.violate(reason, before, past.expected_event(event.at_us), event)
+    return verdict
+
+
+def _is_without(event: Event) -> TypeGuard[Route | Lost]:
+    """Whether a client says that it has no route of a topic."""
+    if isinstance(event, Lost):
+        return NoRoute.__name__ in event.error
+    return isinstance(event, Route) and not event.fresh and not event.brokers
+
+
+def _was_held(past: Past, event: Route | Lost) -> bool:
+    """Whether a live broker has held the topic for as long as a client may take to know."""
+    since_us = event.at_us - 1_000 * past.bounds.stale_ms
+    tables = [past.expected_at(since_us)]
+    tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
+    return all(addresses_of(table, event.topic) for table in tables)

@@ -1,0 +1,156 @@
+"""Who asks the primary itself, all the time: for each lease, for the stream, and for what a lookup finds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
+
+import msgspec
+import redis
+
+from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry.keys import Keys
+from tests.faults.checker.history import Change, Lease, Record, Route, Writer
+from tests.faults.matrix.sender import replicas_of
+from tests.faults.matrix.settings import CALL_S, ON, TOPICS
+from tests.faults.matrix.stores import NAMESPACE, Store
+from tests.faults.matrix.watcher import Watcher
+
+KEYS: Final = Keys(NAMESPACE)
+_EVERY_S: Final = 0.05
+_SAID_AGAIN_S: Final = 0.5
+_ORIGIN: Final = "0-0"
+_MOST: Final = 10_000
+
+
+class Auditor:
+    """Writes down what the primary says of leases and stream, and looks topics up as anybody can."""
+
+    def __init__(self, store: Store, history: Writer) -> None:
+        self.leases: dict[str, tuple[int, str]] = {}
+        """Broker to epoch and address, as the primary said last."""
+
+        self._store = store
+        self._history = history
+        self._lock = threading.Lock()
+        self._position = _ORIGIN
+        self._said_at_s: dict[str, float] = {}
+        self._found: dict[str, tuple[object, float]] = {}
+        config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
+        self._lookups = RouteStore.from_url(store.url, config)
+        self._watchers = Watcher("auditor", _EVERY_S, self.look), Watcher("lookups", _EVERY_S, self._look_up)
+
+    def __enter__(self) -> Self:
+        for watcher in self._watchers:
+            watcher.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for watcher in self._watchers:
+            watcher.__exit__(*error)
+        self._lookups.close()
+
+    def check(self) -> None:
+        """Raise what ended the auditor, if something has."""
+        for watcher in self._watchers:
+            watcher.check()
+
+    def look(self) -> None:
+        """Write down what the primary says now, if there is one."""
+        self.at_primary()
+
+    def at_primary(self, *commands: Sequence[str | bytes | int]) -> list[Any] | None:
+        """Look, and run commands in the same step: the stream is read before they change it.
+
+        Return their replies; None = there is no primary that answers.
+        """
+        with self._lock, suppress(redis.RedisError, OSError):
+            server = self._store.primary()
+            if server is not None:
+                return self._look(server, commands)
+        return None
+
+    def _look_up(self) -> None:
+        with suppress(RegistryError):
+            found = self._lookups.routes(TOPICS)
+            leases, now_s = dict(self.leases), time.monotonic()
+            for topic in TOPICS:
+                brokers = replicas_of(found.get(topic))
+                before, said_at_s = self._found.get(topic, (None, 0.0))
+                if (brokers, leases) != before or now_s - said_at_s >= _SAID_AGAIN_S:
+                    self._found[topic] = (brokers, leases), now_s
+                    self._history.write(Route(topic=topic, brokers=brokers, fresh=True))
+
+    def _look(self, server: EmbeddedServer, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        with self._store.admin(server).pipeline(transaction=True) as pipeline:
+            for broker in ON:
+                pipeline.pttl(KEYS.lease(broker, 0))
+                pipeline.get(KEYS.lease(broker, 0))
+            pipeline.execute_command(b"XRANGE", KEYS.changes, "-", "+", "COUNT", 1)
+            pipeline.execute_command(b"XREVRANGE", KEYS.changes, "+", "-", "COUNT", 1)
+            pipeline.execute_command(b"XRANGE", KEYS.changes, self._position, "+", "COUNT", _MOST)
+            for command in commands:
+                pipeline.execute_command(*command)
+            replies = pipeline.execute(raise_on_error=False)
+        of_leases = 2 * len(ON)
+        for place, broker in enumerate(ON):
+            self._say_lease(server, broker, *replies[2 * place : 2 * place + 2])
+        first, last, entries, *rest = replies[of_leases:]
+        if not isinstance(entries, Exception):
+            self._say_changes(first, last, entries)
+        return list(rest)
+
+    def _say_lease(self, server: EmbeddedServer, broker: str, left_ms: Any, value: Any) -> None:
+        now_s, before = time.monotonic(), self.leases.get(broker)
+        found: tuple[int, str] | None = None
+        if isinstance(value, bytes) and value.partition(b" ")[0].isdigit():
+            epoch, _, address = value.decode(errors="replace").partition(" ")
+            found = int(epoch), address
+        if found is None:
+            self.leases.pop(broker, None)
+        else:
+            self.leases[broker] = found
+        if found == before and now_s - self._said_at_s.get(broker, 0.0) < _SAID_AGAIN_S:
+            return
+        self._said_at_s[broker] = now_s
+        who = f"{server.port}"
+        if found is None:
+            self._history.write(Lease(broker=broker, id=0, server=who))
+        else:
+            left = max(0, left_ms) if isinstance(left_ms, int) else 0
+            self._history.write(
+                Lease(broker=broker, id=0, epoch=found[0], address=found[1], left_ms=left, server=who)
+            )
+
+    def _say_changes(self, first: Any, last: Any, entries: Any) -> None:
+        newest = last[0][0].decode() if last else _ORIGIN
+        if _order(newest) < _order(self._position):  # the store lost what was written
+            self._position = _ORIGIN
+            return
+        previous: str | None = self._position if entries and _id(entries[0]) == self._position else None
+        if entries and previous is None and _id(entries[0]) == _id(first[0]):
+            previous = _ORIGIN
+        for entry in entries[1:] if previous == self._position and previous != _ORIGIN else entries:
+            self._history.write(Change(id=_id(entry), previous=previous, record=_record(entry)))
+            previous = self._position = _id(entry)
+
+
+def _id(entry: Any) -> str:
+    return str(entry[0].decode())
+
+
+def _order(change_id: str) -> tuple[int, int]:
+    ms, _, number = change_id.partition("-")
+    return int(ms), int(number)
+
+
+def _record(entry: Any) -> Record | None:
+    fields = entry[1] or []
+    given = dict(zip(fields[::2], fields[1::2], strict=True))
+    try:
+        return msgspec.json.decode(given.get(b"c", b""), type=Record)
+    except msgspec.DecodeError:
+        return None

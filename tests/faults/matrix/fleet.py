@@ -1,0 +1,193 @@
+"""All processes of a run on one store: brokers, agents, fronts, clients, a follower, a watchdog."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final, Self
+
+from demo.processes import ProcessGroup
+from tests.broker_agent.data_files import put, topics_json
+from tests.faults.checker.history import Replica, Started, TableContent, Writer
+from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
+from tests.faults.matrix.stores import Store
+from tests.faults.victims import AgentProcess, Program
+from tests.ports import free_port
+
+_CONF: Final = """\
+brokerClusterName=DefaultCluster
+brokerName={name}
+brokerId=0
+brokerIP1=127.0.0.1
+listenPort={port}
+storePathRootDir={store}
+brokerRole=ASYNC_MASTER
+"""
+_HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
+_HAS_AGENT: Final = ("broker-a", "broker-b")
+_AT_FRONTS: Final = ("broker-b", "broker-c")
+_ROOT: Final = Path(__file__).parents[3]
+_FINDS_US: Final = {
+    "PYTHONPATH": os.pathsep.join(map(str, (_ROOT / "src", _ROOT))),
+    # Without byte code, a start takes seconds on a busy machine, and a fault is mostly that.
+    "PYTHONPYCACHEPREFIX": os.environ.get("PYTHONPYCACHEPREFIX", str(_ROOT / ".venv" / "pycache")),
+    "PYTHONDONTWRITEBYTECODE": "",
+}
+
+
+class BrokerHost:
+    """The files of a broker and its process; an agent beside it reads the files."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.conf = folder / name / "broker.conf"
+        self.topics_path = folder / name / "store" / "config" / "topics.json"
+        put(self.topics_path, topics_json(*ON[name]))
+        self.conf.write_text(_CONF.format(name=name, port=self.port, store=folder / name / "store"))
+
+
+class Fleet:
+    """The processes of one run; the end of the block ends them all, whatever happens to us."""
+
+    def __init__(self, store: Store, folder: Path, history: Writer) -> None:
+        self.store = store
+        self._history = history
+        self.folder = folder
+        self.hosts = {name: BrokerHost(name, folder / "hosts") for name in ON}
+        self._group = ProcessGroup()
+        self.logs = folder / "logs"
+        self.snapshots = folder / "snapshots"
+        self._versions = count(2)
+        self._listens = {f"front-{number}": f"127.0.0.1:{free_port()}" for number in (1, 2)}
+        self.fronts = {name: self._front(name) for name in self._listens}
+        self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
+        self.agents = {f"agent-{name[-1]}": self.agent(f"agent-{name[-1]}", name) for name in _HAS_AGENT}
+        self.clients = {f"client-{kind}": self._client(kind) for kind in ("asyncio", "threads")}
+        self.follower = self._program("follower", "follower", store.url, str(folder))
+        self.watchdog = self._program("watchdog", "watchdog", str(folder))
+        self.taken: Counter[str] = Counter()
+        """Brokers that faults have taken for now, and how many did."""
+
+        self.guests: dict[str, Program] = {}
+        """Processes that a fault has brought, and takes away."""
+
+    def __enter__(self) -> Self:
+        for path in (self.logs, *(self.snapshots / name for name in self.clients)):
+            path.mkdir(parents=True)
+        self._group.__enter__()
+        for program in self:
+            program.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._group.__exit__(*error)
+
+    def __iter__(self) -> Iterator[Program]:
+        """All processes, in the order in which they start."""
+        yield self.watchdog
+        for kind in (self.brokers, self.fronts, self.agents, self.clients):
+            yield from kind.values()
+        yield self.follower
+        yield from self.guests.values()
+
+    def __getitem__(self, name: str) -> Program:
+        return next(program for program in self if program.name == name)
+
+    def expected(self) -> TableContent:
+        """Return what is true, as far as no fault has taken it."""
+        living = [host for host in self.hosts.values() if not self.taken[host.name]]
+        leases = tuple(Replica(host.name, 0, host.address) for host in living)
+        return TableContent(leases, {name: tuple(sorted(topics)) for name, topics in ON.items()})
+
+    def next_version(self) -> int:
+        """Return the counter of the next version of a broker's topics."""
+        return next(self._versions)
+
+    def guest(self, name: str, broker: str) -> AgentProcess:
+        """Return another agent beside a broker, which is not started."""
+        guest = self.agent(name, broker)
+        self.guests[name] = guest
+        return guest
+
+    def is_up(self, program: Program) -> bool:
+        """Whether a process that was started has come so far that it works."""
+        host = self.hosts.get(program.name)
+        listens = self._listens.get(program.name, host.address if host else "")
+        if isinstance(program, AgentProcess):
+            listens = program.http
+        if listens:
+            with suppress(OSError), socket.create_connection(_address(listens), timeout=0.5):
+                return True
+            return False
+        return f'"pid":{program.pid}' in _last_start(self.folder / "history" / f"{program.name}.jsonl")
+
+    def front_address(self, name: str) -> tuple[str, int]:
+        """Return where a front answers."""
+        return _address(self._listens[name])
+
+    def agent(self, name: str, broker: str) -> AgentProcess:
+        """Return an agent beside a broker, which is not started."""
+        return AgentProcess(
+            name,
+            self.logs,
+            *("--broker-conf", str(self.hosts[broker].conf), "--redis", self.store.url, *_HANG),
+            *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(LEASE_S), "--call-deadline", str(CALL_S)),
+            *("--log-format", "json", "--stop-watch", "0"),
+            environment=_FINDS_US,
+            launch=partial(self._noted, name),
+        )
+
+    def _front(self, name: str) -> Program:
+        words = (
+            *("-m", "sharedroutes.nameserver", "--listen", self._listens[name], "--redis", self.store.url),
+            *("--http", "off", "--call-deadline", str(CALL_S), "--log-format", "json", *_HANG),
+        )
+        return Program(name, self.logs, words, _FINDS_US, partial(self._noted, name))
+
+    def _broker(self, host: BrokerHost) -> Program:
+        fronts = self._listens.values() if host.name in _AT_FRONTS else ()
+        history = str(self.folder / "history")
+        lease_ms = str(round(LEASE_S * 1_000))
+        words = (host.name, str(host.port), str(host.topics_path), lease_ms, history, *fronts)
+        return self._program(host.name, "stand_in", *words)
+
+    def _client(self, kind: str) -> Program:
+        name = f"client-{kind}"
+        return self._program(name, "sender", kind, name, self.store.url, str(self.folder))
+
+    def _program(self, name: str, module: str, *words: str) -> Program:
+        path = f"tests.faults.matrix.{module}"
+        return Program(name, self.logs, ("-m", path, *words), _FINDS_US, self._start)
+
+    def _start(
+        self, command: Sequence[str], log: Path, *, environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        return self._group.start(command, log, environment=environment)
+
+    def _noted(
+        self, name: str, command: Sequence[str], log: Path, *, environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a process that writes nothing into the history itself, and write down that it begins."""
+        started = self._start(command, log, environment=environment)
+        self._history.write(Started(who=name, pid=started.pid))
+        return started
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _last_start(history: Path) -> str:
+    """Return the line in which a process last said that it began."""
+    lines = history.read_text(encoding="utf-8").splitlines() if history.exists() else []
+    return next((line for line in reversed(lines) if '"what":"started"' in line), "")

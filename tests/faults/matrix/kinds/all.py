@@ -1,0 +1,8 @@
+"""All kinds of faults that there are."""
+
+from __future__ import annotations
+
+from tests.faults.matrix.kinds import clocks, files, keys, network, owners, processes, stores
+from tests.faults.matrix.kinds.kind import KINDS
+
+__all__ = ["KINDS", "clocks", "files", "keys", "network", "owners", "processes", "stores"]

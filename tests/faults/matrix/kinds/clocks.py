@@ -1,0 +1,50 @@
+"""Faults of clocks: one process believes that it is an hour earlier or later, and changes its mind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.cluster.test_clock import faketime_library
+from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+
+_HOUR_S: Final = 3_600
+
+
+def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
+    fleet = site.fleet
+    of = {**fleet.agents, **fleet.fronts, **fleet.clients}
+    victim = of[site.rng.choice(sorted(of))]
+    time_file = fleet.folder / f"{victim.name}.time"
+    time_file.write_text("+0\n")
+    faked = {
+        "LD_PRELOAD": faketime_library(),
+        "FAKETIME_TIMESTAMP_FILE": str(time_file),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    before = dict(victim.environment)
+    victim.kill()
+    victim.environment |= faked
+    site.start(victim)
+    time_file.write_text(f"{first_s:+d}\n")
+    try:
+        yield Effect(victim.name, site.lasts(LONG_S), (victim.name,), details={"shifted_s": first_s})
+    finally:
+        time_file.write_text(f"{-first_s:+d}\n")
+        victim.kill()
+        victim.environment.clear()
+        victim.environment |= before
+        site.start(victim)
+
+
+@fault("clocks")
+def clock_ahead(site: Site) -> Iterator[Effect]:
+    """The clock of a process goes an hour ahead while it runs."""
+    return _shifted(site, _HOUR_S)
+
+
+@fault("clocks")
+def clock_behind(site: Site) -> Iterator[Effect]:
+    """The clock of a process goes an hour back while it runs."""
+    return _shifted(site, -_HOUR_S)

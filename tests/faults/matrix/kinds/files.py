@@ -1,0 +1,111 @@
+"""Faults of files: topics.json in every ugly state, and no room for snapshots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tests.broker_agent.data_files import killed_in_the_middle, rewrite, rewrite_by_rename
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.stores import Store
+
+_DISK_BYTES: Final = 32_768
+_PAGE_BYTES: Final = 4_096
+
+
+def _ugly(site: Site, spoil: Callable[[Path, bytes], None]) -> Iterator[Effect]:
+    path = site.fleet.hosts["broker-a"].topics_path
+    spoil(path, site.topics())
+    try:
+        yield Effect(path.name, site.lasts(SHORT_S))
+    finally:
+        site.write_topics()
+
+
+def _write_backup(path: Path, content: bytes) -> None:
+    path.with_name(f"{path.name}.bak").write_bytes(content)
+
+
+@fault("files")
+def topics_half(site: Site) -> Iterator[Effect]:
+    """A broker is killed while it writes topics.json."""
+    return _ugly(site, killed_in_the_middle)
+
+
+@fault("files")
+def topics_empty(site: Site) -> Iterator[Effect]:
+    """topics.json is empty."""
+    return _ugly(site, lambda path, _: rewrite(path, b""))
+
+
+@fault("files")
+def topics_invalid(site: Site) -> Iterator[Effect]:
+    """topics.json is no JSON."""
+    return _ugly(site, lambda path, _: rewrite(path, b'{"topicConfigTable": [}'))
+
+
+@fault("files")
+def topics_swapped(site: Site) -> Iterator[Effect]:
+    """topics.json is renamed, and there is a new one."""
+    return _ugly(site, rewrite_by_rename)
+
+
+@fault("files")
+def topics_removed(site: Site) -> Iterator[Effect]:
+    """topics.json is removed."""
+    return _ugly(site, lambda path, _: path.unlink())
+
+
+@fault("files")
+def topics_backup_newer(site: Site) -> Iterator[Effect]:
+    """Only the .bak has what is new."""
+    return _ugly(site, _write_backup)
+
+
+@fault("files")
+def topics_grow(site: Site) -> Iterator[Effect]:
+    """A broker creates topics, and deletes them."""
+    for number in range(5):
+        site.write_topics(f"extra-{number}")
+    try:
+        yield Effect("topics.json", site.lasts(SHORT_S))
+    finally:
+        site.write_topics()
+
+
+def _may_mount(_: Store) -> bool:
+    return os.geteuid() == 0 and shutil.which("mount") is not None
+
+
+@contextmanager
+def _full_disk(folder: Path) -> Iterator[None]:
+    """Put a disk that is full in the place of a folder, with what is in it."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", folder], check=True)
+    try:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(_PAGE_BYTES))
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@fault("files", _may_mount)
+def snapshot_disk_full(site: Site) -> Iterator[Effect]:
+    """There is no room for the snapshot of a client, which begins twice with the one from before."""
+    name = site.rng.choice(sorted(site.fleet.clients))
+    client = site.fleet.clients[name]
+    client.kill()
+    with _full_disk(site.fleet.snapshots / name):
+        site.start(client)
+        yield Effect(name, site.lasts(LONG_S), (name,))
+        client.kill()
+    site.start(client)

@@ -1,0 +1,82 @@
+"""Faults of single keys: deleted, and written over by somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.faults.matrix.auditor import KEYS
+from tests.faults.matrix.kinds.kind import WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.settings import ON, TOPICS
+
+_LASTS_S: Final = (1.0, 4.0)
+
+
+def _of_brokers() -> list[str]:
+    return [
+        *(KEYS.topic(topic) for topic in TOPICS),
+        *(key(name) for name in ON for key in (KEYS.broker, KEYS.broker_topics)),
+    ]
+
+
+def _listings() -> list[str]:
+    return [KEYS.brokers, KEYS.topics, KEYS.deadlines, KEYS.schema, KEYS.sweeper, KEYS.fronts, KEYS.prober]
+
+
+@fault("keys")
+def delete_lease(site: Site) -> Iterator[Effect]:
+    """Somebody deletes a lease."""
+    key = KEYS.lease(site.rng.choice(sorted(ON)), 0)
+    site.auditor.at_primary(("DEL", key))
+    yield Effect(key, 0.2, WHOLE_STORE, loses=True)
+
+
+@fault("keys")
+def delete_table(site: Site) -> Iterator[Effect]:
+    """Somebody deletes the group or the table of a broker; `rebuild` says what an operator does then."""
+    key = site.rng.choice([key for key in _of_brokers() if ":broker:" in key])
+    site.auditor.at_primary(("DEL", key))
+    yield Effect(key, 1.0, WHOLE_STORE, loses=True)
+    site.rebuild()
+
+
+@fault("keys")
+def delete_route(site: Site) -> Iterator[Effect]:
+    """Somebody deletes a topic from the route index, and `rebuild` brings it back."""
+    key = KEYS.topic(site.rng.choice(TOPICS))
+    site.auditor.at_primary(("DEL", key))
+    yield Effect(key, 1.0, WHOLE_STORE, loses=True)
+    site.rebuild()
+
+
+@fault("keys")
+def delete_listing(site: Site) -> Iterator[Effect]:
+    """Somebody deletes what only lists, and `rebuild` brings it back."""
+    key = site.rng.choice(_listings())
+    site.auditor.at_primary(("DEL", key))
+    yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+    site.rebuild()
+
+
+@fault("keys")
+def corrupt_listing(site: Site) -> Iterator[Effect]:
+    """Somebody puts something else in the place of what only lists; then it is moved away."""
+    key = site.rng.choice([*_listings(), KEYS.changes])
+    site.auditor.at_primary(("DEL", key), ("LPUSH", key, "foreign"))
+    try:
+        yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+    finally:
+        site.auditor.at_primary(("DEL", key))
+        site.rebuild()
+
+
+@fault("keys")
+def corrupt_route(site: Site) -> Iterator[Effect]:
+    """Somebody writes garbage into a topic of the route index; then it is moved away."""
+    key = KEYS.topic(site.rng.choice(TOPICS))
+    site.auditor.at_primary(("SET", key, b"\xff garbage"))
+    try:
+        yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+    finally:
+        site.auditor.at_primary(("DEL", key))
+        site.rebuild()

@@ -1,0 +1,128 @@
+"""What a fault is: how it begins, how long it lasts, whom it disturbs, and how it ends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
+from tests.broker_agent.data_files import rewrite, topics_json
+from tests.faults.checker.history import STORE
+from tests.faults.matrix.auditor import Auditor
+from tests.faults.matrix.fleet import Fleet
+from tests.faults.matrix.settings import LEASE_S, ON
+from tests.faults.matrix.stores import Store
+from tests.faults.victims import Program
+
+Area: TypeAlias = Literal["processes", "owners", "network", "store", "keys", "files", "clocks"]
+"""Of two faults together, each is of another area."""
+
+_PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
+SHORT_S: Final = (0.3, LEASE_S / 2)
+LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
+WHOLE_STORE: Final = (STORE,)
+
+
+class Wait(Protocol):
+    """Waits for a condition; signals end the waiting."""
+
+    def __call__(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait; raises TimeoutError if it does not become true in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What there is to break."""
+
+    store: Store
+    fleet: Fleet
+    auditor: Auditor
+    rng: random.Random
+    """Of this fault alone: the same seed breaks the same things."""
+
+    wait: Wait
+    """Waits until a condition is true, and tells who waits for what; what is given up is told."""
+
+    def start(self, *programs: Program) -> None:
+        """Start processes, and wait until they work."""
+        for program in programs:
+            program.start()
+        for program in programs:
+            self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
+
+    def topics(self, *more: str) -> bytes:
+        """Return a topics.json of the next version of broker-a, with more topics than it has at first."""
+        return topics_json(*ON["broker-a"], *more, counter=self.fleet.next_version())
+
+    def write_topics(self, *more: str) -> None:
+        """Have broker-a write that."""
+        rewrite(self.fleet.hosts["broker-a"].topics_path, self.topics(*more))
+
+    def rebuild(self) -> None:
+        """Do what an operator does whose registry is damaged: rebuild it."""
+        with suppress(RegistryError), RouteStore.from_url(self.store.url, _PATIENT) as registry:
+            for _ in registry.admin.rebuild():
+                pass
+
+    def lasts(self, bounds_s: tuple[float, float]) -> float:
+        """Draw how long the fault lasts, in seconds."""
+        return self.rng.uniform(*bounds_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A fault that has begun."""
+
+    target: str
+    lasts_s: float
+    disturbs: tuple[str, ...] = ()
+    """As in the history: processes that it keeps from running or from the store; STORE = all."""
+
+    takes: tuple[str, ...] = ()
+    """The brokers that nobody is to be sent to while it lasts."""
+
+    loses: bool = False
+    """As in the history: whether the store may forget what was written."""
+
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+Begin: TypeAlias = Callable[[Site], AbstractContextManager[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fault; the block of `begin` is the fault."""
+
+    name: str
+    area: Area
+    begin: Begin
+    on: Callable[[Store], bool]
+    """Whether a store can have it."""
+
+    @property
+    def meaning(self) -> str:
+        """What it does, in a sentence."""
+        return (self.begin.__doc__ or "").strip()
+
+
+KINDS: Final[dict[str, Kind]] = {}
+"""All kinds by name, in the order of the modules that define them."""
+
+
+def fault(
+    area: Area, on: Callable[[Store], bool] = lambda _: True
+) -> Callable[[Callable[[Site], Iterator[Effect]]], Begin]:
+    """Register the function as a kind of fault, named as the function with dashes."""
+
+    def register(function: Callable[[Site], Iterator[Effect]]) -> Begin:
+        begin = contextmanager(function)
+        name = function.__name__.replace("_", "-")
+        KINDS[name] = Kind(name, area, begin, on)
+        return begin
+
+    return register

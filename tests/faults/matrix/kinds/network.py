@@ -1,0 +1,99 @@
+"""Faults of the network between one process and its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Final
+
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.sockets import made_by
+from tests.faults.victims import Program
+from tests.proxy import FaultyProxy, Whose
+
+_SLOW_S: Final = 0.3
+"""Less than the deadline of a call, so that all goes on."""
+
+_TOO_SLOW_S: Final = 3.0
+_DRIP_S: Final = 0.002
+
+_Network = Callable[[FaultyProxy], AbstractContextManager[None]]
+
+
+def _victim(site: Site) -> tuple[Program, Whose]:
+    fleet = site.fleet
+    of = {**fleet.agents, **fleet.fronts, **fleet.clients, fleet.follower.name: fleet.follower}
+    victim = of[site.rng.choice(sorted(of))]
+    return victim, made_by(lambda: [] if victim.pid is None else [victim.pid])
+
+
+def _suffers(site: Site, network: _Network, bounds_s: tuple[float, float] = LONG_S) -> Iterator[Effect]:
+    victim, whose = _victim(site)
+    lasts_s = site.lasts(bounds_s)
+    takes = ("broker-a",) if victim.name == "agent-a" and bounds_s == LONG_S else ()
+    with site.store.network(network, whose):
+        yield Effect(victim.name, lasts_s, (victim.name,), takes)
+
+
+@fault("network")
+def cut(site: Site) -> Iterator[Effect]:
+    """All connections of a process to the store are closed, and new ones too."""
+    return _suffers(site, FaultyProxy.refusing)
+
+
+@fault("network")
+def half_open(site: Site) -> Iterator[Effect]:
+    """Connections of a process stay open, and nothing is carried, not even when the fault is over."""
+    return _suffers(site, FaultyProxy.abandoning)
+
+
+@fault("network")
+def hanging(site: Site) -> Iterator[Effect]:
+    """Nothing is carried for a process; what piled up arrives in the end."""
+    return _suffers(site, FaultyProxy.hanging)
+
+
+@fault("network")
+def requests_lost(site: Site) -> Iterator[Effect]:
+    """What a process asks does not arrive."""
+    return _suffers(site, lambda proxy: proxy.swallowing("requests"))
+
+
+@fault("network")
+def replies_lost(site: Site) -> Iterator[Effect]:
+    """What a process asks arrives, and it hears no answer."""
+    return _suffers(site, lambda proxy: proxy.swallowing("replies"))
+
+
+@fault("network")
+def slow(site: Site) -> Iterator[Effect]:
+    """Every answer comes late, and in time."""
+    return _suffers(site, lambda proxy: proxy.slow(_SLOW_S), SHORT_S)
+
+
+@fault("network")
+def too_slow(site: Site) -> Iterator[Effect]:
+    """Every answer comes after the deadline of the call."""
+    return _suffers(site, lambda proxy: proxy.slow(_TOO_SLOW_S))
+
+
+@fault("network")
+def drip(site: Site) -> Iterator[Effect]:
+    """Bytes come one at a time."""
+    return _suffers(site, lambda proxy: proxy.dripping(_DRIP_S), SHORT_S)
+
+
+@fault("network")
+def cut_in_replies(site: Site) -> Iterator[Effect]:
+    """Connections are closed in the middle of an answer."""
+    return _suffers(site, lambda proxy: proxy.cutting(20), SHORT_S)
+
+
+@fault("network")
+def reset(site: Site) -> Iterator[Effect]:
+    """All connections of a process are reset, again and again."""
+    victim, whose = _victim(site)
+    for _ in range(3):
+        site.store.reset(whose)
+    yield Effect(victim.name, 0.5, (victim.name,))
+    site.store.reset(whose)

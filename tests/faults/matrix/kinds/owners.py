@@ -1,0 +1,58 @@
+"""Faults of ownership: two who speak for one broker, operators that take one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+
+
+@fault("owners")
+def two_agents(site: Site) -> Iterator[Effect]:
+    """A second agent is started beside a broker, and killed."""
+    guest = site.fleet.guest("agent-a-2", "broker-a")
+    site.start(guest)
+    try:
+        yield Effect("broker-a", site.lasts(LONG_S))
+    finally:
+        guest.kill()
+        site.fleet.guests.clear()
+
+
+@fault("owners")
+def two_agents_in_turn(site: Site) -> Iterator[Effect]:
+    """The owner stands still, a second agent takes over, and the first goes on with something to write."""
+    owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
+    owner.pause()
+    site.start(guest)
+    try:
+        epoch = site.auditor.leases.get("broker-a")
+        yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
+    finally:
+        site.write_topics("extra-fenced")
+        owner.resume()
+        site.write_topics()
+        guest.kill()
+        site.fleet.guests.clear()
+
+
+@fault("owners")
+def drain(site: Site) -> Iterator[Effect]:
+    """An operator drains a broker at its agent, and lets it come back."""
+    agent = site.fleet.agents["agent-a"]
+    agent.order("drain")
+    try:
+        yield Effect("broker-a", site.lasts(LONG_S), takes=("broker-a",))
+    finally:
+        agent.order("resume")
+
+
+@fault("owners")
+def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
+    """The agent of a broker that is at fronts too ends, and comes back: fronts hold it meanwhile."""
+    agent = site.fleet.agents["agent-b"]
+    agent.kill()
+    try:
+        yield Effect("agent-b", site.lasts(LONG_S), ("agent-b",))
+    finally:
+        site.start(agent)

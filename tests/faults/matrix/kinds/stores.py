@@ -1,0 +1,188 @@
+"""Faults of the store: killed with and without its data, paused, emptied, full, failed over too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import redis
+
+from sharedroutes.registry import EmbeddedServer
+from tests.faults.matrix.auditor import KEYS
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.sockets import made_by
+from tests.faults.matrix.stores import LastingServer, Store
+from tests.proxy import FaultyProxy
+
+
+def _has_replicas(store: Store) -> bool:
+    return store.can_fail_over
+
+
+def _is_alone(store: Store) -> bool:
+    return not store.can_fail_over
+
+
+def _is_aof(store: Store) -> bool:
+    return store.keeps_data
+
+
+def _primary(site: Site) -> EmbeddedServer:
+    found: list[EmbeddedServer] = []
+
+    def is_there() -> bool:
+        server = site.store.primary()
+        if server is not None:
+            found.append(server)
+        return server is not None
+
+    site.wait(is_there, "there is a primary")
+    return found[-1]
+
+
+def _killed(
+    site: Site, server: EmbeddedServer, bounds_s: tuple[float, float], *, loses: bool
+) -> Iterator[Effect]:
+    lasts_s = site.lasts(bounds_s)
+    server.kill()
+    try:
+        yield Effect("the primary", lasts_s, WHOLE_STORE, loses=loses)
+    finally:
+        site.store.revive(server)
+
+
+@fault("store")
+def kill_store_briefly(site: Site) -> Iterator[Effect]:
+    """The primary is killed and started again at once, with what it keeps."""
+    return _killed(site, _primary(site), (0.1, 0.5), loses=not site.store.keeps_data)
+
+
+@fault("store")
+def kill_store(site: Site) -> Iterator[Effect]:
+    """The primary is away for longer than the leases; where there are replicas, one takes over."""
+    return _killed(site, _primary(site), LONG_S, loses=not site.store.keeps_data)
+
+
+@fault("store", _is_aof)
+def lose_data(site: Site) -> Iterator[Effect]:
+    """The server is killed, and its file is gone when it comes back."""
+    server = _primary(site)
+    server.kill()
+    try:
+        yield Effect("the primary", site.lasts(SHORT_S), WHOLE_STORE, loses=True)
+    finally:
+        if isinstance(server, LastingServer):
+            server.wipe()
+        site.store.revive(server)
+
+
+def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
+    server, lasts_s = _primary(site), site.lasts(bounds_s)
+    server.pause()
+    site.store.paused.add(server)
+    try:
+        yield Effect("the primary", lasts_s, WHOLE_STORE, loses=site.store.can_fail_over)
+    finally:
+        site.store.paused.discard(server)
+        server.resume()
+
+
+@fault("store")
+def pause_store_briefly(site: Site) -> Iterator[Effect]:
+    """The primary stands still for less than a lease."""
+    return _paused(site, (0.2, 0.8))
+
+
+@fault("store")
+def pause_store(site: Site) -> Iterator[Effect]:
+    """The primary stands still for longer than a lease, and is perhaps replaced meanwhile."""
+    return _paused(site, LONG_S)
+
+
+@fault("store", _has_replicas)
+def kill_replica(site: Site) -> Iterator[Effect]:
+    """A server that is no primary is killed, and started again."""
+    primary = _primary(site)
+    others = [server for server in site.store.servers if server is not primary]
+    return (yield from _killed(site, site.rng.choice(others), LONG_S, loses=False))
+
+
+@fault("store", _has_replicas)
+def lose_writes(site: Site) -> Iterator[Effect]:
+    """A replica takes over that lacks the last writes of the primary."""
+    primary, lasts_s = _primary(site), site.lasts(LONG_S)
+    replicas = [server.pid for server in site.store.servers if server is not primary and server.running]
+    whose = made_by(lambda: replicas)
+    with site.store.network(FaultyProxy.hanging, whose):
+        _write(site, "extra-lost")
+        site.write_topics()
+        primary.kill()
+        site.store.reset(whose)
+    try:
+        yield Effect("the primary", lasts_s, WHOLE_STORE, loses=True)
+    finally:
+        site.store.revive(primary)
+
+
+def _write(site: Site, topic: str) -> None:
+    """Have a topic written, and see it in the store."""
+    site.write_topics(topic)
+    is_there = ("EXISTS", KEYS.topic(topic))
+    site.wait(lambda: site.auditor.at_primary(is_there) == [1], "a topic is written")
+
+
+def _ordered(
+    site: Site, *command: str | int, disturbs: tuple[str, ...] = WHOLE_STORE, loses: bool = False
+) -> Effect:
+    site.auditor.at_primary(command)
+    return Effect(" ".join(map(str, command[:2])), 0.2, WHOLE_STORE, loses=loses)
+
+
+@fault("store")
+def script_flush(site: Site) -> Iterator[Effect]:
+    """The server forgets all scripts."""
+    yield _ordered(site, "SCRIPT", "FLUSH")
+
+
+@fault("store")
+def client_kill(site: Site) -> Iterator[Effect]:
+    """The server ends all connections, and then those of subscribers."""
+    for kind in ("normal", "pubsub"):
+        with suppress(redis.RedisError, OSError):
+            site.store.admin(_primary(site)).execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+    yield Effect("CLIENT KILL", 0.2, WHOLE_STORE)
+
+
+@fault("store")
+def flushall(site: Site) -> Iterator[Effect]:
+    """Somebody empties the store."""
+    yield _ordered(site, "FLUSHALL", loses=True)
+
+
+@fault("store")
+def trim_stream(site: Site) -> Iterator[Effect]:
+    """The change stream is trimmed to nothing, and a change follows at once."""
+    effect = _ordered(site, "XTRIM", KEYS.changes, "MAXLEN", 0, loses=True)
+    _write(site, "extra-trim")
+    try:
+        yield effect
+    finally:
+        site.write_topics()
+
+
+@fault("store")
+def delete_stream(site: Site) -> Iterator[Effect]:
+    """The change stream is deleted."""
+    yield _ordered(site, "DEL", KEYS.changes, loses=True)
+
+
+@fault("store")
+def full(site: Site) -> Iterator[Effect]:
+    """The server has reached its maxmemory: it refuses to write anything new."""
+    server = _primary(site)
+    site.store.admin(server).config_set("maxmemory", "1mb")
+    try:
+        yield Effect("maxmemory", site.lasts(LONG_S), WHOLE_STORE)
+    finally:
+        with suppress(redis.RedisError, OSError):
+            site.store.admin(server).config_set("maxmemory", "0")

@@ -1,0 +1,59 @@
+"""The times of the matrix, shorter than the defaults so that a fault takes seconds; what is sent where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sharedroutes.client import ClientConfig, RetryPolicy
+from sharedroutes.registry import RegistryConfig
+from tests.faults.checker.history import Bounds
+
+HEARTBEAT_S: Final = 1.0
+LEASE_S: Final = 4.0
+CALL_S: Final = 1.0
+HOLD_S: Final = 30.0
+"""The default, which fronts have in any case."""
+
+JITTER_S: Final = 3.0
+RECONNECT_S: Final = 2.0
+
+ON: Final[Mapping[str, tuple[str, ...]]] = {
+    "broker-a": ("orders", "audit"),
+    "broker-b": ("orders", "payments"),
+    "broker-c": ("orders", "payments"),
+}
+"""The topics of each broker."""
+
+TOPICS: Final = tuple(sorted({topic for topics in ON.values() for topic in topics}))
+SENT_TO: Final = "orders"
+"""On all brokers: no fault takes all of them."""
+
+POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
+
+
+def client_config(snapshot: Path) -> ClientConfig:
+    """Return the settings of the clients."""
+    return ClientConfig(
+        registry=RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S),
+        topics=TOPICS,
+        refresh_s=6.0,
+        jitter_s=JITTER_S,
+        reconnect_s=RECONNECT_S,
+        guard_hold_s=HOLD_S,
+        snapshot_path=snapshot,
+    )
+
+
+BOUNDS: Final = Bounds(
+    lease_ms=round(LEASE_S * 1_000),
+    stale_ms=1_500,  # leases are looked at every second (ClientConfig.tail_s)
+    hold_ms=round(HOLD_S * 1_000),
+    converge_ms=25_000,  # a front comes back within 6 s, and reads everything within 15 s
+    first_failures=10,
+    rss_kb=12_000,
+    threads=3,
+    descriptors=12,
+    connections=12,
+)

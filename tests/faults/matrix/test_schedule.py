@@ -1,0 +1,39 @@
+"""The same seed breaks the same things in the same order, and everything in turn."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from tests.faults.matrix.kinds.all import KINDS
+from tests.faults.matrix.schedule import rounds
+
+ALL: Final = list(KINDS.values())
+
+
+def drawn(seed: int, deployment: str = "aof", count: int = 3 * len(ALL)) -> list[tuple[float, list[str]]]:
+    """Return the names of the faults of each round, and a number that its generator draws."""
+    found = islice(rounds(seed, deployment, ALL), count)
+    return [(rng.random(), [kind.name for kind in chosen]) for rng, chosen in found]
+
+
+def test_a_seed_is_a_schedule() -> None:
+    assert drawn(7) == drawn(7)
+    assert drawn(7) != drawn(8)
+    assert drawn(7) != drawn(7, "cluster")
+
+
+def test_every_kind_has_its_turn_before_one_comes_again() -> None:
+    names = [chosen[0] for _, chosen in drawn(7)]
+    for turn in range(3):
+        assert sorted(names[turn * len(ALL) : (turn + 1) * len(ALL)]) == sorted(KINDS)
+
+
+def test_two_faults_together_are_of_different_areas() -> None:
+    pairs = [chosen for _, chosen in drawn(7) if len(chosen) > 1]
+    assert pairs
+    assert all(KINDS[first].area != KINDS[second].area for first, second in pairs)
+
+
+def test_every_kind_says_what_it_does() -> None:
+    assert all(kind.meaning.endswith(".") for kind in KINDS.values())

@@ -1,0 +1,117 @@
+"""Whether everybody sees what is true: the store, a fresh look at it, the clients and the fronts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry.plans import whole_table
+from tests.faults.checker.history import (
+    STORE,
+    BadHistory,
+    Replica,
+    Route,
+    Table,
+    TableContent,
+    Writer,
+    parse_event,
+)
+from tests.faults.matrix.fleet import Fleet
+from tests.faults.matrix.follower import content_of
+from tests.faults.matrix.settings import CALL_S, ON, TOPICS
+from tests.faults.matrix.watchers import Watchers
+
+_ROUTE: Final = b'"what":"route"'
+
+
+class ClientView:
+    """What a client has said of each topic, as it writes it into its history."""
+
+    def __init__(self, path: Path) -> None:
+        self.routes: dict[str, Route] = {}
+        self._path = path
+        self._read_bytes = 0
+
+    def look(self) -> None:
+        """Read what is new."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            whole, end, _ = file.read().rpartition(b"\n")
+            self._read_bytes += len(whole) + len(end)
+            for line in whole.splitlines():
+                if _ROUTE in line:
+                    with suppress(BadHistory):
+                        event = parse_event(line)
+                        if isinstance(event, Route):
+                            self.routes[event.topic] = event
+
+
+class Views:
+    """Who has not yet come to see what is true."""
+
+    def __init__(self, fleet: Fleet, watchers: Watchers) -> None:
+        self._fleet = fleet
+        self._watchers = watchers
+        history = fleet.folder / "history"
+        self._clients = {name: ClientView(history / f"{name}.jsonl") for name in fleet.clients}
+        config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
+        self._store = RouteStore.from_url(fleet.store.url, config)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._store.close()
+
+    def table(self) -> TableContent | None:
+        """Return what the store says; None = it does not answer."""
+        with suppress(RegistryError):
+            return content_of(self._store.run(whole_table(self._store.keys)))
+        return None
+
+    def behind(self, since_us: int) -> Iterator[str]:
+        """Name who does not see what is true, by what it said after a time."""
+        if not self._fleet.store.is_settled():
+            yield "the servers"
+            return
+        expected, found = self._fleet.expected(), self.table()
+        if found is None or {*found.leases} != {*expected.leases} or {**found.topics} != expected.topics:
+            yield f"the store ({found})"
+            return
+        true = {topic: _holders(expected, topic) for topic in TOPICS}
+        for name, view in self._clients.items():
+            view.look()
+            for topic in TOPICS:
+                said = view.routes.get(topic)
+                if (
+                    said is None
+                    or said.at_us < since_us
+                    or said.stale
+                    or {*(said.brokers or ())} != true[topic]
+                ):
+                    yield f"{name} ({topic})"
+        for name, reader in self._watchers.fronts.items():
+            for topic in TOPICS:
+                at_s, brokers = reader.says.get(topic, (0.0, None))
+                if at_s * 1e6 < since_us or {*(brokers or ())} != true[topic]:
+                    yield f"{name} ({topic})"
+
+    def write_tables(self, history: Writer) -> None:
+        """Write down the table of the store, and that of each client."""
+        found = self.table()
+        if found is not None:
+            history.write(Table(source=STORE, table=found))
+        for name, view in self._clients.items():
+            view.look()
+            leases, topics = set[Replica](), dict[str, set[str]]()
+            for topic, route in view.routes.items():
+                for replica in route.brokers or ():
+                    leases.add(replica)
+                    topics.setdefault(replica.broker, set()).add(topic)
+            content = {broker: tuple(sorted(names)) for broker, names in sorted(topics.items())}
+            history.write(Table(source=name, table=TableContent(tuple(sorted(leases)), content)))
+
+
+def _holders(expected: TableContent, topic: str) -> set[Replica]:
+    return {lease for lease in expected.leases if topic in ON[lease.broker]}
