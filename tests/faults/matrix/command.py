@@ -49,7 +49,8 @@ def main(
     folder = out or Path(tempfile.mkdtemp(prefix="sharedroutes-faults-"))
     folder.mkdir(parents=True, exist_ok=True)
     patience, began_s = Patience(), time.monotonic()
-    all_named = click.get_current_context().get_parameter_source("faults") is not None
+    source = click.get_current_context().get_parameter_source("faults")
+    all_named = source is click.core.ParameterSource.COMMANDLINE
     kinds = [KINDS[name] for name in faults]
     click.echo(f"seed {seed}, {minutes:g} min on {', '.join(deployments)}; history and logs: {folder}")
 
@@ -67,7 +68,7 @@ def main(
     except Interrupted as interrupted:
         click.echo(f"{interrupted}; what was broken is not checked", err=True)
         sys.exit(_SIGNALLED + interrupted.number)
-    except NotReady as error:
+    except (NotReady, TimeoutError) as error:
         click.echo(str(error), err=True)
         sys.exit(1)
     for line in lines_of(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,6 +11,11 @@ from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
 
 _HOUR_S: Final = 3_600
 
+_SLEEP: Final = (
+    "import select, time\ntime.sleep = lambda seconds: select.select((), (), (), seconds) and None\n"
+)
+"""faketime takes the end of a sleep, by the monotonic clock, for a time of the wall clock, and refuses it."""
+
 
 def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
     fleet = site.fleet
@@ -17,7 +23,11 @@ def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
     victim = of[site.rng.choice(sorted(of))]
     time_file = fleet.folder / f"{victim.name}.time"
     time_file.write_text("+0\n")
+    start = fleet.folder / "clocks"
+    start.mkdir(exist_ok=True)
+    (start / "sitecustomize.py").write_text(_SLEEP)
     faked = {
+        "PYTHONPATH": os.pathsep.join((str(start), victim.environment["PYTHONPATH"])),
         "LD_PRELOAD": faketime_library(),
         "FAKETIME_TIMESTAMP_FILE": str(time_file),
         "FAKETIME_CACHE_DURATION": "1",
