@@ -21,7 +21,6 @@ from tests.support import wait_until
 
 SERVICE: Final = "routes"
 _NODE_TIMEOUT_MS: Final = 1_000
-_DOWN_AFTER_MS: Final = 1_000
 _SLOTS: Final = 16_384
 _FORMED_WITHIN_S: Final = 60.0
 _LONG_MS: Final = 60_000
@@ -42,6 +41,9 @@ def server_binary() -> str:
 
 class _Group(ABC):
     """Servers that start and stop together, with a plain client for each."""
+
+    soon_ms = 1_000
+    """After so long a server that does not answer is replaced, once that is wanted."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -196,7 +198,7 @@ class ClusterServers(_Group):
 
     def fail_over_soon_at(self, node: EmbeddedServer) -> None:
         """Let one node, which was perhaps started again, take part in that."""
-        self.admin(node).config_set("cluster-node-timeout", _NODE_TIMEOUT_MS)
+        self.admin(node).config_set("cluster-node-timeout", self.soon_ms)
         self.admin(node).config_set("cluster-replica-no-failover", "no")
 
     def cluster(self, node: EmbeddedServer, *command: str | int) -> Any:
@@ -304,7 +306,7 @@ class SentinelServers(_Group):
     def fail_over_soon(self) -> Self:
         for sentinel in self.sentinels:
             change: Any = self.admin(sentinel).execute_command
-            change("SENTINEL", "SET", SERVICE, "down-after-milliseconds", _DOWN_AFTER_MS)
+            change("SENTINEL", "SET", SERVICE, "down-after-milliseconds", self.soon_ms)
         return self
 
     def primary(self) -> EmbeddedServer:

@@ -25,6 +25,11 @@ from tests.faults.checker.past import Past, Tenure, Verdict
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
 
 
+def _is_by_an_owner(record: Record) -> bool:
+    """Whether an owner wrote a record: a repair of an operator has no epoch."""
+    return record.kind in _BY_AN_OWNER and record.epoch > 0
+
+
 # --- (a) no address is used longer after the end of its lease than promised ---------------------------------
 
 
@@ -126,7 +131,7 @@ def epochs_grow(past: Past) -> Verdict:
             verdict.check("" if newer is None or lost else reason, newer, event)
         elif isinstance(event, Started) or (isinstance(event, Item) and event.kind == "reset"):
             told[event.who].forget()
-        elif isinstance(event, Item) and event.record and event.record.kind in _BY_AN_OWNER:
+        elif isinstance(event, Item) and event.record and _is_by_an_owner(event.record):
             record = event.record
             newer = told[event.who].before(record.broker, record.id, record.epoch, event)
             told_of = f"epoch {record.epoch} of {record.broker}:{record.id}"
@@ -151,7 +156,7 @@ def _check_writes(past: Past, verdict: Verdict) -> None:
     written = _Newest()
     for change in past.of(Change):
         record = change.record
-        if record is None or record.kind not in _BY_AN_OWNER:
+        if record is None or not _is_by_an_owner(record):
             continue
         newer = written.before(record.broker, record.id, record.epoch, change)
         lost = newer is not None and past.may_have_lost(newer.at_us, change.at_us)

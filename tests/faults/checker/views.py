@@ -127,6 +127,8 @@ def views_converge(past: Past) -> Verdict:
     for calm in calms(past):
         limit_us = past.limit_us(calm.begin_us, calm.bound_ms)
         if limit_us > calm.end_us:
+            is_true = not any(since < calm.end_us <= until for _, since, until, _ in wrongs)
+            verdict.checked += views if is_true else 0  # cut short before all was true: no verdict
             continue
         verdict.checked += views
         for (who, topic), since_us, until_us, event in wrongs:

@@ -10,10 +10,11 @@ from typing import Any, Final, Self
 
 import msgspec
 import redis
+from msgspec.structs import replace
 
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
-from tests.faults.checker.history import Change, Lease, Record, Route, Writer
+from tests.faults.checker.history import STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import replicas_of
 from tests.faults.matrix.settings import CALL_S, ON, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
@@ -36,6 +37,9 @@ class Auditor:
         self._store = store
         self._history = history
         self._lock = threading.Lock()
+        self._primary: tuple[EmbeddedServer | None, int] = None, 0
+        """Whom we asked last, and when."""
+
         self._position = _ORIGIN
         self._said_at_s: dict[str, float] = {}
         self._found: dict[str, tuple[object, float]] = {}
@@ -95,6 +99,7 @@ class Auditor:
             for command in commands:
                 pipeline.execute_command(*command)
             replies = pipeline.execute(raise_on_error=False)
+        self._say_failover(server)
         of_leases = 2 * len(ON)
         for place, broker in enumerate(ON):
             self._say_lease(server, broker, *replies[2 * place : 2 * place + 2])
@@ -102,6 +107,18 @@ class Auditor:
         if not isinstance(entries, Exception):
             self._say_changes(first, last, entries)
         return list(rest)
+
+    def _say_failover(self, server: EmbeddedServer) -> None:
+        """Write down that another server has become the primary, asked for or because it stood still."""
+        before, seen_us = self._primary
+        now = now_us()
+        self._primary = server, now
+        if before not in (None, server):
+            failover = Fault(
+                name="failover", target="the store", phase="begin", disturbs=(STORE,), loses=True
+            )
+            self._history.write(replace(failover, at_us=seen_us))
+            self._history.write(replace(failover, phase="end"))
 
     def _say_lease(self, server: EmbeddedServer, broker: str, left_ms: Any, value: Any) -> None:
         now_s, before = time.monotonic(), self.leases.get(broker)

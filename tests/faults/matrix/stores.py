@@ -19,6 +19,9 @@ from tests.proxy import FaultyProxy, Whose
 
 NAMESPACE: Final = RegistryConfig().namespace
 _ANSWER_S: Final = 1.0
+_SOON_MS: Final = 3_000
+"""A second would do, but for machines that let nobody run for so long: each would be a failover."""
+
 _NODES: Final = "nodes.conf"
 _APPENDING: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -199,6 +202,8 @@ class Appending(Standalone):
 
 
 class _Sentinels(SentinelServers):
+    soon_ms = _SOON_MS
+
     def __init__(self, folder: Path, proxies: Proxied) -> None:
         super().__init__(folder)
         self._proxied = proxies
@@ -267,6 +272,8 @@ class Sentinel(Store):
 
 
 class _Cluster(ClusterServers):
+    soon_ms = _SOON_MS
+
     def __init__(self, proxies: Proxied) -> None:
         super().__init__("--cluster-config-file", _NODES)
         self._proxied = proxies
