@@ -46,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults agent-faults interop lint generate pictures bench clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures bench clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -80,6 +80,12 @@ cluster-test: $(READY) ## the registry on a Cluster, under Sentinels, over TLS, 
 
 faults: $(READY) ## everything through faults on every kind of store, and a check of what it did; needs Debian's redis and faketime
 	$(BIN)/python -m tests.faults $(ARGS)
+
+# What make soak runs for, all stores together.
+MINUTES ?= 20
+
+soak: $(READY) ## the same with topics that come and go; plots of memory, descriptors and latency in soak/
+	$(BIN)/python -m tests.faults --minutes $(MINUTES) --churn --plots soak $(ARGS)
 
 agent-faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)

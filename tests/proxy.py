@@ -7,7 +7,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ _RESETS_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, for 0 sec
 
 Direction: TypeAlias = Literal["requests", "replies"]
 
-Whose: TypeAlias = Callable[[int], bool]
-"""Whether a fault concerns the connection that a client made from a port."""
+Whose: TypeAlias = Callable[[Collection[int]], Collection[int]]
+"""Which connections a fault concerns, of those that clients made from these ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,9 @@ class FaultyProxy:
 
     async def _begin(self, fault: _Fault) -> None:
         self._fault = fault
+        concerned = self._whose([link.port for link in self._links])
         for link in self._links:
-            link.suffer(fault if self._whose(link.port) else _NO_FAULT)
+            link.suffer(fault if link.port in concerned else _NO_FAULT)
         if fault.refuses:
             await self._end_links(reset=True)
 
@@ -204,7 +205,8 @@ class FaultyProxy:
         await self._end_links()
 
     async def _end_links(self, *, reset: bool = False) -> None:
-        ending = {link: task for link, task in self._links.items() if self._whose(link.port)}
+        concerned = self._whose([link.port for link in self._links])
+        ending = {link: task for link, task in self._links.items() if link.port in concerned}
         for link, task in ending.items():
             if reset and link.client.fileno() >= 0:
                 link.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS_WHEN_CLOSED)
@@ -218,7 +220,7 @@ class FaultyProxy:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):  # who came has gone again
             client, (_, port) = listener.accept()
-            fault = self._fault if self._whose(port) else _NO_FAULT
+            fault = self._fault if self._fault is not _NO_FAULT and self._whose([port]) else _NO_FAULT
             if fault.refuses:
                 client.close()
                 return
@@ -276,8 +278,8 @@ class FaultyProxy:
             await asyncio.Event().wait()
 
 
-def _everybody(port: int) -> bool:
-    return True
+def _everybody(ports: Collection[int]) -> Collection[int]:
+    return ports
 
 
 def _bound(port: int) -> socket.socket:

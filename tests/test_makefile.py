@@ -67,7 +67,8 @@ def test_the_demos_install_only_what_they_need(clone: Path, target: str) -> None
 
 
 @pytest.mark.parametrize(
-    "target", ["test", "lint", "bench", "pipeline-demo", "cluster-test", "faults", "agent-faults", "interop"]
+    "target",
+    ["test", "lint", "bench", "pipeline-demo", "cluster-test", "faults", "soak", "agent-faults", "interop"],
 )
 def test_everything_else_installs_all_of_it_also_after_a_demo(clone: Path, target: str) -> None:
     assert ALL in make(clone, "-n", target)

@@ -12,12 +12,15 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from sharedroutes.registry import RegistryConfig, RouteStore
-from tests.faults.checker.history import Keys, Log, Writer
+from tests.faults.checker.history import Keys, Log, Writer, now_us
 from tests.faults.matrix.stores import NAMESPACE, Store
 
 _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
 _TRACEBACK: Final = "Traceback (most recent call last)"
-_INJECTED: Final = re.compile(r"a key of the registry is corrupt|is corrupt|holds? foreign|OOM|maxmemory")
+_INJECTED: Final = re.compile(
+    r"key of the registry is corrupt|something else than the registry wrote|holds another type|foreign"
+    r"|topics\.json has a problem|command not allowed when used memory"
+)
 """What is logged at ERROR because a fault asks for it."""
 
 
@@ -62,11 +65,13 @@ def lines_of(path: Path) -> Iterator[Line]:
         yield Line("ERROR", "\n".join(rest), None)
 
 
-def write_logs(folder: Path, history: Writer) -> None:
-    """Write down what all processes have logged."""
+def write_logs(folder: Path, history: Writer, began_us: int) -> None:
+    """Write down what all processes have logged since the begin of the run."""
     since_1970_s = time.time() - time.monotonic()
     for path in sorted(folder.glob("*.log")):
         for level, text, at_s in lines_of(path):
-            at_us = 0 if at_s is None else max(1, round((at_s - since_1970_s) * 1e6))
+            at_us = 0 if at_s is None else round((at_s - since_1970_s) * 1e6)
+            if not began_us < at_us < now_us():  # its clock was shifted
+                at_us = 0
             injected = _INJECTED.search(text) is not None
             history.write(Log(at_us=at_us, process=path.stem, level=level, text=text, injected=injected))

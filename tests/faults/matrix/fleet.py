@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from demo.processes import ProcessGroup
-from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.data_files import put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
 from tests.faults.matrix.stores import Store
@@ -30,6 +31,7 @@ listenPort={port}
 storePathRootDir={store}
 brokerRole=ASYNC_MASTER
 """
+CHURN: Final = "churn-"
 _HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
 _HAS_AGENT: Final = ("broker-a", "broker-b")
 _AT_FRONTS: Final = ("broker-b", "broker-c")
@@ -67,6 +69,10 @@ class Fleet:
         self.logs = folder / "logs"
         self.snapshots = folder / "snapshots"
         self._versions = count(2)
+        self._writing = threading.Lock()
+        self.churn: tuple[str, ...] = ()
+        """Topics that broker-a has besides for now, all named CHURN and something."""
+
         self._listens = {f"front-{number}": f"127.0.0.1:{free_port()}" for number in (1, 2)}
         self.fronts = {name: self._front(name) for name in self._listens}
         self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
@@ -108,9 +114,15 @@ class Fleet:
         leases = tuple(Replica(host.name, 0, host.address) for host in living)
         return TableContent(leases, {name: tuple(sorted(topics)) for name, topics in ON.items()})
 
-    def next_version(self) -> int:
-        """Return the counter of the next version of a broker's topics."""
-        return next(self._versions)
+    def topics(self, *more: str) -> bytes:
+        """Return a topics.json of the next version of broker-a, with more topics than it has at first."""
+        names = {*ON["broker-a"], *self.churn, *more}
+        return topics_json(*sorted(names), counter=next(self._versions))
+
+    def write_topics(self, *more: str) -> None:
+        """Have broker-a write that."""
+        with self._writing:
+            rewrite(self.hosts["broker-a"].topics_path, self.topics(*more))
 
     def guest(self, name: str, broker: str) -> AgentProcess:
         """Return another agent beside a broker, which is not started."""

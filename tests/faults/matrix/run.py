@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,12 +17,13 @@ from demo.processes import Patience
 from tests.faults.checker.history import Expected, Fault, Run, Writer, now_us
 from tests.faults.matrix.aftermath import write_keys, write_logs
 from tests.faults.matrix.auditor import Auditor
-from tests.faults.matrix.fleet import Fleet
+from tests.faults.matrix.fleet import CHURN, Fleet
 from tests.faults.matrix.kinds.kind import Effect, Kind, Site
 from tests.faults.matrix.schedule import rounds
 from tests.faults.matrix.settings import BOUNDS
 from tests.faults.matrix.stores import STORES, Store
 from tests.faults.matrix.views import Views
+from tests.faults.matrix.watcher import Watcher
 from tests.faults.matrix.watchers import Watchers
 
 READY_S: Final = 90.0
@@ -31,6 +33,9 @@ _GIVE_UP_S: Final = 90.0
 """A view that is not true so long after a fault is not waited for: the checker has what it said."""
 
 _SAY_S: Final = 5.0
+_CHURN_S: Final = 1.0
+_CHURNING: Final = 20
+"""So many topics there are besides, of which one goes and one comes each time."""
 
 Tell = Callable[[str], None]
 
@@ -44,6 +49,7 @@ class Outcome:
     """What became of one round."""
 
     kinds: tuple[str, ...]
+    began_us: int
     converged_s: float | None
     """After the end of the fault; None = not at all."""
 
@@ -65,11 +71,23 @@ class Told:
 class StoreRun:
     """The processes on one store, for the length of a `with` block."""
 
-    def __init__(self, deployment: str, folder: Path, seed: int, patience: Patience, tell: Tell) -> None:
+    def __init__(
+        self,
+        deployment: str,
+        folder: Path,
+        seed: int,
+        patience: Patience,
+        tell: Tell,
+        *,
+        churns: bool = False,
+    ) -> None:
+        """`churns`: topics come and go all the time."""
         self.told = Told(deployment, folder)
         self._seed = seed
         self._patience = patience
         self._tell = tell
+        self._churns = churns
+        self._numbers = count()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -90,6 +108,7 @@ class StoreRun:
         self._driver = stack.enter_context(Writer(self.told.history, "driver"))
         self._scheduler = stack.enter_context(Writer(self.told.history, "scheduler"))
         audited = stack.enter_context(Writer(self.told.history, "auditor"))
+        self._began_us = now_us()
         self._driver.write(Run(deployment=self.told.deployment, seed=self._seed, bounds=BOUNDS))
         self._store: Store = stack.enter_context(STORES[self.told.deployment](stores))
         self._tell("starting brokers, agents, fronts and clients")
@@ -101,6 +120,22 @@ class StoreRun:
         if self._calm("everything works", READY_S) is None:
             raise NotReady(f"{self.told.deployment}: not within {READY_S:.0f} s: {self._behind()}")
         self._scheduler.write(Expected(table=self._fleet.expected()))
+        if self._churns:
+            self._churning = stack.enter_context(ExitStack())
+            self._churning.enter_context(Watcher("churn", _CHURN_S, self._churn))
+
+    def _churn(self) -> None:
+        """Let some topics come, and others go."""
+        number = next(self._numbers)
+        self._fleet.churn = tuple(f"{CHURN}{of}" for of in range(number, number + _CHURNING))
+        self._fleet.write_topics()
+
+    def _settle(self) -> None:
+        """Let no topics come and go any more, and wait until everybody knows."""
+        self._churning.close()
+        self._fleet.churn = ()
+        self._fleet.write_topics()
+        self._calm("the end", _GIVE_UP_S)
 
     def go(self, kinds: Sequence[Kind], until_s: float, at_least: int) -> Told:
         """Break things until a time of the monotonic clock, and so many times at least."""
@@ -116,7 +151,7 @@ class StoreRun:
         return self.told
 
     def _round(self, site: Site, chosen: Sequence[Kind], until_s: float) -> None:
-        names = tuple(kind.name for kind in chosen)
+        names, began_us = tuple(kind.name for kind in chosen), now_us()
         with ExitStack() as stack:
             for kind in chosen:
                 effect = stack.enter_context(self._broken(site, kind))
@@ -126,7 +161,7 @@ class StoreRun:
                 )
                 self._last(effect)
         converged_s = self._calm(f"calm after {' and '.join(names)}", _GIVE_UP_S)
-        self.told.outcomes.append(Outcome(names, converged_s))
+        self.told.outcomes.append(Outcome(names, began_us, converged_s))
         if converged_s is None:
             self._tell(f"not calm after {' and '.join(names)}: {self._behind()}")
 
@@ -197,9 +232,11 @@ class StoreRun:
 
     def _finish(self) -> None:
         """Write down what is left in the end."""
+        if self._churns:
+            self._settle()
         self._tell("looking at what is left")
         self._watchers.phase = "after"
         self._watchers.take_usage()
         self._views.write_tables(self._driver)
         write_keys(self._store, self._driver)
-        write_logs(self._fleet.logs, self._driver)
+        write_logs(self._fleet.logs, self._driver, self._began_us)

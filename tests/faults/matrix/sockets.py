@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,14 +27,16 @@ def inodes_of(pid: int) -> set[str]:
 def ports_of(pids: Iterable[int]) -> set[int]:
     """Return the local ports of the TCP connections (IPv4) of some processes."""
     inodes = {inode for pid in pids for inode in inodes_of(pid)}
+    if not inodes:
+        return set()
     _, *lines = (_PROC / "net" / "tcp").read_text(encoding="ascii").splitlines()
     found = (line.split() for line in lines)
     return {int(fields[1].rpartition(":")[2], 16) for fields in found if fields[9] in inodes}
 
 
-def made_by(pids: Callable[[], Iterable[int]]) -> Callable[[int], bool]:
-    """Return what says whether a connection from a port is one of the processes that run at the time."""
-    return lambda port: port in ports_of(pids())
+def made_by(pids: Callable[[], Iterable[int]]) -> Callable[[Collection[int]], set[int]]:
+    """Return what says which connections are those of the processes that run at the time, by their ports."""
+    return lambda ports: ports_of(pids()).intersection(ports)
 
 
 def usage_of(pid: int) -> tuple[int, int, int, int] | None:

@@ -22,6 +22,7 @@ _ANSWER_S: Final = 1.0
 _SOON_MS: Final = 3_000
 """A second would do, but for machines that let nobody run for so long: each would be a failover."""
 
+_REPLICA_OF: Final = "--replicaof"
 _NODES: Final = "nodes.conf"
 _APPENDING: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -37,6 +38,17 @@ class LastingServer(EmbeddedServer):
 
     def _forget(self) -> None:
         """Keep the folder until `discard`."""
+
+    def follow(self, port: int | None) -> None:
+        """Be a replica of the server at a port from the next start on; None = of none.
+
+        Sentinels write that into the file of a server, which ours has not.
+        """
+        if _REPLICA_OF in self._options:
+            place = self._options.index(_REPLICA_OF)
+            self._options = (*self._options[:place], *self._options[place + 2 :])
+        if port is not None:
+            self._options = (*self._options, _REPLICA_OF, f"127.0.0.1 {port}")
 
     def wipe(self) -> None:
         """Remove the data; what a node knows of its Cluster stays."""
@@ -124,8 +136,12 @@ class Store(ABC):
     def primary(self) -> EmbeddedServer | None:
         """Return the server that has the registry; None = nobody knows at the moment."""
 
+    def kill(self, server: EmbeddedServer) -> None:
+        """Kill a server."""
+        server.kill()
+
     def revive(self, server: EmbeddedServer) -> None:
-        """Start a server again that was killed."""
+        """Start a server again that was killed, in the role that it had."""
         server.start()
 
     def is_settled(self) -> bool:
@@ -254,6 +270,12 @@ class Sentinel(Store):
     @property
     def helpers(self) -> list[EmbeddedServer]:
         return self._group.sentinels
+
+    def kill(self, server: EmbeddedServer) -> None:
+        role: Any = self.admin(server).execute_command("ROLE")
+        if isinstance(server, LastingServer):
+            server.follow(None if role[0] == b"master" else int(role[2]))
+        super().kill(server)
 
     def primary(self) -> EmbeddedServer | None:
         for sentinel in self.helpers:

@@ -20,11 +20,11 @@ _PAGE_BYTES: Final = 4_096
 
 def _ugly(site: Site, spoil: Callable[[Path, bytes], None]) -> Iterator[Effect]:
     path = site.fleet.hosts["broker-a"].topics_path
-    spoil(path, site.topics())
+    spoil(path, site.fleet.topics())
     try:
         yield Effect(path.name, site.lasts(SHORT_S))
     finally:
-        site.write_topics()
+        site.fleet.write_topics()
 
 
 def _write_backup(path: Path, content: bytes) -> None:
@@ -71,11 +71,11 @@ def topics_backup_newer(site: Site) -> Iterator[Effect]:
 def topics_grow(site: Site) -> Iterator[Effect]:
     """A broker creates topics, and deletes them."""
     for number in range(5):
-        site.write_topics(f"extra-{number}")
+        site.fleet.write_topics(f"extra-{number}")
     try:
         yield Effect("topics.json", site.lasts(SHORT_S))
     finally:
-        site.write_topics()
+        site.fleet.write_topics()
 
 
 def _may_mount(_: Store) -> bool:

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
-from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import STORE
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import LEASE_S, ON
+from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
 
@@ -53,14 +52,6 @@ class Site:
             program.start()
         for program in programs:
             self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
-
-    def topics(self, *more: str) -> bytes:
-        """Return a topics.json of the next version of broker-a, with more topics than it has at first."""
-        return topics_json(*ON["broker-a"], *more, counter=self.fleet.next_version())
-
-    def write_topics(self, *more: str) -> None:
-        """Have broker-a write that."""
-        rewrite(self.fleet.hosts["broker-a"].topics_path, self.topics(*more))
 
     def rebuild(self) -> None:
         """Do what an operator does whose registry is damaged: rebuild it."""

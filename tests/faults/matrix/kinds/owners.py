@@ -29,9 +29,9 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
         epoch = site.auditor.leases.get("broker-a")
         yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
     finally:
-        site.write_topics("extra-fenced")
+        site.fleet.write_topics("extra-fenced")
         owner.resume()
-        site.write_topics()
+        site.fleet.write_topics()
         guest.kill()
         site.fleet.guests.clear()
 

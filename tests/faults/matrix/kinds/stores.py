@@ -44,7 +44,7 @@ def _killed(
     site: Site, server: EmbeddedServer, bounds_s: tuple[float, float], *, loses: bool
 ) -> Iterator[Effect]:
     lasts_s = site.lasts(bounds_s)
-    server.kill()
+    site.store.kill(server)
     try:
         yield Effect("the primary", lasts_s, WHOLE_STORE, loses=loses)
     finally:
@@ -67,7 +67,7 @@ def kill_store(site: Site) -> Iterator[Effect]:
 def lose_data(site: Site) -> Iterator[Effect]:
     """The server is killed, and its file is gone when it comes back."""
     server = _primary(site)
-    server.kill()
+    site.store.kill(server)
     try:
         yield Effect("the primary", site.lasts(SHORT_S), WHOLE_STORE, loses=True)
     finally:
@@ -115,8 +115,8 @@ def lose_writes(site: Site) -> Iterator[Effect]:
     whose = made_by(lambda: replicas)
     with site.store.network(FaultyProxy.hanging, whose):
         _write(site, "extra-lost")
-        site.write_topics()
-        primary.kill()
+        site.fleet.write_topics()
+        site.store.kill(primary)
         site.store.reset(whose)
     try:
         yield Effect("the primary", lasts_s, WHOLE_STORE, loses=True)
@@ -126,7 +126,7 @@ def lose_writes(site: Site) -> Iterator[Effect]:
 
 def _write(site: Site, topic: str) -> None:
     """Have a topic written, and see it in the store."""
-    site.write_topics(topic)
+    site.fleet.write_topics(topic)
     is_there = ("EXISTS", KEYS.topic(topic))
     site.wait(lambda: site.auditor.at_primary(is_there) == [1], "a topic is written")
 
@@ -167,7 +167,7 @@ def trim_stream(site: Site) -> Iterator[Effect]:
     try:
         yield effect
     finally:
-        site.write_topics()
+        site.fleet.write_topics()
 
 
 @fault("store")
