@@ -1,7 +1,7 @@
 """Makes a release of what is committed and proves it: sdist and wheel, each extra on each Python, audit.
 
 `make release-check`, or `python -m tools.release [--pythons 3.11,3.12,3.13] [--out dist] [--no-audit]`. It
-leaves in `--out` what would be uploaded, and a bill of materials (CycloneDX) of the wheel with all its extras.
+leaves in `--out` what would be uploaded, and a bill of materials (CycloneDX) of the wheel and all its extras.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _IMPORTED: Final[Mapping[str, str]] = {
 """What only the library offers of an extra; the commands say themselves which extras they need."""
 
 _LOAD: Final = """
-import importlib, sys
+import importlib, importlib.util, sys
 for name in ("sharedroutes.registry", "sharedroutes.client", "sharedroutes.remoting", *sys.argv[1:]):
     module = importlib.import_module(name)
     for exported in getattr(module, "__all__", ()):
         getattr(module, exported)
 from sharedroutes.cli.main import COMMANDS, missing_extras
-print(*(name for name, place in COMMANDS.items() if missing_extras([name]) is None and place.load()))
+usable = [name for name in COMMANDS if importlib.util.find_spec("click") and not missing_extras([name])]
+print(*(name for name in usable if COMMANDS[name].load()))
 """
 
 
