@@ -19,7 +19,7 @@ MODULES: Final = {
     "metrics": ("prometheus_client",),
     "nameserver": ("click", "h11"),
     "otel": ("opentelemetry",),
-    "spark": ("click", "jinja2", "numpy", "py4j", "pyarrow", "pyspark"),
+    "spark": ("click", "jinja2", "numpy", "py4j", "pyarrow", "pyspark", "rich"),
     "testing": ("fakeredis",),
     "uvloop": ("uvloop",),
 }
