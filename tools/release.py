@@ -7,6 +7,7 @@ leaves in `--out` what would be uploaded, and a bill of materials (CycloneDX) of
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -25,6 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 TOOLS: Final = ROOT / ".venv" / "release" / "bin"
 """Where `make release-check` installs the group `release`."""
 
+_ALL: Final = "all extras"
 _RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?=[^)]+\))")
 _QUICK_START: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _IMPORTED: Final[Mapping[str, str]] = {
@@ -62,12 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         step(f"sharedroutes {project['version']}: sdist, and the wheel of it")
         sdist, wheel = build(source, options.out)
         check_metadata(project, sdist, wheel)
-        extras = ["", *project["optional-dependencies"], ",".join(project["optional-dependencies"])]
+        extras = list(project["optional-dependencies"])
         for python in options.pythons:
-            for extra in extras:
-                step(f"Python {python}, [{extra}]: {prove(wheel, python, extra, Path(scratch))}")
+            for label, chosen in (("core", []), *((extra, [extra]) for extra in extras), (_ALL, extras)):
+                used = prove(wheel, chosen, python, Path(scratch) / python / label)
+                step(f"Python {python}, {label}: {used}")
         bill = options.out / f"{wheel.name.partition('-py3')[0]}.cdx.json"
-        step(f"bill of materials: {bill_of_materials(Path(scratch), options.pythons[0], bill)}")
+        step(f"bill of materials: {bill_of_materials(Path(scratch) / options.pythons[0] / _ALL, bill)}")
     step(audit() if options.audit else "the dependencies were NOT audited: --no-audit")
     step(f"{options.out}: ready to upload")
 
@@ -116,32 +119,30 @@ def check_metadata(project: Mapping[str, Any], sdist: Path, wheel: Path) -> None
         sys.exit(f"{name} does not say what pyproject.toml says:\n{told}")
 
 
-def prove(wheel: Path, python: str, extra: str, scratch: Path) -> str:
+def prove(wheel: Path, extras: Sequence[str], python: str, environment: Path) -> str:
     """Install the wheel with extras in a clean environment and use what they bring; return what that was."""
-    environment = scratch / f"{python}-{extra or 'core'}"
     _run(TOOLS / "uv", "venv", "--quiet", "--python", python, environment)
     run = environment / "bin" / "python"
-    _run(TOOLS / "uv", "pip", "install", "--quiet", "--python", run, f"{wheel}[{extra}]" if extra else wheel)
+    wanted = f"{wheel}[{','.join(extras)}]" if extras else wheel
+    _run(TOOLS / "uv", "pip", "install", "--quiet", "--python", run, wanted)
     _run(TOOLS / "uv", "pip", "check", "--quiet", "--python", run)
-    extras = extra.split(",")
     imported = [module for name, module in _IMPORTED.items() if name in extras]
-    commands = _run(run, "-I", "-W", "error", "-c", _LOAD, *imported, cwd=scratch).split()
+    commands = _run(run, "-I", "-W", "error", "-c", _LOAD, *imported, cwd=environment).split()
     done = [*imported, f"{len(commands)} commands"]
     if "embedded" in extras:
         (code,) = _QUICK_START.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]
-        _run(run, "-I", "-W", "error", "-c", code, cwd=scratch)
+        _run(run, "-I", "-W", "error", "-c", code, cwd=environment)
         done.append("the quick start")
     return ", ".join(done)
 
 
-def bill_of_materials(scratch: Path, python: str, bill: Path) -> str:
-    """Write what the environment with all extras holds, as CycloneDX; return its name and size."""
-    (environment,) = (path for path in scratch.glob(f"{python}-*,*") if path.is_dir())
+def bill_of_materials(environment: Path, bill: Path) -> str:
+    """Write what an environment holds, as CycloneDX; return the file's name and how much there is."""
     _run(
         *(TOOLS / "cyclonedx-py", "environment", "--output-reproducible", "--mc-type", "library"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-file", bill, environment / "bin" / "python"),
     )
-    return f"{bill.name}, {bill.read_text(encoding='utf-8').count('bom-ref')} references"
+    return f"{bill.name}, {len(json.loads(bill.read_text(encoding='utf-8'))['components'])} components"
 
 
 def audit() -> str:
