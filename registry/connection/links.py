@@ -23,6 +23,7 @@ from .replies import (
     REDIS_ERRORS,
     ReplicaBackoff,
     asking_node,
+    is_ended,
     is_not_from_primary,
     is_pool_exhausted,
     moved_to,
@@ -102,9 +103,11 @@ class Link:
             for command in commands:
                 pipeline.execute_command(*command, **options)
             return list(pipeline.execute(raise_on_error=False))
-        except REDIS_ERRORS as error:
+        except (*REDIS_ERRORS, RuntimeError) as error:
             if self._directory is not None and not is_pool_exhausted(error):
                 self._directory.where.doubt()
+            if is_ended(error):
+                raise redis.ConnectionError(str(error)) from error
             raise
 
     def _one(self, command: Command, options: dict[str, Any]) -> Any:
@@ -208,7 +211,9 @@ class Subscription(Generic[T]):
                 timeout_s = until_s - monotonic()
                 if said is not None or timeout_s <= 0:
                     return said
-        except REDIS_ERRORS as error:
+        except (*REDIS_ERRORS, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not is_ended(error):
+                raise
             self.close()
             raise translate(error) from error
 

@@ -23,6 +23,8 @@ _log = logging.getLogger("sharedroutes.registry")
 
 REDIS_ERRORS: Final = (redis.RedisError, redis.exceptions.RedisClusterException, OSError)
 
+_ENDED: Final = "the handler is closed"
+
 _LEASE_GONE: Final = frozenset((b"del", b"expired", b"evicted", b"rename_from", b"move_from"))
 """Keyspace events of a lease that is there no more; UNLINK says `del` too. Those of renewals are passed over.
 
@@ -159,6 +161,11 @@ def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
     return reply
 
 
+def is_ended(error: BaseException) -> bool:
+    """Whether uvloop, through redis-py, says that a connection ended a moment before it was written to."""
+    return isinstance(error, RuntimeError) and _ENDED in str(error)
+
+
 def translate(error: BaseException) -> RegistryError:
     """Return what an error of redis-py means to the caller."""
     text = str(error) or type(error).__name__
@@ -178,7 +185,7 @@ def _of_the_connection(error: BaseException, text: str) -> RegistryError:
         return StoreUnavailable(
             f"the store takes no writes now (a read-only replica, no master, or a slot on its way): {text}"
         )
-    if isinstance(error, redis.ConnectionError | redis.exceptions.ClusterError | OSError):
+    if isinstance(error, redis.ConnectionError | redis.exceptions.ClusterError | OSError) or is_ended(error):
         return StoreUnavailable(f"the store cannot be reached: {text}")
     return StoreRefused(f"the store answered with an error: {text}")
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import AsyncRouteClient
-from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore, StoreUnavailable
 from tests.client.clients import (
     BELL_ONLY,
     FOLLOWER,
@@ -65,6 +65,27 @@ async def test_a_change_that_only_the_tail_tells_of(
             proxy.abandon(b"SUBSCRIBE")
             own_agent.register(broker("broker-a"), topics(1))
             await until_held_by(client, "t0", "broker-a")
+
+
+async def test_a_connection_that_ends_as_it_is_written_to_is_a_store_that_cannot_be_reached(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncRouteStore.from_url(redis_url) as store:
+        await store.topics()
+        (connection,) = store._link.client.connection_pool._available_connections
+        is_read = connection.can_read
+
+        async def end_after_the_look() -> bool:
+            monkeypatch.undo()
+            found: bool = await is_read()
+            connection._writer.transport.abort()
+            await asyncio.sleep(0)  # uvloop closes it then
+            return found
+
+        monkeypatch.setattr(connection, "can_read", end_after_the_look)
+        with pytest.raises(StoreUnavailable):
+            await store.topics()
+        assert await store.topics() == []
 
 
 @pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
