@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import socket
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 _WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -25,3 +26,13 @@ def free_port() -> int:
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+@contextmanager
+def held_port() -> Iterator[int]:
+    """Hold a port for those who come and go at it: no other socket is given it meanwhile."""
+    with closing(socket.socket()) as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port = free_port()
+        holder.bind(("127.0.0.1", port))
+        yield port

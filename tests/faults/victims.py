@@ -202,8 +202,10 @@ class AgentProcess(Program):
         *arguments: str,
         environment: Mapping[str, str] = MappingProxyType({}),
         launch: Launch = _launch,
+        http_port: int = 0,
     ) -> None:
-        self.http = f"127.0.0.1:{free_port()}"
+        """`http_port`: 0 = any that is free."""
+        self.http = f"127.0.0.1:{http_port or free_port()}"
         """Where it serves HTTP."""
 
         words = ("-m", "sharedroutes.broker_agent", *arguments)

@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
-from tests.ports import free_port
+from tests.ports import held_port
 
 _CONF: Final = """\
 brokerClusterName=DefaultCluster
@@ -47,9 +47,9 @@ _FINDS_US: Final = {
 class BrokerHost:
     """The files of a broker and its process; an agent beside it reads the files."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, port: int) -> None:
         self.name = name
-        self.port = free_port()
+        self.port = port
         self.address = f"127.0.0.1:{self.port}"
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
@@ -64,7 +64,8 @@ class Fleet:
         self.store = store
         self._history = history
         self.folder = folder
-        self.hosts = {name: BrokerHost(name, folder / "hosts") for name in ON}
+        self._ports = ExitStack()
+        self.hosts = {name: BrokerHost(name, folder / "hosts", self._port()) for name in ON}
         self._group = ProcessGroup()
         self.logs = folder / "logs"
         self.snapshots = folder / "snapshots"
@@ -73,7 +74,7 @@ class Fleet:
         self.churn: tuple[str, ...] = ()
         """Topics that broker-a has besides for now, all named CHURN and something."""
 
-        self._listens = {f"front-{number}": f"127.0.0.1:{free_port()}" for number in (1, 2)}
+        self._listens = {f"front-{number}": f"127.0.0.1:{self._port()}" for number in (1, 2)}
         self.fronts = {name: self._front(name) for name in self._listens}
         self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
         self.agents = {f"agent-{name[-1]}": self.agent(f"agent-{name[-1]}", name) for name in _HAS_AGENT}
@@ -96,6 +97,10 @@ class Fleet:
 
     def __exit__(self, *error: object) -> None:
         self._group.__exit__(*error)
+        self._ports.close()
+
+    def _port(self) -> int:
+        return self._ports.enter_context(held_port())
 
     def __iter__(self) -> Iterator[Program]:
         """All processes, in the order in which they start."""
@@ -156,6 +161,7 @@ class Fleet:
             *("--log-format", "json", "--stop-watch", "0"),
             environment=_FINDS_US,
             launch=partial(self._noted, name),
+            http_port=self._port(),
         )
 
     def _front(self, name: str) -> Program:
