@@ -9,10 +9,10 @@ if owner and address ~= ARGV[2] then
   return {'other', address}
 end
 local is_half_way = owner and owner ~= epoch or not owner and epoch and joint == epoch .. ' claimed'
-if is_half_way and is_epoch(epoch) then
+if is_half_way and is_epoch(epoch or '') then
   return {'claimed', string.format('%.0f', (clock_us() - epoch) / 1000)}
 end
-if not owner or not member then
+if not owner or not member or not epoch then
   return {'none'}
 end
 

@@ -200,6 +200,17 @@ async def test_a_heartbeat_of_a_broker_that_is_not_registered_brings_nothing(the
     assert not await there.is_served()
 
 
+async def test_a_lease_whose_group_lost_its_epoch_is_registered_again(
+    there: Fronts, admin: redis.Redis
+) -> None:
+    await there.live("f1")
+    await there.register("f1.1")
+    admin.hdel("{sharedroutes}:broker:broker-a", "epoch:0")
+    assert await there.vouch("f1.1") is None
+    assert (await there.register("f1.1")).holder is Holder.FRONTS
+    assert await there.is_served()
+
+
 async def test_a_registration_that_is_under_way_is_waited_for(there: Fronts) -> None:
     def only_claimed() -> plans.Plan[None]:
         registering = plans.register(there.store.config, BROKER, {}, joint=True)
