@@ -186,6 +186,15 @@ class Past:
             looks[look.broker, look.id].append(look)
         return {replica: _tenures(of) for replica, of in looks.items()}
 
+    def living_at(self, at: int) -> set[Replica]:
+        """Return the replicas that had a lease at a time."""
+        return {
+            tenure.replica
+            for tenures in self.tenures.values()
+            for tenure in tenures
+            if tenure.seen_us <= at < tenure.until_us or tenure.from_us < at <= tenure.seen_us
+        }
+
     @cached_property
     def withdrawals(self) -> dict[tuple[str, int], list[int]]:
         """By broker and id, when it was seen that an owner, or a front, ended a lease."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias, TypeGuard
@@ -19,7 +20,7 @@ from tests.faults.checker.history import (
     Started,
     TableContent,
 )
-from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of
+from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of, at_us
 
 Key: TypeAlias = tuple[str, str]
 """Whose view, and of which topic; "" = of all leases."""
@@ -216,4 +217,19 @@ def _was_held(past: Past, event: Route | Lost) -> bool:
     since_us = event.at_us - 1_000 * past.bounds.stale_ms
     tables = [past.expected_at(since_us)]
     tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
-    return all(addresses_of(table, event.topic) for table in tables)
+    return all(addresses_of(table, event.topic) for table in tables) and not _had_ended(past, event, since_us)
+
+
+def _had_ended(past: Past, event: Route | Lost, since_us: int) -> bool:
+    """Whether the leases of all who hold the topic were over, and not those of more than half of all.
+
+    A client believes an end that the store confirms; of so many at once, it believes none for a while.
+    """
+    looks = past.of(Lease)
+    first, last = (bisect_right(looks, at, key=at_us) for at in (since_us, event.at_us))
+    for look in looks[first:last]:
+        expected, living = {*past.expected_at(look.at_us).leases}, past.living_at(look.at_us)
+        holders = addresses_of(past.expected_at(look.at_us), event.topic)
+        if not holders & living and len(expected - living) * 2 <= len(expected):
+            return True
+    return False

@@ -273,7 +273,7 @@ class Sentinel(Store):
 
     def kill(self, server: EmbeddedServer) -> None:
         role: Any = self.admin(server).execute_command("ROLE")
-        if isinstance(server, LastingServer):
+        if isinstance(server, LastingServer) and role[0] != b"sentinel":
             server.follow(None if role[0] == b"master" else int(role[2]))
         super().kill(server)
 

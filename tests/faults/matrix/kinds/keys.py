@@ -80,3 +80,16 @@ def corrupt_route(site: Site) -> Iterator[Effect]:
     finally:
         site.auditor.at_primary(("DEL", key))
         site.rebuild()
+
+
+@fault("keys")
+def corrupt_broker(site: Site) -> Iterator[Effect]:
+    """Somebody puts a list in the place of a broker's lease, group or table; then it is moved away."""
+    name = site.rng.choice(sorted(ON))
+    key = site.rng.choice([KEYS.lease(name, 0), KEYS.broker(name), KEYS.broker_topics(name)])
+    site.auditor.at_primary(("DEL", key), ("LPUSH", key, "foreign"))
+    try:
+        yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, (name,), loses=True)
+    finally:
+        site.auditor.at_primary(("DEL", key))
+        site.rebuild()

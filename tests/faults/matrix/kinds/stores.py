@@ -46,7 +46,7 @@ def _killed(
     lasts_s = site.lasts(bounds_s)
     site.store.kill(server)
     try:
-        yield Effect("the primary", lasts_s, WHOLE_STORE, loses=loses)
+        yield Effect(f"the server at {server.port}", lasts_s, WHOLE_STORE, loses=loses)
     finally:
         site.store.revive(server)
 
@@ -105,6 +105,16 @@ def kill_replica(site: Site) -> Iterator[Effect]:
     primary = _primary(site)
     others = [server for server in site.store.servers if server is not primary]
     return (yield from _killed(site, site.rng.choice(others), LONG_S, loses=False))
+
+
+def _has_helpers(store: Store) -> bool:
+    return bool(store.helpers)
+
+
+@fault("store", _has_helpers)
+def kill_sentinel(site: Site) -> Iterator[Effect]:
+    """A Sentinel is killed, and started again."""
+    return _killed(site, site.rng.choice(site.store.helpers), LONG_S, loses=False)
 
 
 @fault("store", _has_replicas)
