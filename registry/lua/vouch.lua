@@ -19,6 +19,9 @@ end
 local lease_ends_ms = deadline_ms(redis.call('PTTL', KEYS[2]))
 local ttl_ms = ARGV[3] ~= '' and ARGV[3] or string.match(vouched or '', ' (%d+)$') or DEFAULT_TTL_MS
 local ends_ms = deadline_ms(ttl_ms)
+local renews = tonumber(ends_ms) > tonumber(lease_ends_ms)
+-- First what takes no memory: a full server refuses a script what does, and not after it has written.
+redis.call('PEXPIREAT', KEYS[2], renews and ends_ms or lease_ends_ms)
 local has = 'fronts'
 if not is_joint(joint, epoch) then
   if not vouched then -- until now the agent alone has renewed it
@@ -28,8 +31,7 @@ if not is_joint(joint, epoch) then
   has = tonumber(agent_ms or '0') > tonumber(deadline_ms(0)) and 'agent' or 'gone'
 end
 redis.call('HSET', KEYS[1], 'vouched:' .. id, ends_ms .. ' ' .. ttl_ms)
-if tonumber(ends_ms) > tonumber(lease_ends_ms) then
-  redis.call('PEXPIREAT', KEYS[2], ends_ms)
+if renews then
   attempt('zset', 'ZADD', KEYS[4], ends_ms, ARGV[5])
 end
 if ARGV[4] ~= '' then
