@@ -21,8 +21,11 @@ _RESETS_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, for 0 sec
 
 Direction: TypeAlias = Literal["requests", "replies"]
 
-Whose: TypeAlias = Callable[[Collection[int]], Collection[int]]
-"""Which connections a fault concerns, of those that clients made from these ports."""
+Connection: TypeAlias = tuple[int, int]
+"""The port from which a client connected, and the proxy's."""
+
+Whose: TypeAlias = Callable[[Collection[Connection]], Collection[Connection]]
+"""Which of these connections a fault concerns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,7 @@ class _Link:
     """A connection of a client, and the one to the server that belongs to it."""
 
     client: socket.socket
-    port: int
-    """From which the client connected."""
-
+    ports: Connection
     server: socket.socket
     fault: _Fault
     abandoned: bool
@@ -178,9 +179,9 @@ class FaultyProxy:
 
     async def _begin(self, fault: _Fault) -> None:
         self._fault = fault
-        concerned = self._whose([link.port for link in self._links])
+        concerned = self._whose([link.ports for link in self._links])
         for link in self._links:
-            link.suffer(fault if link.port in concerned else _NO_FAULT)
+            link.suffer(fault if link.ports in concerned else _NO_FAULT)
         if fault.refuses:
             await self._end_links(reset=True)
 
@@ -205,8 +206,8 @@ class FaultyProxy:
         await self._end_links()
 
     async def _end_links(self, *, reset: bool = False) -> None:
-        concerned = self._whose([link.port for link in self._links])
-        ending = {link: task for link, task in self._links.items() if link.port in concerned}
+        concerned = self._whose([link.ports for link in self._links])
+        ending = {link: task for link, task in self._links.items() if link.ports in concerned}
         for link, task in ending.items():
             if reset and link.client.fileno() >= 0:
                 link.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS_WHEN_CLOSED)
@@ -220,11 +221,12 @@ class FaultyProxy:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):  # who came has gone again
             client, (_, port) = listener.accept()
-            fault = self._fault if self._fault is not _NO_FAULT and self._whose([port]) else _NO_FAULT
+            ports = port, self._port
+            fault = self._fault if self._fault is not _NO_FAULT and self._whose([ports]) else _NO_FAULT
             if fault.refuses:
                 client.close()
                 return
-            link = _Link(client, port, socket.socket(), fault, fault.abandons)
+            link = _Link(client, ports, socket.socket(), fault, fault.abandons)
             link.suffer(fault)
             self._links[link] = self._loop.create_task(self._serve(link))
             self._links[link].add_done_callback(partial(self._forget, link))
@@ -278,8 +280,8 @@ class FaultyProxy:
             await asyncio.Event().wait()
 
 
-def _everybody(ports: Collection[int]) -> Collection[int]:
-    return ports
+def _everybody(connections: Collection[Connection]) -> Collection[Connection]:
+    return connections
 
 
 def _bound(port: int) -> socket.socket:

@@ -19,6 +19,7 @@ _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _INJECTED: Final = re.compile(
     r"key of the registry is corrupt|something else than the registry wrote|holds another type|foreign"
+    r"|does not hold what the registry wrote"
     r"|topics\.json has a problem|command not allowed when used memory"
 )
 """What is logged at ERROR because a fault asks for it."""

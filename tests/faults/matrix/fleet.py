@@ -82,7 +82,7 @@ class Fleet:
         self.follower = self._program("follower", "follower", store.url, str(folder))
         self.watchdog = self._program("watchdog", "watchdog", str(folder))
         self.taken: Counter[str] = Counter()
-        """Brokers that faults have taken for now, and how many did."""
+        """Brokers and topics that faults have taken for now, and how many did."""
 
         self.guests: dict[str, Program] = {}
         """Processes that a fault has brought, and takes away."""
@@ -117,7 +117,8 @@ class Fleet:
         """Return what is true, as far as no fault has taken it."""
         living = [host for host in self.hosts.values() if not self.taken[host.name]]
         leases = tuple(Replica(host.name, 0, host.address) for host in living)
-        return TableContent(leases, {name: tuple(sorted(topics)) for name, topics in ON.items()})
+        topics = {name: [topic for topic in sorted(of) if not self.taken[topic]] for name, of in ON.items()}
+        return TableContent(leases, {name: tuple(of) for name, of in topics.items()})
 
     def topics(self, *more: str) -> bytes:
         """Return a topics.json of the next version of broker-a, with more topics than it has at first."""

@@ -179,14 +179,14 @@ class StoreRun:
                 loses=effect.loses,
             )
             self._scheduler.write(replace(event, at_us=began_us))
-            if effect.takes:
-                self._fleet.taken += Counter(effect.takes)
+            if effect.takes or effect.removes:
+                self._fleet.taken += Counter((*effect.takes, *effect.removes))
                 self._scheduler.write(Expected(at_us=began_us, table=self._fleet.expected()))
             ends.callback(self._end, event, effect)
             yield effect
 
     def _end(self, event: Fault, effect: Effect) -> None:
-        self._fleet.taken -= Counter(effect.takes)
+        self._fleet.taken -= Counter((*effect.takes, *effect.removes))
         self._scheduler.write(replace(event, phase="end", at_us=0))
         self._scheduler.write(Expected(table=self._fleet.expected()))
 

@@ -43,9 +43,9 @@ def delete_table(site: Site) -> Iterator[Effect]:
 @fault("keys")
 def delete_route(site: Site) -> Iterator[Effect]:
     """Somebody deletes a topic from the route index, and `rebuild` brings it back."""
-    key = KEYS.topic(site.rng.choice(TOPICS))
-    site.auditor.at_primary(("DEL", key))
-    yield Effect(key, 1.0, WHOLE_STORE, loses=True)
+    topic = site.rng.choice(TOPICS)
+    site.auditor.at_primary(("DEL", KEYS.topic(topic)))
+    yield Effect(topic, 1.0, WHOLE_STORE, removes=(topic,), loses=True)
     site.rebuild()
 
 
@@ -73,12 +73,12 @@ def corrupt_listing(site: Site) -> Iterator[Effect]:
 @fault("keys")
 def corrupt_route(site: Site) -> Iterator[Effect]:
     """Somebody writes garbage into a topic of the route index; then it is moved away."""
-    key = KEYS.topic(site.rng.choice(TOPICS))
-    site.auditor.at_primary(("SET", key, b"\xff garbage"))
+    topic = site.rng.choice(TOPICS)
+    site.auditor.at_primary(("SET", KEYS.topic(topic), b"\xff garbage"))
     try:
-        yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+        yield Effect(topic, site.lasts(_LASTS_S), WHOLE_STORE, removes=(topic,), loses=True)
     finally:
-        site.auditor.at_primary(("DEL", key))
+        site.auditor.at_primary(("DEL", KEYS.topic(topic)))
         site.rebuild()
 
 

@@ -76,6 +76,9 @@ class Effect:
     takes: tuple[str, ...] = ()
     """The brokers that nobody is to be sent to while it lasts."""
 
+    removes: tuple[str, ...] = ()
+    """The topics that nobody finds while it lasts."""
+
     loses: bool = False
     """As in the history: whether the store may forget what was written."""
 
