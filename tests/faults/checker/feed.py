@@ -105,18 +105,26 @@ def _wrong_step(before: Item, item: Item, change: Change | None) -> str:
     return ""
 
 
+def _is_before(last: Item, newest: Change) -> bool:
+    """Whether a follower that was told this last lacks a change; a later reset has it, whatever its place."""
+    if last.kind == "reset" and last.at_us >= newest.at_us:
+        return False
+    return (order(last.id) or _FIRST) < (order(newest.id) or _FIRST)
+
+
 def _check_tables(items: Iterable[Item], past: Past, verdict: Verdict) -> None:
     """Check, where the store was read, that the follower had been told of everything, and the same."""
-    replay, last, rest = Replay(), "", deque(items)
+    replay, rest = Replay(), deque(items)
+    last: Item | None = None
     for table in past.of(Table):
         if table.source != STORE:
             continue
         while rest and rest[0].at_us <= table.at_us:
-            last = rest[0].id
-            replay.take(rest.popleft())
-        if replay.is_complete:
+            last = rest.popleft()
+            replay.take(last)
+        if replay.is_complete and last is not None:
             newest = past.newest_change(table.at_us - 1_000 * past.bounds.stale_ms)
-            is_deaf = newest is not None and (order(last) or _FIRST) < (order(newest.id) or _FIRST)
+            is_deaf = newest is not None and _is_before(last, newest)
             stored, told = in_one_form(table.table), replay.table
             reason = f"the table by what a follower was told is {told}, that of the store {stored}"
             verdict.check("a follower was not told of the last changes" if is_deaf else "", newest, table)

@@ -50,6 +50,8 @@ def addresses_end_with_their_lease(past: Past) -> Verdict:
     for tenure in chain.from_iterable(past.tenures.values()):
         tenures_of[tenure.replica.broker, tenure.replica.address].append(tenure)
     for use in _uses(past):
+        if use.event.stale:  # it says that it does not reach the store; (d) asks for how long
+            continue
         calm_since = past.calm_since_us(use.event.who, use.at_us)
         if calm_since is None:
             continue
