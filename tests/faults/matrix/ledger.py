@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -91,16 +92,20 @@ def _violated_at(report: Report) -> list[int]:
 
 def add_to_ledger(page: Path, found: Sequence[Checked]) -> None:
     """Add runs to the tally, and write the page anew."""
-    tally = read_tally()
-    for one in found:
-        tally.add(one)
-    TALLY.write_bytes(msgspec.json.format(msgspec.json.encode(tally, order="sorted"), indent=1) + b"\n")
-    page.write_text("\n".join(page_of(tally)) + "\n", encoding="utf-8")
+    with TALLY.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # runs on several stores at the same time
+        tally = msgspec.json.decode(file.read(), type=Tally)
+        for one in found:
+            tally.add(one)
+        file.seek(0)
+        file.truncate()
+        file.write(msgspec.json.format(msgspec.json.encode(tally, order="sorted"), indent=1) + b"\n")
+        page.write_text("\n".join(page_of(tally)) + "\n", encoding="utf-8")
 
 
 def read_tally() -> Tally:
     """Return what was counted so far."""
-    return msgspec.json.decode(TALLY.read_bytes(), type=Tally) if TALLY.exists() else Tally()
+    return msgspec.json.decode(TALLY.read_bytes(), type=Tally)
 
 
 def page_of(tally: Tally) -> Iterator[str]:
