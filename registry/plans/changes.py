@@ -28,6 +28,7 @@ _PAIR: Final = 2
 # redis-py makes a dict of each entry, which takes as long as all the rest. A command whose name is bytes has
 # no such treatment: what the server sent is the answer.
 _XRANGE: Final = b"XRANGE"
+_XREVRANGE: Final = b"XREVRANGE"
 _XINFO: Final = b"XINFO"
 
 
@@ -76,6 +77,18 @@ def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
     (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
     entries = checked(keys.changes, reply)
     return entries[0][0].decode() if entries else ORIGIN
+
+
+def newest_changes(keys: Keys, limit: int) -> Plan[tuple[tuple[Change, ...], tuple[CorruptData, ...]]]:
+    """Return up to `limit` changes, the newest first, and the entries among them that are none."""
+    (reply,) = yield Reads(((_XREVRANGE, keys.changes, NEWEST, "-", "COUNT", limit),))
+    changes, corrupt = [], []
+    for change_id, fields in checked(keys.changes, reply):
+        try:
+            changes.append(codec.decode_change(keys.changes, change_id.decode(), _record(fields) or b""))
+        except CorruptData as error:
+            corrupt.append(error)
+    return tuple(changes), tuple(corrupt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +192,7 @@ def _page(wanted: HistoryRange, entries: list[Any]) -> HistoryPage:
     )
 
 
-def _record(fields: Iterable[bytes] | None) -> bytes | None:
+def _record(fields: Iterable[bytes] | Mapping[bytes, bytes] | None) -> bytes | None:
     """Return the record of an entry that came as a dict or has unexpected fields."""
     return _pairs(fields or {}).get(_RECORD)
 

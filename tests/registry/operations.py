@@ -11,6 +11,7 @@ import redis
 from sharedroutes.registry import Broker, DataVersion, Registration, RegistryConfig, TopicConfig, plans
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG, Plan
+from sharedroutes.registry.plans.overview import Overview, overview
 from tests.fix_redis import Store
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
 from tests.support import await_until
@@ -140,6 +141,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         lambda p: plans.record_settings(p.config, {"enableTopicList": "false"}), "schema", writes=True
     ),
     "give a hint": _op(lambda _: plans.hint(KEYS, "client-2", ["broker-a"], 60.0), "hints", writes=True),
+    "overview": _read(lambda: overview(KEYS)),
     "get hints": _read(lambda: plans.hints(KEYS), "hints"),
     "look up": _read(lambda: plans.lookup(KEYS, ["t0", "t1"])),
     "list topics": _read(lambda: plans.topics(KEYS), "brokers", "topics"),
@@ -161,14 +163,20 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 
+def _counts(result: Overview | plans.HistoryBounds) -> Any:
+    if isinstance(result, Overview):
+        return (result.brokers, result.topics, result.table, result.leases, result.hints)
+    return (result.entries, result.written)
+
+
 def outcome(result: Any) -> Any:
     """Return what an operation answered, without what differs each time: epochs, tokens, ids and clocks."""
     if isinstance(result, Registration):
         return (result.broker, dict(result.topics), result.corrupt_keys, result.master_address)
     if isinstance(result, plans.ChangePage):
         return [(change.kind, change.broker_name, change.added) for change in result.changes]
-    if isinstance(result, plans.HistoryBounds):
-        return (result.entries, result.written)
+    if isinstance(result, Overview | plans.HistoryBounds):
+        return _counts(result)
     if isinstance(result, list) and result and isinstance(result[0], plans.HistoryPage):
         return [(len(page.records), page.lost, page.complete) for page in result]
     if hasattr(result, "clock_ms"):
