@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -21,8 +21,9 @@ _LOG: Final = logging.getLogger("sharedroutes.daemon")
 MAX_HEADER_BYTES: Final = 8_192
 MAX_BODY_BYTES: Final = 8_192
 MAX_CONNECTIONS: Final = 32
+MAX_STREAMS: Final = 8
 REQUEST_S: Final = 5.0
-"""The longest that one connection may take, from its start to the end of the answer."""
+"""The longest time for one connection, from its start to the end of the answer, or a part of a stream."""
 
 _READ_BYTES: Final = 4_096
 _LINGER_S: Final = 1.0
@@ -55,6 +56,8 @@ class Response:
     body: bytes = b""
     content_type: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes] | None = None
+    """What is sent instead of a body, piece by piece, until it ends by itself."""
 
     @classmethod
     def text(cls, status: HTTPStatus, *lines: str) -> Response:
@@ -77,11 +80,17 @@ class HttpServer:
     """Serves a handler from `start` to `aclose`; a fault of the handler is logged and answered with 500."""
 
     def __init__(
-        self, handler: Handler, *, request_s: float = REQUEST_S, max_connections: int = MAX_CONNECTIONS
+        self,
+        handler: Handler,
+        *,
+        request_s: float = REQUEST_S,
+        max_connections: int = MAX_CONNECTIONS,
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         self._handler = handler
         self._request_s = request_s
         self._max_connections = max_connections
+        self._max_streams = max_streams
         self.port = 0
         """Where it listens, from `start` on."""
 
@@ -91,6 +100,7 @@ class HttpServer:
         """Those that are not being answered, the oldest first."""
 
         self._answering = 0
+        self._streams = 0
 
     async def start(self, host: str, port: int) -> None:
         """Listen; raises AddressTaken when that is not possible there."""
@@ -114,8 +124,8 @@ class HttpServer:
         self._make_room()
         self._silent[task] = None
         try:
-            async with asyncio.timeout(self._request_s):
-                await self._serve(reader, writer)
+            async with asyncio.timeout(self._request_s) as limit:
+                await self._serve(reader, writer, limit)
         except (OSError, TimeoutError, h11.LocalProtocolError):  # they hung up, or are too slow
             pass
         except asyncio.CancelledError:  # by us: asyncio would report a cancelled callback as a fault
@@ -132,14 +142,20 @@ class HttpServer:
             del self._silent[oldest]
             oldest.cancel()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
+    ) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         try:
             request = await _read(connection, reader, writer)
             response = await self._answer(request)
         except _Refused as refused:
             request, response = None, Response.text(refused.status, refused.status.phrase)
-        await _write(connection, writer, response, with_body=request is None or request.method != "HEAD")
+        with_body = request is None or request.method != "HEAD"
+        if response.stream is not None and with_body:
+            await self._send_stream(connection, writer, response, limit)
+        else:
+            await _write(connection, writer, response, with_body=with_body)
         # Closed with something unread, the connection is reset, and the answer may be lost on its way.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
@@ -154,7 +170,7 @@ class HttpServer:
         try:
             if self._answering > self._max_connections:
                 return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
-            return await self._handler(request)
+            return self._within_bound(await self._handler(request))
         except Exception:  # noqa: BLE001 - a page that fails must not take the process with it
             _LOG.exception("failed to answer %s %s", request.method, request.path)
             return Response.text(
@@ -163,6 +179,38 @@ class HttpServer:
         finally:
             self._answering -= 1
             self._silent[task] = None
+
+    def _within_bound(self, response: Response) -> Response:
+        if response.stream is None or self._streams < self._max_streams:
+            return response
+        return Response.text(HTTPStatus.SERVICE_UNAVAILABLE, "too many streams at once")
+
+    async def _send_stream(
+        self,
+        connection: h11.Connection,
+        writer: asyncio.StreamWriter,
+        response: Response,
+        limit: asyncio.Timeout,
+    ) -> None:
+        """Send a stream to its end; who does not take a piece in time is cut off."""
+        assert response.stream is not None  # noqa: S101 - the caller has looked
+        clock = asyncio.get_running_loop().time
+        self._streams += 1
+        try:
+            async with contextlib.aclosing(response.stream) as pieces:
+                writer.write(connection.send(_head(response)) or b"")
+                limit.reschedule(None)  # the next piece may take its time
+                async for piece in pieces:
+                    limit.reschedule(clock() + self._request_s)
+                    writer.write(connection.send(h11.Data(data=piece)) or b"")
+                    await writer.drain()
+                    limit.reschedule(None)
+            limit.reschedule(clock() + self._request_s)
+            writer.write(connection.send(h11.EndOfMessage()) or b"")
+            await writer.drain()
+            writer.write_eof()
+        finally:
+            self._streams -= 1
 
 
 async def _read(
@@ -218,20 +266,21 @@ def _is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-async def _write(
-    connection: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, with_body: bool
-) -> None:
+def _head(response: Response, *more: tuple[str, str]) -> h11.Response:
     headers = [
         ("Content-Type", response.content_type),
-        ("Content-Length", str(len(response.body))),
+        *more,
         ("Cache-Control", "no-store"),
         ("Connection", "close"),
         *response.headers,
     ]
-    status = response.status
-    parts: list[h11.Event] = [
-        h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
-    ]
+    return h11.Response(status_code=response.status, headers=headers, reason=response.status.phrase.encode())
+
+
+async def _write(
+    connection: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, with_body: bool
+) -> None:
+    parts: list[h11.Event] = [_head(response, ("Content-Length", str(len(response.body))))]
     if with_body and response.body:
         parts.append(h11.Data(data=response.body))
     parts.append(h11.EndOfMessage())

@@ -10,7 +10,8 @@ import orjson
 
 from .http_server import Request, Response
 
-VIEWS: Final = ("/healthz", "/readyz", "/status", "/metrics")
+VIEWS: Final = ("/", "/events", "/healthz", "/readyz", "/status", "/metrics")
+"""The first two are those of the page for people, see status_page; `view` answers the others."""
 
 
 class State(Protocol):
@@ -32,7 +33,7 @@ def view(
     as_json: Callable[[], object],
     metrics: Callable[[str], tuple[bytes, str]],
 ) -> Response:
-    """Return one of the pages in VIEWS.
+    """Return one of the pages in VIEWS that are for programs.
 
     `metrics` makes a page and its content type for a header Accept; it is where prometheus_client is first
     imported, which most never need and which takes 2 MB.
@@ -68,14 +69,19 @@ def _verdict(reasons: Sequence[str]) -> Response:
     return Response.text(HTTPStatus.OK, "ok")
 
 
+def lacking_extra(path: str, extra: str) -> Response:
+    """Return why a page cannot be made without an extra; raises ModuleNotFoundError if it is there."""
+    from ..extras import lacking  # noqa: PLC0415 - only where something is lacking
+
+    problem = lacking(path, extra)
+    if problem is None:
+        raise ModuleNotFoundError(f"{path}: a module of the extra {extra} cannot be imported")
+    return Response.text(HTTPStatus.NOT_IMPLEMENTED, problem)
+
+
 def _metrics(make: Callable[[], tuple[bytes, str]]) -> Response:
     try:
         body, content_type = make()
     except ModuleNotFoundError:
-        from ..extras import lacking  # noqa: PLC0415 - only where something is lacking
-
-        problem = lacking("/metrics", "metrics")
-        if problem is None:
-            raise
-        return Response.text(HTTPStatus.NOT_IMPLEMENTED, problem)
+        return lacking_extra("/metrics", "metrics")
     return Response(body=body, content_type=content_type)

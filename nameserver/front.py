@@ -126,6 +126,7 @@ class Front:
             feed_age_s=health.age_s,
             topics=health.topics,
             sessions=len(self._sessions),
+            held=len(health.held_losses),
             is_prober=self._prober.is_asking,
             switches=switches(self._current.config),
             failure=self._failure(),

@@ -7,19 +7,25 @@ from http import HTTPStatus
 
 from ..daemon.http_server import Request, Response
 from ..daemon.pages import VIEWS, view
+from ..daemon.status_page.model import Process
+from ..daemon.status_page.serving import PATHS, Read, StatusPage
 from .status import ProcessStatus, as_json
+from .status_page import as_process
 
 
 class Pages:
-    """Answers the requests about one process; `status` is asked at every one."""
+    """Answers the requests about one process; `status` is asked at every one, `read` reads the registry."""
 
-    def __init__(self, status: Callable[[], Awaitable[ProcessStatus]]) -> None:
+    def __init__(self, status: Callable[[], Awaitable[ProcessStatus]], read: Read) -> None:
         self._status = status
+        self._page = StatusPage(self._process, read, extra="nameserver")
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
         if request.path not in VIEWS:
             return Response.text(HTTPStatus.NOT_FOUND, "here are:", *VIEWS)
+        if request.path in PATHS:
+            return await self._page.answer(request)
         status = await self._status()
 
         def metrics(accept: str) -> tuple[bytes, str]:
@@ -28,3 +34,6 @@ class Pages:
             return page(status, accept)
 
         return view(request, status, as_json=lambda: as_json(status), metrics=metrics)
+
+    async def _process(self) -> Process:
+        return as_process(await self._status())

@@ -17,9 +17,11 @@ from typing import Final
 from ..daemon.http_server import AddressTaken, HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import DEFAULT, masked
+from ..daemon.status_page.serving import read_overview
 from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
+from ..registry.plans.overview import Overview
 from .config import WhenStale
 from .front import Front, new_name
 from .pages import Pages
@@ -78,6 +80,7 @@ class FrontProcess:
         self._stopping = asyncio.Event()
         self._has_failed = False
         self._listen = ""
+        self._store: AsyncRouteStore | None = None
         self._front: Front | None = None
         self._server: RemotingServer | None = None
         self._began_s = asyncio.get_running_loop().time()
@@ -87,13 +90,14 @@ class FrontProcess:
         """Serve until `stop`, then drain, and return the exit code; raises AddressTaken and InvalidInput."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
-        server = HttpServer(Pages(self._status_soon).answer)
+        server = HttpServer(Pages(self._status_soon, self._overview).answer)
         listening = bound_socket(self._settings.process, shared=self._is_worker)
         try:
             await serve_pages(server, self._settings)
             process, name = self._settings.process, new_name()
             config = replace(process.registry, actor=f"front {name}")
             async with AsyncRouteStore.from_url(process.redis_url, config) as store:
+                self._store = store
                 await self._serve(Front(store, self._settings, name), listening)
             return int(self._has_failed)
         finally:
@@ -138,6 +142,9 @@ class FrontProcess:
 
     async def _status_soon(self) -> ProcessStatus:
         return self.status()
+
+    async def _overview(self, part: str) -> Overview:
+        return await read_overview(self._store, part)
 
     def _unready(self, front: FrontStatus | None) -> tuple[str, ...]:
         if self._stopping.is_set():

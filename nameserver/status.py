@@ -26,6 +26,9 @@ class FrontStatus:
     sessions: int = 0
     """Connections over which brokers have registered."""
 
+    held: int = 0
+    """Brokers and topics that are served although the store's last answer lacked them."""
+
     is_prober: bool = False
     """Whether it is the one that asks brokers which no agent watches."""
 
@@ -93,6 +96,7 @@ FAMILIES: Final = (
     Family("sessions", "Connections over which brokers have registered."),
     Family("prober", "Whether brokers that no agent watches are asked from here."),
     Family("topics", "Topics whose routes are ready.", together=max),
+    Family("held", "Brokers and topics that are served although the store lacks them.", together=max),
     Family("feed_age_seconds", "Time since the table was known to be up to date.", together=max),
     Family("resident_memory_bytes", "Memory of the process, or of all workers."),
     Family("cpu_seconds_total", "CPU time, of user and system."),
@@ -106,6 +110,7 @@ def front_samples(front: FrontStatus) -> dict[str, list[tuple[Sequence[str], flo
         "sessions": front.sessions,
         "prober": front.is_prober,
         "topics": front.topics,
+        "held": front.held,
         "feed_age_seconds": front.feed_age_s,
     }
     return {name: [((), float(number))] for name, number in found.items() if number is not None}

@@ -17,8 +17,10 @@ import orjson
 from ..daemon.http_server import HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import masked
-from ..registry import InvalidInput
+from ..daemon.status_page.serving import read_overview
+from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
+from ..registry.plans.overview import Overview
 from .pages import Pages
 from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
 from .serving import address_text, bound_socket
@@ -194,6 +196,7 @@ class Workers:
 
         self._codes: list[int] = []
         self._listen = ""
+        self._store: AsyncRouteStore | None = None
         self._began_s = asyncio.get_running_loop().time()
 
     async def run(self) -> int:
@@ -204,11 +207,14 @@ class Workers:
         for warning in self._settings.warnings:
             _LOG.warning("%s", warning)
         listening = _reserved(self._settings)
-        server = HttpServer(Pages(self._status).answer)
+        process = self._settings.process
+        server = HttpServer(Pages(self._status, self._overview).answer)
         try:
             self._listen = address_text(listening)
-            await serve_pages(server, self._settings)
-            await self._keep_all()
+            # It connects when somebody looks at the page.
+            async with AsyncRouteStore.from_url(process.redis_url, process.registry) as self._store:
+                await serve_pages(server, self._settings)
+                await self._keep_all()
             return max(self._codes, default=0)
         finally:
             self.kill()
@@ -329,6 +335,9 @@ class Workers:
         for worker in self._workers:
             if worker.switches and worker.switches != self._switches:
                 worker.change(self._switches)
+
+    async def _overview(self, part: str) -> Overview:
+        return await read_overview(self._store, part)
 
     async def _status(self) -> ProcessStatus:
         await asyncio.gather(*(worker.look() for worker in self._workers))

@@ -35,9 +35,10 @@ _BEYOND: Final = {
         "pipeline/processes",
         "pipeline/spark",
         "real",
+        "status_page/test_browser.py",
     )
 }
-"""Folders whose tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
+"""Where tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
 
 LONG_S: Final = {
     "tests/interop/test_cluster.py": 200.0,
@@ -52,6 +53,7 @@ LONG_S: Final = {
     "tests/benchmarks/test_benchmarks.py": 40.0,
     "tests/benchmarks/test_select.py": 40.0,
     "tests/broker_agent/test_process.py": 40.0,
+    "tests/status_page/test_browser.py": 40.0,
     "tests/benchmarks/test_fleet.py": 30.0,
     "tests/pipeline/processes/test_stopping.py": 30.0,
     "tests/pipeline/processes/test_submit.py": 30.0,

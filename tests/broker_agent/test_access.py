@@ -361,7 +361,7 @@ async def test_the_pages_of_the_process_tell_whether_a_broker_is_asked_and_no_se
             toml.write(f'probe = "{broker.address}"\n')
         sidecar = Sidecar(host.load(), environment={})
         running = asyncio.create_task(sidecar.run())
-        pages = Pages(sidecar, control="off")
+        pages = Pages(sidecar, sidecar._overview, control="off")
 
         async def page() -> str:
             return (await pages.answer(Request(method="GET", path="/status"))).body.decode()

@@ -18,7 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
 from sharedroutes.broker_agent.process.metrics import METRICS
-from sharedroutes.broker_agent.process.pages import Pages, ProcessStatus
+from sharedroutes.broker_agent.process.pages import Pages
+from sharedroutes.broker_agent.process.process_status import ProcessStatus
 from sharedroutes.daemon.http_server import (
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
@@ -28,7 +29,8 @@ from sharedroutes.daemon.http_server import (
     Response,
     _is_loopback,
 )
-from sharedroutes.registry import Broker, NotFound
+from sharedroutes.registry import Broker, NotFound, StoreUnavailable
+from sharedroutes.registry.plans.overview import Overview
 from tests.support import await_until, examples, run_python
 
 LOOPBACK = "127.0.0.1"
@@ -85,6 +87,10 @@ class Stage:
             raise NotFound(f"broker: {what[1]!r} is not here")
         self.told.append(what)
         return ["broker-a:0"]
+
+
+async def no_registry(part: str) -> Overview:
+    raise StoreUnavailable("there is none here")
 
 
 @asynccontextmanager
@@ -288,7 +294,7 @@ async def test_a_host_that_no_name_can_be_is_named() -> None:
 async def answered(
     stage: Stage, method: str, path: str, *, control: str = "local", local: bool = True, **rest: Any
 ) -> Response:
-    pages = Pages(stage, control=control)
+    pages = Pages(stage, no_registry, control=control)
     return await pages.answer(Request(method=method, path=path, local=local, **rest))
 
 
@@ -413,7 +419,7 @@ import asyncio
 from unittest.mock import Mock
 from sharedroutes.broker_agent.process.pages import Pages
 from sharedroutes.daemon.http_server import Request
-page = asyncio.run(Pages(Mock(), control="off").answer(Request(method="GET", path="/metrics")))
+page = asyncio.run(Pages(Mock(), Mock(), control="off").answer(Request(method="GET", path="/metrics")))
 print(page.status.value, page.body.decode())
 """
     done = run_python(code)
@@ -467,7 +473,7 @@ async def test_only_those_who_may_control_the_process(
     [
         ("GET", "/drain", {}, HTTPStatus.METHOD_NOT_ALLOWED),
         ("POST", "/status", {}, HTTPStatus.METHOD_NOT_ALLOWED),
-        ("GET", "/", {}, HTTPStatus.NOT_FOUND),
+        ("GET", "/elsewhere", {}, HTTPStatus.NOT_FOUND),
         ("POST", "/drain", {"broker": "other"}, HTTPStatus.NOT_FOUND),
         ("POST", "/drain", {"wait": "1"}, HTTPStatus.BAD_REQUEST),
         ("POST", "/drain", {"broker": ""}, HTTPStatus.BAD_REQUEST),

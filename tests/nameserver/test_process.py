@@ -221,7 +221,10 @@ def test_the_pages(tmp_path: Path, own_server: EmbeddedServer) -> None:
         assert front.get("/healthz") == (200, "ok\n")
         assert front.get("/metrics", "HEAD") == (200, "")
         assert front.get("/readyz", "POST")[0] == 405
-        assert front.get("/elsewhere") == (404, "here are:\n/healthz\n/readyz\n/status\n/metrics\n")
+        assert front.get("/elsewhere") == (
+            404,
+            "here are:\n/\n/events\n/healthz\n/readyz\n/status\n/metrics\n",
+        )
         assert front.end() == 0
 
 

@@ -1,0 +1,1 @@
+"""The page at `/`: what a process does and what its registry holds, for people; needs jinja2."""
