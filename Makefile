@@ -109,8 +109,9 @@ generate: $(READY) ## the blocking twins of the asyncio modules, the tables of t
 	$(BIN)/python tools/public_api.py
 	$(BIN)/python tools/cli_docs.py
 
-pictures: $(READY) ## the pictures of a report in the docs, anew; needs Java and Chromium with its driver
+pictures: $(READY) ## the pictures in the docs, anew: a report and the status pages; needs Java and Chromium with its driver
 	$(BIN)/python -m tools.pictures $(ARGS)
+	$(BIN)/python -m tools.status_pictures
 
 bench: $(READY) ## the benchmarks, with ratios
 	$(BIN)/python -m benchmarks all $(ARGS)

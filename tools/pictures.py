@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,18 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
 from sharedroutes.pipeline import session
 from sharedroutes.pipeline.report import History, write_report
+from tests.chromium import NARROW, WIDE, look_at, missing, running_browser
 from tests.fix_spark import SESSION
 from tests.pipeline import answering as make
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pipeline" / "report"
-_FLAGS: Final = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars")
-_SIZES: Final = {"wide": (1280, 2600), "narrow": (400, 2200)}
+_SIZES: Final = {"wide": (WIDE, 2600), "narrow": (NARROW, 2200)}
 _BEGIN_MS: Final = 1_795_269_600_000
 """2026-11-21 14:00:00 UTC."""
 
@@ -113,35 +109,20 @@ def history(spark: SparkSession) -> History:
     )
 
 
-def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        sys.exit(f"no {name}: apt-get install chromium chromium-driver")
-    return found
-
-
-def shoot(page: str) -> None:
+def shoot(page: str, profile: Path) -> None:
     """Photograph a page at both widths, in both schemes."""
-    options = Options()
-    options.binary_location = _program("chromium")
-    for flag in _FLAGS:
-        options.add_argument(f"--{flag}")
-    browser = webdriver.Chrome(options=options, service=Service(_program("chromedriver")))
-    try:
+    with running_browser(profile) as browser:
         for size, (width, height) in _SIZES.items():
-            metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "narrow"}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             for scheme in ("light", "dark"):
-                feature = {"name": "prefers-color-scheme", "value": scheme}
-                browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+                look_at(browser, width, scheme, height)
                 browser.get(Path(page).as_uri())
                 browser.save_screenshot(str(PICTURES / f"{size}-{scheme}.png"))
-    finally:
-        browser.quit()
 
 
 def main() -> None:
     """Write the report and the pictures of it."""
+    if problem := missing():
+        sys.exit(problem)
     out = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="sharedroutes-pictures-")
     spark = session(SESSION)
     try:
@@ -149,7 +130,8 @@ def main() -> None:
     finally:
         spark.stop()
     PICTURES.mkdir(exist_ok=True)
-    shoot(done.page)
+    with tempfile.TemporaryDirectory(prefix="sharedroutes-chromium-") as profile:
+        shoot(done.page, Path(profile))
     print(done.page)
 
 

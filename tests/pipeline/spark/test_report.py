@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from sharedroutes.pipeline.ingest import stored_changes
@@ -27,9 +23,12 @@ from sharedroutes.pipeline.report import ANSWERS, History, write_report
 from sharedroutes.pipeline.report.charts import Span, lost_time
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
+from tests.chromium import NARROW, WIDE, browser, look_at, requested
 from tests.pipeline.answering import TTL_MS, fault, sample
 from tests.pipeline.commands import Ran, run
 from tests.pipeline.ingest_history import STREAM
+
+__all__ = ["browser"]
 
 pytestmark = pytest.mark.timeout(600)
 """Three ingests, a compaction and all answers, one after the other."""
@@ -38,16 +37,6 @@ DAY_MS: Final = 1_795_219_200_000
 """2026-11-21 00:00:00 UTC."""
 
 OLDER: Final = "an older page"
-FLAGS: Final = (
-    "headless",
-    "no-sandbox",
-    "no-first-run",
-    "disable-gpu",
-    "disable-sync",
-    "disable-dev-shm-usage",
-    "disable-background-networking",
-    "disable-component-update",
-)
 
 
 class Written(NamedTuple):
@@ -274,29 +263,6 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def installed(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        problem = f"no {program}: apt-get install chromium chromium-driver"
-        if os.environ.get("CI") == "true":
-            pytest.fail(problem)
-        pytest.skip(problem)
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """Return a headless Chromium; skips without one, which fails where CI=true."""
-    options = Options()
-    options.binary_location = installed("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(f"--{flag}")
-    found = webdriver.Chrome(options=options, service=Service(installed("chromedriver")))
-    yield found
-    found.quit()
-
-
 def test_the_page_stands_in_a_real_browser_by_itself(written: Written, browser: webdriver.Chrome) -> None:
     browser.get(written.page.as_uri())
     assert browser.title == "A <drill>"
@@ -311,24 +277,17 @@ def test_the_page_stands_in_a_real_browser_by_itself(written: Written, browser: 
     assert "1 record could not be read" in text
     assert "1 line, row or file is no sample" in text
     assert browser.get_log("browser") == []
-    assert requested(browser) <= {"file", "data", "chrome"}  # the last is its own empty first page
+    schemes = {url.partition(":")[0] for url in requested(browser)}
+    assert schemes <= {"file", "data", "chrome"}  # the last is its own empty first page
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_the_page_is_no_wider_than_the_window(
     written: Written, browser: webdriver.Chrome, width: int
 ) -> None:
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    look_at(browser, width)
     browser.get(written.page.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     for heading in browser.find_elements(By.CSS_SELECTOR, "th, td"):
         assert heading.size["width"] >= 20
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def requested(browser: webdriver.Chrome) -> set[str]:
-    """Return the schemes of all URLs that were asked for."""
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [one["params"] for one in messages if one["method"] == "Network.requestWillBeSent"]
-    return {params["request"]["url"].partition(":")[0] for params in sent}
