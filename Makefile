@@ -106,6 +106,7 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 generate: $(READY) ## the blocking twins of the asyncio modules, the tables of the docs and the list of public names, anew
 	$(BIN)/python tools/unasync.py
 	$(BIN)/python tools/pipeline_docs.py
+	$(BIN)/python -m tools.metrics_docs
 	$(BIN)/python tools/public_api.py
 	$(BIN)/python tools/cli_docs.py
 

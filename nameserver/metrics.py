@@ -18,16 +18,19 @@ PREFIX = "sharedroutes_nameserver_"
 def page(status: ProcessStatus, accept: str) -> tuple[bytes, str]:
     """Return the page and its content type, in the format that the header Accept asks for."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(status))
+    registry.register(StatusCollector(status))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
-class _Collector(Collector):
+class StatusCollector(Collector):
+    """Collects the numbers of one moment."""
+
     def __init__(self, status: ProcessStatus) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
         status = self._status
         yield _family("info", "The version of the front.", ("version",), [((status.version,), 1)])
         yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])

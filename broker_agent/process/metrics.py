@@ -63,7 +63,7 @@ METRICS: Final = (
     Family("store_failures_total", "Calls of the store that failed.", lambda one: one.failures),
     Family("fenced_total", "Times another agent took the broker over.", lambda one: one.fenced),
 )
-"""The metrics of each broker; those of the process are in `_Collector`."""
+"""The metrics of each broker; those of the process are in `StatusCollector`."""
 
 
 class Metrics:
@@ -71,7 +71,7 @@ class Metrics:
 
     def __init__(self, status: Callable[[], ProcessStatus]) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Collector(status))
+        self._registry.register(StatusCollector(status))
         ProcessCollector(registry=self._registry)
 
     def page(self, accept: str) -> tuple[bytes, str]:
@@ -80,11 +80,14 @@ class Metrics:
         return encode(self._registry), content_type
 
 
-class _Collector(Collector):
+class StatusCollector(Collector):
+    """Collects the state of the process; `status` is asked at every scrape."""
+
     def __init__(self, status: Callable[[], ProcessStatus]) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
         status = self._status()
         brokers, clock_problem = status.brokers, status.clock_problem is not None
         yield _family("info", "The version of the agent.", ("version",), [((status.version,), 1)])
