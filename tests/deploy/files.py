@@ -32,14 +32,11 @@ class Deployed(NamedTuple):
 
     folder: Path
     unit: Path
+    kubernetes: Path
 
     @property
     def dockerfile(self) -> Path:
         return self.folder / "Dockerfile"
-
-    @property
-    def kubernetes(self) -> Path:
-        return self.folder / "kubernetes.yaml"
 
     def unit_settings(self) -> list[tuple[str, str]]:
         """Return the settings of the unit, some of which stand there several times."""
@@ -66,7 +63,11 @@ class Deployed(NamedTuple):
         return {one["kind"]: one for one in yaml.safe_load_all(self.kubernetes.read_text(encoding="utf-8"))}
 
 
-AGENT: Final = Deployed(ROOT / "deploy", ROOT / "deploy" / "sharedroutes-agent.service")
+DEPLOY: Final = ROOT / "deploy"
+KUSTOMIZE: Final = DEPLOY / "kubernetes"
+AGENT: Final = Deployed(DEPLOY, DEPLOY / "sharedroutes-agent.service", KUSTOMIZE / "agent" / "broker-a.yaml")
 FRONT: Final = Deployed(
-    ROOT / "deploy" / "nameserver", ROOT / "deploy" / "nameserver" / "sharedroutes-nameserver.service"
+    DEPLOY / "nameserver",
+    DEPLOY / "nameserver" / "sharedroutes-nameserver.service",
+    KUSTOMIZE / "nameserver" / "nameserver.yaml",
 )

@@ -27,6 +27,7 @@ from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
+from tests.deploy.files import AGENT
 from tests.markdown import check_links, code_blocks, names, page, rows
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -162,7 +163,7 @@ def test_every_source_of_topics_is_in_the_table() -> None:
     assert tuple(names(source)[0] for source, _ in rows(PAGE, "Sources of topics")) == option.choices
 
 
-FILES: Final = sorted(path for path in (ROOT / "deploy").iterdir() if path.is_file())
+FILES: Final = [AGENT.kubernetes, *sorted(path for path in AGENT.folder.iterdir() if path.is_file())]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))

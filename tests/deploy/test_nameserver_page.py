@@ -19,12 +19,13 @@ from sharedroutes.nameserver.settings import NO_EFFECT, property_of
 from sharedroutes.nameserver.status import FAMILIES
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.remoting import RequestCode, ResponseCode
+from tests.deploy.files import FRONT
 from tests.markdown import check_links, code_blocks, names, page, rows
 from tests.nameserver.running import FrontRun
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = page("nameserver.md")
-FILES: Final = sorted((ROOT / "deploy" / "nameserver").iterdir())
+FILES: Final = [FRONT.kubernetes, *sorted(FRONT.folder.iterdir())]
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
     ("uptime_seconds", "gauge", ()),
