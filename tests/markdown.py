@@ -33,6 +33,23 @@ def code_blocks(text: str) -> list[str]:
     return re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def commands(text: str) -> list[tuple[str, str]]:
+    """Return the commands of a page, block by block, each with the output that is shown below it, if any."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
+    return [(command, shown) for command, shown in blocks]
+
+
+def lacks(output: str, shown: str) -> list[str]:
+    """Return the lines of a page that an output has not; `...` stands for anything, spaces for any number."""
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+
+    def is_there(line: str) -> bool:
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("..."))
+        return any(re.search(pattern, other) for other in lines)
+
+    return [line for line in shown.splitlines() if not is_there(line)]
+
+
 def check_links(text: str, folder: Path = _DOCS) -> None:
     """Check that every link of a page in a folder leads to a file, or to a heading of it or another one."""
     for target in re.findall(r"\]\(([^)]+)\)", text):
