@@ -81,6 +81,12 @@ def test_all_of_it_is_every_extra(clone: Path) -> None:
     assert f"--editable '.[{','.join(extras)}]' {ALL}" in make(clone, "-n", "test")
 
 
+def test_the_site_has_tools_of_its_own_and_needs_nothing_else(clone: Path) -> None:
+    plan = make(clone, "-n", "docs")
+    assert "--group docs" in plan
+    assert ALL not in plan
+
+
 def test_where_all_is_installed_the_demo_uses_that(clone: Path) -> None:
     (clone / ".venv" / ".ready").touch()
     assert "install" not in make(clone, "-n", "demo")

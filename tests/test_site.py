@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.server
+import importlib
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -123,6 +125,21 @@ def test_links_to_other_sites_are_asked_on_request(tmp_path: Path) -> None:
         assert found == {f"{url}/there.html", f"{url}/gone.html"}
         assert [*site.unreachable(found)] == [f"{url}/gone.html: 404"]
     assert [*site.unreachable({f"{url}/there.html"})]
+
+
+def test_the_reference_has_all_that_the_packages_of_its_pages_export() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = re.findall(r"^::: ([\w.]+)\.(\w+)$", pages, re.MULTILINE)
+    assert len(shown) == len(set(shown))
+    for package in {package for package, _ in shown}:
+        exported = importlib.import_module(package).__all__
+        assert {name for one, name in shown if one == package} == {*exported}, package
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.name))
+def test_every_page_has_its_place_in_the_site(page: Path) -> None:
+    named = page.relative_to(ROOT / "docs").as_posix()
+    assert f'"{named}"' in (ROOT / "zensical.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.long

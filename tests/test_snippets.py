@@ -18,7 +18,13 @@ from sharedroutes.registry.embedded import find_server
 from tests.client.test_examples import GOOD, LineBroker, running
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PAGES: Final = ("README.md", "docs/client.md", "docs/operating.md")
+PAGES: Final = (
+    "README.md",
+    "docs/client.md",
+    "docs/operating.md",
+    "docs/howto/own-strategy.md",
+    "docs/howto/zones.md",
+)
 URL: Final = "redis://127.0.0.1:6379/0"
 """What stands in the pages for the address of a store that runs."""
 
