@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import sys
 import time
@@ -13,14 +12,13 @@ from urllib.parse import urlencode
 import click
 
 from .output import output_option, print_record, print_records
+from .processes import NoAnswer, Place
 from .root import Group
 
 DEFAULT_HTTP: Final = "127.0.0.1:9877"
 """As of the agent, which is not imported for it: this has to be quick enough for a health check."""
 
-_ANSWER_S: Final = 5.0
 _POLL_S: Final = 0.2
-_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what is asked instead
 _OUT: Final = frozenset(("paused", "stopping"))
 """Phases in which a broker is to be out of the registry because somebody wanted that."""
 _BACK: Final = "; `sharedroutes agent-ctl resume --broker "
@@ -67,13 +65,7 @@ def agent_ctl(context: click.Context, address: str) -> None:
 
     Exit status: 0 = done, or yes; 1 = no, or the agent does not answer; 2 = wrong usage.
     """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
-        raise click.BadParameter(
-            f"{address!r} is not host:port with a port within 1..65535", param_hint="--http"
-        )
-    context.obj = _Agent(_WILDCARDS.get(host, host), int(port))
+    context.obj = _Agent(Place.of(address, "--http"))
 
 
 @agent_ctl.command()
@@ -175,25 +167,15 @@ def reload(agent: _Agent) -> None:
 class _Agent:
     """The HTTP interface of one agent process."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+    def __init__(self, place: Place) -> None:
+        self._place = place
 
     def ask(self, method: str, path: str) -> str:
         """Return what is answered; end with 1 when nobody answers, or with anything but a success."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_S)
         try:
-            connection.request(method, path)
-            answer = connection.getresponse()
-            body = answer.read().decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException) as error:
-            what = str(error) or type(error).__name__
-            raise click.ClickException(f"no agent answers at {self._host}:{self._port}: {what}") from error
-        finally:
-            connection.close()
-        if not http.client.OK <= answer.status < http.client.MULTIPLE_CHOICES:
-            raise click.ClickException(body.rstrip() or f"{answer.status} {answer.reason}")
-        return body
+            return self._place.ask(method, path)
+        except NoAnswer as error:
+            raise click.ClickException(str(error)) from error
 
     def control(
         self, action: str, broker: str | None, timeout_s: float | None = None, **parameters: float

@@ -52,6 +52,9 @@ COMMANDS: Final = {
     ),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
     "diff": Place(".history", "diff", "Show what was otherwise at one time than at another."),
+    "doctor": Place(
+        ".doctor.command", "doctor", "Say what is wrong with a registry and all around it, and what to do."
+    ),
     "export": Place(".maintenance", "export", "Write the whole registry to a file."),
     "forget": Place(".operators", "forget", "Remove brokers that will not come back."),
     "health": Place(".maintenance", "health", "Report on the registry and its server, with advice."),

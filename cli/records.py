@@ -14,6 +14,7 @@ from ..registry.history import Before, BrokerHistory, Column, TableAt, TopicHist
 from ..registry.history import Difference as DifferenceOfTimes
 from ..registry.plans.repair.differences import DifferenceKind
 from ..registry.plans.replicas import ReplicaState
+from .doctor.finding import Level
 
 
 class Topic(TypedDict):
@@ -181,6 +182,16 @@ class Health(TypedDict):
     findings: list[HealthFinding]
 
 
+class DoctorFinding(TypedDict):
+    """One thing that was looked at, why it matters, and what to do; the last two are empty if it is well."""
+
+    check: str
+    level: Level
+    what: str
+    why: str
+    advice: str
+
+
 class Inconsistency(TypedDict):
     """One difference between the registry and its design."""
 
@@ -281,6 +292,7 @@ PRINTED: Final = {
     "clusters": Printed(Cluster),
     "delete-topic": Printed(BrokerName),
     "diff": _answer(DifferenceOfTimes.columns),
+    "doctor": Printed(DoctorFinding),
     "forget": Printed(ChangedBroker),
     "health": Printed(Health, is_list=False),
     "history broker": _answer(BrokerHistory.columns),

@@ -29,6 +29,7 @@ ASKED: Final = {
     "clusters": (),
     "delete-topic": ("audit",),
     "diff": ("--from", "1h"),
+    "doctor": (),
     "forget": ("broker-b",),
     "health": (),
     "history broker": ("broker-a",),
@@ -49,7 +50,7 @@ ASKED: Final = {
 """Commands of a store, with arguments for which there is something to print."""
 
 MORE: Final = (("brokers", ("--all",)), ("kv list", ("ns",)))
-FINE: Final = {"rebuild": 0, "verify": 1, "health": 3}
+FINE: Final = {"rebuild": 0, "verify": 1, "doctor": 1, "health": 3}
 """Exit status where it is not 0: there is a difference, which rebuild mends; nobody sweeps."""
 
 

@@ -40,9 +40,13 @@ class FrontRun(LoggedProcess):
         """Return a new connection to it."""
         return Peer(self.address())
 
+    def http(self) -> tuple[str, int]:
+        """Return where it serves HTTP."""
+        return self._place(r"HTTP at (\S+):(\d+)")
+
     def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         """Return status and body of a page."""
-        host, port = self._place(r"HTTP at (\S+):(\d+)")
+        host, port = self.http()
         connection = HTTPConnection(host, port, timeout=10.0)
         try:
             connection.request(method, path, headers=headers)

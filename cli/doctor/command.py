@@ -1,0 +1,120 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+
+from ...registry import RouteStore
+from ...registry.acl import Role
+from ...registry.connection.url import parse_url
+from .. import records
+from ..output import print_records, wrapped
+from ..processes import Place
+from ..store_options import with_store
+from .checks import findings
+from .finding import Finding, Level
+from .gather import gather
+from .snapshot import ProcessKind
+
+_UNKNOWN: Final = 3
+"""As monitoring plugins have it: nothing could be found out."""
+
+_STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
+
+
+class _WrongUsage(click.UsageError):
+    exit_code = _UNKNOWN
+
+
+class _NothingFound(click.ClickException):
+    exit_code = _UNKNOWN
+
+
+class _Plugin(click.Command):
+    """Ends with 3 for wrong usage: 2 would tell a monitoring of an error in the registry."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **more)
+        except click.UsageError as error:
+            raise _WrongUsage(error.format_message(), error.ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _WrongUsage(error.format_message(), error.ctx) from error
+        except click.ClickException as error:
+            raise _NothingFound(error.format_message()) from error
+
+
+@click.command(cls=_Plugin)
+@click.option("--agent", "agents", multiple=True, metavar="HOST:PORT", help="An agent's --http; repeatable.")
+@click.option("--front", "fronts", multiple=True, metavar="HOST:PORT", help="A front's --http; repeatable.")
+@click.option("--quick", is_flag=True, help="Do not read the whole registry.")
+@with_store(Role.ADMIN)
+def doctor(
+    store: RouteStore, output: str, agents: tuple[str, ...], fronts: tuple[str, ...], *, quick: bool
+) -> None:
+    """Look at the store, the registry, agents and fronts: say what is wrong, why it matters, what to do.
+
+    Agents and fronts are those that are named here or in the profile; without any, those on this host at
+    their usual ports, if they are there. The role `admin` may look at everything but users (ACL GETUSER);
+    what could not be looked at is said. Nothing is written. Without --quick the whole registry is read, page
+    by page: --quick leaves out verify, times and reasons, and topics without a broker.
+
+    Exit status as of a monitoring plugin: 0 = all is well, 1 = warnings, 2 = errors, 3 = wrong usage. The
+    first line sums up.
+    """
+    for option, addresses in (("--agent", agents), ("--front", fronts)):
+        for address in addresses:
+            Place.of(address, option)
+    named = [(ProcessKind.AGENT, one) for one in agents] + [(ProcessKind.FRONT, one) for one in fronts]
+    url = click.get_current_context().params["redis_url"]
+    found = findings(gather(store, parse_url(url), named, quick=quick))
+    if output == "table":
+        for line in _report(found):
+            click.echo(line)
+    else:
+        print_records(output, map(_record, found))
+    sys.exit(found[0].level.status)
+
+
+def _record(finding: Finding) -> records.DoctorFinding:
+    return {
+        "check": finding.check,
+        "level": finding.level,
+        "what": finding.what,
+        "why": finding.why,
+        "advice": finding.advice,
+    }
+
+
+def _report(found: Sequence[Finding]) -> Iterator[str]:
+    """Yield a line that sums up, with figures as monitoring reads them, and what is not good."""
+    count = Counter(finding.level for finding in found)
+    worst = dict.fromkeys(finding.check for finding in found if finding.level is not Level.OK)
+    figures = f"errors={count[Level.ERROR]} warnings={count[Level.WARNING]} checks={len(found)}"
+    yield f"{found[0].level.upper()}: {', '.join(worst) or 'all is well'} | {figures}"
+    for finding in found:
+        if finding.level is not Level.OK:
+            yield ""
+            mark = click.style(finding.level.upper(), fg=_STYLES[finding.level], bold=True)
+            yield wrapped(f"{mark} {finding.check}: {finding.what}", hanging=2)
+            yield wrapped(f"why: {finding.why}", indent=2, hanging=7)
+            yield f"  do:  {finding.advice}"  # not broken: there may be a command in it
+    fine = [finding for finding in found if finding.level is Level.OK]
+    yield ""
+    yield wrapped(
+        f"OK {', '.join(dict.fromkeys(one.check for one in fine if not _is_unknown(one)))}", hanging=3
+    )
+    yield from (wrapped(f"{one.check} {one.what}", hanging=2) for one in fine if _is_unknown(one))
+
+
+def _is_unknown(finding: Finding) -> bool:
+    return finding.what.startswith(("unknown: ", "not looked at: "))

@@ -1,0 +1,59 @@
+"""What a check finds: how bad it is, what, why it matters, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_SHOWN: Final = 5
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Works now, but not under a load or a fault that must be expected; or somebody wanted it so."""
+
+    ERROR = "error"
+    """Does not work, or loses data."""
+
+    @property
+    def status(self) -> int:
+        """The exit status, as monitoring plugins have it."""
+        return [*Level].index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The judgement of one thing."""
+
+    check: str
+    """A short name for what was looked at, always the same: `eviction`, `wiped`, `agent`, ..."""
+
+    level: Level
+    what: str
+    why: str = ""
+    """Why it matters; empty = it is in order."""
+
+    advice: str = ""
+    """What to do about it."""
+
+
+def fine(check: str, what: str) -> Finding:
+    """Return the finding that something is in order."""
+    return Finding(check, Level.OK, what)
+
+
+def unknown(check: str, why: str) -> Finding:
+    """Return the finding that something could not be looked at."""
+    return Finding(check, Level.OK, f"not looked at: {why}")
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    every = [*names]
+    more = len(every) - _SHOWN
+    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,131 @@
+"""What `doctor` says of agents and fronts that are really in that state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sharedroutes.cli.doctor.finding import Finding, Level
+from sharedroutes.cli.doctor.gather import gather
+from sharedroutes.cli.doctor.process_checks import check_processes
+from sharedroutes.cli.doctor.snapshot import Process, ProcessKind, Snapshot
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry.connection.url import parse_url
+from tests.broker_agent.agent_site import Site
+from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.stand_ins import BrokerProcess
+from tests.cli.agents import an_agent
+from tests.cli.doctor.examined import ERROR, OK, WARNING, doctor
+from tests.nameserver.running import FrontRun
+from tests.ports import free_port
+from tests.support import wait_until
+
+AGENT: Final = ProcessKind.AGENT
+
+
+@pytest.fixture
+def site(tmp_path: Path, own_server: EmbeddedServer) -> Iterator[Site]:
+    """Return a broker with its files, whose agent nobody has started."""
+    with BrokerProcess() as broker:
+        site = Site(tmp_path, own_server, broker)
+        folder, port = tmp_path / "store", broker.port
+        site.conf.write_text(
+            f"brokerName=broker-a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nstorePathRootDir={folder}\n"
+        )
+        put(site.topics, topics_json("orders"))
+        yield site
+
+
+def test_an_agent_that_works_is_in_order_until_its_broker_dies(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        said = doctor(site.url, "--agent", agent.http())["agent"]
+        assert (said.level, said.what) == (OK, f"{agent.http()}: works")
+        site.broker.kill()
+        site.until_gone()
+        said = doctor(site.url, "--agent", agent.http())["agent"]
+        assert (said.level, f"{agent.http()}: broker-a:0 is broker-gone: " in said.what) == (WARNING, True)
+
+
+def test_an_agent_whose_operator_paused_it_is_a_warning(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        assert agent.ctl("pause", "--wait", "20").returncode == 0
+        found = doctor(site.url, "--agent", agent.http())
+    assert (found["agent"].level, "broker-a:0 is paused" in found["agent"].what) == (WARNING, True)
+    assert found["withdrawn"].level is WARNING
+
+
+def test_an_agent_of_another_registry_is_a_warning_if_it_was_named(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        said = doctor(site.url, "--namespace", "other", "--agent", agent.http())["agent"]
+    assert said.level is WARNING
+    assert said.what == f"{agent.http()}: keeps the registry 'sharedroutes', and this is 'other'"
+
+
+def test_a_process_that_does_not_answer_is_an_error_if_it_was_named(own_server: EmbeddedServer) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    found = doctor(own_server.url, "--agent", address, "--front", address)
+    for kind in ("agent", "front"):
+        assert found[kind].level is ERROR
+        assert found[kind].what.startswith(f"no {kind} answers at {address}: ")
+
+
+def test_what_is_no_agent_is_said(own_server: EmbeddedServer) -> None:
+    with an_agent([]) as address:
+        said = doctor(own_server.url, "--agent", address)["agent"]
+    assert (said.level, said.what) == (WARNING, f"{address}: is no agent and no front")
+
+
+def test_a_front_that_works_is_in_order_until_it_refuses_what_is_stale(
+    tmp_path: Path, own_server: EmbeddedServer
+) -> None:
+    stale = ("--when-stale", "refuse", "--stale", "0.5")
+    with FrontRun(tmp_path, "--redis", own_server.url, *stale) as front:
+        front.until_ready()
+        host, port = front.http()
+        address = f"{host}:{port}"
+        said = doctor(own_server.url, "--front", address)["front"]
+        assert (said.level, said.what) == (OK, f"{address}: works")
+        own_server.stop()
+        wait_until(lambda: front.get("/readyz")[0] != 200, timeout_s=60.0, description="it is stale")
+        found = doctor(own_server.url, "--front", address)
+        assert found["front"].level is WARNING
+        assert f"{address}: it has not heard from the store for " in found["front"].what
+        assert front.end() == 0
+
+
+@pytest.fixture
+def examined(site: Site) -> Iterator[Snapshot]:
+    """Return what is gathered of an agent that works."""
+    with site.agent() as agent, RouteStore.from_url(site.url) as store:
+        site.until_served()
+        yield gather(store, parse_url(site.url), [(AGENT, agent.http())])
+
+
+def said_of(snapshot: Snapshot, **page: Any) -> Finding:
+    """Return the first finding if the page of the agent said this besides."""
+    (process,) = (one for one in snapshot.processes if one.kind is AGENT)
+    assert isinstance(process.page, dict)
+    other = Process(AGENT, process.address, {**process.page, **page})
+    return next(check_processes(replace(snapshot, processes=(other,))))
+
+
+def test_what_an_agent_may_say_of_itself(examined: Snapshot) -> None:
+    assert said_of(examined).level is Level.OK
+    ill = said_of(examined, healthy=False)
+    assert (ill.level, "does not work any more" in ill.what) == (Level.ERROR, True)
+    clock = said_of(examined, sweep={"clock_problem": "it stands still"})
+    assert (clock.level, "it stands still" in clock.what) == (Level.ERROR, True)
+    awaited = said_of(examined, awaited=["broker-b: no broker.conf"])
+    assert (awaited.level, awaited.what.endswith("broker-b: no broker.conf")) == (Level.WARNING, True)
+    broker = {"name": "broker-a:0", "phase": "serving", "corrupt_keys": ["{sharedroutes}:topics"]}
+    corrupt = said_of(examined, brokers=[broker])
+    assert (corrupt.level, "foreign data in {sharedroutes}:topics" in corrupt.what) == (Level.WARNING, True)
+    later = said_of(replace(examined, version="9.9.9"))
+    assert (later.level, later.what.endswith("and this is 9.9.9")) == (Level.WARNING, True)
