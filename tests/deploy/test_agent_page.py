@@ -128,7 +128,7 @@ def test_every_control_command_is_in_the_table() -> None:
     assert set(written) == set(agent_ctl.commands)
     for name, command in agent_ctl.commands.items():
         flags = {flag for parameter in command.params for flag in parameter.opts}
-        assert {word.partition(" ")[0] for word in written[name] if word.startswith("--")} == flags, name
+        assert {word.partition(" ")[0] for word in written[name] if word.startswith("-")} == flags, name
 
 
 def test_every_phase_is_in_the_table() -> None:
