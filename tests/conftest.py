@@ -41,7 +41,8 @@ _BEYOND: Final = {
 """Where tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
 
 LONG_S: Final = {
-    "tests/interop/test_cluster.py": 200.0,
+    "tests/interop/test_registrations.py": 400.0,
+    "tests/interop/test_cluster.py": 250.0,
     _SPARK: 190.0,
     "tests/interop/test_roles.py": 120.0,
     "tests/interop/test_benchmark.py": 100.0,

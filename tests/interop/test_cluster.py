@@ -205,14 +205,12 @@ READING: Final = (
     ("topicClusterList", "-t", "{topic}"),
     ("allocateMQ", "-t", "{topic}", "-i", "10.0.0.1,10.0.0.2"),
     ("statsAll", "-t", "{topic}"),
-    ("getBrokerConfig", "-c", CLUSTER),
     ("updateOrderConf", "-t", "{topic}", "-m", "get"),
     ("getNamesrvConfig",),
 )
 CHANGING: Final = (
     ("updateTopic", "-c", CLUSTER, "-t", "{topic}", "-r", "8", "-w", "8"),
     ("updateTopic", "-c", CLUSTER, "-t", "{topic}", "-o", "true"),
-    ("updateTopicPerm", "-c", CLUSTER, "-t", "{topic}", "-p", "4"),
     ("updateTopicPerm", "-c", CLUSTER, "-t", "{topic}", "-p", "6"),
     ("updateSubGroup", "-c", CLUSTER, "-g", "group-{topic}"),
     ("wipeWritePerm", "-b", "b"),
@@ -241,7 +239,7 @@ def printed(peer: Peer, command: tuple[str, ...], server: str, topic: str) -> li
     words = [word.format(topic=topic) for word in command]
     text = peer.admin(words[0], "-n", server, *words[1:]).replace(server, "name server")
     lines = [line for line in text.splitlines() if not set(_OF_TESTS.findall(line)) - {topic}]
-    plain = (_RATES.sub("#", _TIMES.sub("#", line)).rstrip() for line in lines)
+    plain = (_OF_4.sub("in black list.", _RATES.sub("#", _TIMES.sub("#", line))).rstrip() for line in lines)
     return sorted(line for line in plain if not _OF_JAVA.match(line))
 
 
@@ -286,8 +284,11 @@ _TIMES: Final = re.compile(r"\d{4}-\d{2}-\d{2} [\d:,]+")
 _RATES: Final = re.compile(r"\s+\d+\.\d+\(.*|\s+\d+\s+\d+\s+\d+\s+\d+$")
 """What clusterList prints of a broker's load behind its version, and with -m of its messages."""
 
-_OF_JAVA: Final = re.compile(r"\s+(at |\.\.\. )")
-"""Where in a program an exception was thrown."""
+_OF_JAVA: Final = re.compile(r"\s+(at |\.\.\. )|See https?://")
+"""Where in a program an exception was thrown, and where its release has a page about it."""
+
+_OF_4: Final = re.compile(r"(?<=Can not update config )path$")
+"""Other words for the same refusal."""
 
 _OF_ONE: Final = ("bindAddress", "listenPort", "shutdownWaitTimeSeconds")
 """Settings that are a name server's own; the last has another default."""
