@@ -35,7 +35,7 @@ class Place:
 _ROOT: Final = Place(".root", "sharedroutes", ABOUT)
 
 COMMANDS: Final = {
-    "acl": Place(".acl", "acl", "Print the ACL line of a Redis user with a given role."),
+    "acl": Place(".acl", "acl", "Print the ACL line of a Redis user with a given role.", ()),
     "agent": Place(
         "..broker_agent.process.command",
         "agent_command",
