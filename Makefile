@@ -173,7 +173,7 @@ endef
 
 $(VENV)/.demo: EXTRAS := agent,cli,embedded
 $(VENV)/.demo: FOR := for the demo
-$(READY): EXTRAS := agent,cli,embedded,metrics,nameserver,otel,spark,testing,uvloop
+$(READY): EXTRAS := agent,cli,embedded,metrics,nameserver,otel,spark,testing,uvloop,watch
 $(READY): GROUP := --group test
 $(READY): FOR := for tests, benchmarks and Spark (1.5 GB)
 

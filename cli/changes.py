@@ -129,7 +129,8 @@ def _record(change: Change) -> Record:
 
 def _print_row(change: Change) -> None:
     when = iso(int(change.change_id.partition("-")[0]))
-    subject, details = shown(_subject(change)), shown(_details(change))
+    most = None if terminal_columns() is None else MOST_NAMES
+    subject, details = shown(subject_of(change)), shown(details_of(change, most))
     head = _line(change.change_id, when, change.kind, subject)
     room = terminal_columns()
     if room is None or len(head) + len(details) + 2 <= room:
@@ -146,7 +147,8 @@ def _line(change_id: str, when: str, kind: str, subject: str) -> str:
     return f"{change_id:<15}  {when:<29}  {kind:<{_KIND}}  {subject}"
 
 
-def _subject(change: Change) -> str:
+def subject_of(change: Change) -> str:
+    """Return what a change is about, in a word or two."""
     if change.kind is ChangeKind.KV:
         return f"{change.namespace}/{change.key}"
     if change.kind is ChangeKind.DELETED:
@@ -156,15 +158,16 @@ def _subject(change: Change) -> str:
     return f"{change.broker_name}:{change.broker_id}"
 
 
-def _details(change: Change) -> str:
+def details_of(change: Change, most: int | None = MOST_NAMES) -> str:
+    """Return what a change says, with at most so many names of topics, and who made it."""
     by = f"by {change.by}" if change.by else ""
     user = f"as {change.user}" if change.user else ""
-    return "; ".join(filter(None, (_what(change), " ".join(filter(None, (by, user))))))
+    return "; ".join(filter(None, (_what(change, most), " ".join(filter(None, (by, user))))))
 
 
-def _what(change: Change) -> str:
+def _what(change: Change, most: int | None) -> str:
     if change.kind is ChangeKind.DELETED:
         return f"from {' '.join(change.brokers)}"
     if change.kind is ChangeKind.KV:
         return change.reason
-    return told(change, None if terminal_columns() is None else MOST_NAMES)
+    return told(change, most)

@@ -79,6 +79,12 @@ COMMANDS: Final = {
     "table": Place(".history", "table", "Show which brokers had which topics at a time."),
     "topics": Place(".listings", "topics", "List the topics of the live brokers."),
     "verify": Place(".maintenance", "verify", "Check the registry for inconsistencies."),
+    "watch": Place(
+        ".watch.command",
+        "watch",
+        "Show brokers, topics, changes and faults as they are now.",
+        ("cli", "watch"),
+    ),
     "wipe": Place(".operators", "wipe", "Take away the write permission of brokers."),
 }
 

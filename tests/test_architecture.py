@@ -31,7 +31,7 @@ EXTRAS_OF: Final = {
     "broker_agent": ["agent"],
     "nameserver": ["nameserver"],
     "pipeline": ["spark"],
-    "cli": ["agent", "cli", "spark"],
+    "cli": ["agent", "cli", "spark", "watch"],
     "testing": ["testing"],
 }
 """The extras that the user of a folder installs."""

@@ -22,6 +22,7 @@ MODULES: Final = {
     "spark": ("click", "jinja2", "numpy", "py4j", "pyarrow", "pyspark", "rich"),
     "testing": ("fakeredis",),
     "uvloop": ("uvloop",),
+    "watch": ("click", "rich", "textual"),
 }
 """The modules that show whether an extra is installed."""
 

@@ -1,0 +1,1 @@
+"""`watch`: a registry as it is now, at a terminal."""

@@ -1,0 +1,196 @@
+"""The terminal view of `watch`: tables of what is known of a registry, with keys to search and to filter."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import ClassVar, Final
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
+
+from ...registry import AsyncRouteStore
+from ...registry.errors import RegistryError
+from ...registry.plans.replicas import ReplicaState
+from .board import Board, Filter, StoreState
+from .feed import Feed
+from .grid import MOST_ROWS, Cells, Grid, broker_cells, change_cells, fault_cells, topic_cells
+
+_TICK_S: Final = 0.5
+_LATEST: Final = 3
+_BY_SIGNAL: Final = 128
+_NOTHING_YET: Final = "nothing has changed since this began"
+_PANES: Final = {
+    "brokers": ("broker", "address", "lease", "topics", "state", "cluster"),
+    "topics": ("topic", "live brokers", "other brokers"),
+    "changes": ("time", "change", "of what", "details"),
+    "faults": ("of what", "fault"),
+}
+
+
+class WatchApp(App[None]):
+    """Shows a board, and keeps it up to date from a store."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { overflow: hidden; }
+    TabbedContent { height: 1fr; }
+    ContentSwitcher { height: 1fr; }
+    TabPane { height: 1fr; padding: 0; }
+    #head, #sums { height: 1; }
+    #latest { height: 4; color: $text-muted; border-top: solid $primary; }
+    #search { height: 1; border: none; padding: 0; background: $surface; }
+    Grid { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(number), f"pane('{name}')", name) for number, name in enumerate(_PANES, 1)),
+        Binding("slash", "search", "search", key_display="/"),
+        Binding("escape", "clear", "clear", show=False),
+        Binding("f", "filter", "filter"),
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+    ]
+
+    def __init__(self, store: AsyncRouteStore, title: str) -> None:
+        super().__init__()
+        self.board = Board()
+        self.shown = Filter.ALL
+        self.query_text = ""
+        self.error: RegistryError | None = None
+        """Why it ended by itself; None = it did not."""
+
+        self._store = store
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        yield Static(id="head")
+        yield Static(id="sums")
+        with TabbedContent(*_PANES):
+            for name, columns in _PANES.items():
+                with TabPane(name, id=name):
+                    yield Grid(columns)
+        yield Input(placeholder="/ searches, Enter keeps it, Escape shows everything again", id="search")
+        yield Static(id="latest")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to follow the store, and to heed signals."""
+        self.set_interval(_TICK_S, self.refresh_board)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(ValueError, RuntimeError):  # not in the main thread, as in a test
+                loop.add_signal_handler(number, self._end_by, number)
+        self.run_worker(self._feed(), exit_on_error=False)
+        self.refresh_board()
+        self.action_pane("brokers")
+
+    async def _feed(self) -> None:
+        try:
+            await Feed(self._store, self.board).run()
+        except* RegistryError as group:
+            self.error = _first(group)
+            self.exit(return_code=1)
+
+    # --- keys -----------------------------------------------------------------------------------------------
+
+    def action_pane(self, name: str) -> None:
+        """Show one of the tables."""
+        self.query_one(TabbedContent).active = name
+        self.set_focus(self._grid(name))
+        self.refresh_board()
+
+    def action_search(self) -> None:
+        """Let somebody type what to search for."""
+        self.set_focus(self.query_one("#search", Input))
+
+    def action_clear(self) -> None:
+        """Show everything again."""
+        self.query_one("#search", Input).value = self.query_text = ""
+        self.shown = Filter.ALL
+        self.action_pane(self.pane)
+
+    def action_filter(self) -> None:
+        """Show all, then only what lives, then only what is in trouble."""
+        self.shown = self.shown.following
+        self.refresh_board()
+
+    def action_interrupt(self) -> None:
+        """End as by SIGINT, which a terminal does not send while keys are read one by one."""
+        self._end_by(signal.SIGINT)
+
+    def _end_by(self, number: int) -> None:
+        self.exit(return_code=_BY_SIGNAL + number)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search while somebody types."""
+        self.query_text = event.value
+        self.refresh_board()
+
+    def on_input_submitted(self) -> None:
+        """Go back to the table, and keep the search."""
+        self.set_focus(self._grid(self.pane))
+
+    # --- what is shown --------------------------------------------------------------------------------------
+
+    @property
+    def pane(self) -> str:
+        """The table that is shown."""
+        return self.query_one(TabbedContent).active
+
+    def _grid(self, name: str) -> Grid:
+        return self.query_one(f"#{name} Grid", Grid)
+
+    def refresh_board(self) -> None:
+        """Show the board as it is now: leases run down, and many changes at once are shown once."""
+        now_s = monotonic()
+        self.query_one("#head", Static).update(self._head(now_s))
+        rows = self._rows(self.pane or "brokers", now_s)
+        self.query_one("#sums", Static).update(self._sums(len(rows), now_s))
+        self._grid(self.pane or "brokers").show(rows[:MOST_ROWS])
+        latest = [*self.board.changes][:_LATEST]
+        lines = [Text("  ").join(change_cells(row)) for row in reversed(latest)] or [Text(_NOTHING_YET)]
+        self.query_one("#latest", Static).update(Text("\n", no_wrap=True, overflow="ellipsis").join(lines))
+
+    def _rows(self, pane: str, now_s: float) -> list[Cells]:
+        board, query, kept = self.board, self.query_text, self.shown
+        made: dict[str, Callable[[], list[Cells]]] = {
+            "brokers": lambda: [*map(broker_cells, board.brokers(now_s, query, kept))],
+            "topics": lambda: [*map(topic_cells, board.topics(query, kept))],
+            "changes": lambda: [*map(change_cells, board.changes_of(query))],
+            "faults": lambda: [*map(fault_cells, board.faults(now_s, query))],
+        }
+        return made[pane]()
+
+    def _head(self, now_s: float) -> Text:
+        board = self.board
+        if board.state is StoreState.ANSWERS:
+            return Text.assemble((self._title, "bold"), "  the store answers")
+        if board.state is StoreState.AWAITED:
+            why = f": {board.why_away}" if board.why_away else ""
+            return Text.assemble((self._title, "bold"), (f"  waiting for the store{why}", "bold yellow"))
+        away = f"  the store is away for {board.away_s(now_s):.0f} s: {board.why_away}"
+        return Text.assemble((self._title, "bold"), (away, "bold red"))
+
+    def _sums(self, rows: int, now_s: float) -> Text:
+        """Return what was narrowed down, which a narrow terminal must not cut off, and then the sums."""
+        texts = []
+        if self.shown is not Filter.ALL:
+            texts.append(f"only {self.shown}")
+        if self.query_text:
+            texts.append(f"only with {self.query_text!r}")
+        if rows > MOST_ROWS:
+            texts.append(f"{MOST_ROWS} of {rows} shown: search with /")
+        counts = ", ".join(f"{self.board.count(state)} {state}" for state in ReplicaState)
+        texts += [counts, f"{self.board.topic_count} topics", f"{len(self.board.faults(now_s))} faults"]
+        return Text("  |  ".join(texts), no_wrap=True, overflow="ellipsis")
+
+
+def _first(group: BaseExceptionGroup[RegistryError]) -> RegistryError:
+    one = group.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
