@@ -115,19 +115,6 @@ def leaves(command: click.Command) -> list[click.Command]:
     return [leaf for one in command.commands.values() for leaf in leaves(one)]
 
 
-@pytest.mark.parametrize("name", sorted(pipeline.commands))
-def test_every_option_of_a_command_is_in_its_table(name: str) -> None:
-    commands = leaves(pipeline.commands[name])
-    options = [one for command in commands for one in command.params if isinstance(one, click.Option)]
-    written = options_in(f"`pipeline {name}`")
-    assert set(written) | {*SPARK} == {flag for one in options for flag in one.opts}
-    for option in options:
-        if option.opts[0] not in SPARK:
-            default = option.default if isinstance(option.default, str | int | float) else ""
-            expected = "required" if option.required else "" if option.is_flag else str(default)
-            assert written[option.opts[0]] == expected, option.opts[0]
-
-
 def test_every_command_has_the_options_of_spark() -> None:
     written = options_in("Where Spark runs")
     assert sorted(written) == [*SPARK]

@@ -166,7 +166,7 @@ def test_the_base_installation_has_help_and_version(installed: Path, tmp_path: P
     ("words", "missing", "extras"),
     [
         (["topics"], "click and rich", "cli"),
-        (["agent", "--help"], "click, h11 and watchdog", "agent"),
+        (["agent", "--help"], "click, h11, jinja2 and watchdog", "agent"),
     ],
 )
 def test_a_command_names_all_that_it_lacks_with_the_pip_command_that_installs_it(
