@@ -19,6 +19,7 @@ from ..keys import Keys
 from ..plans import Command
 from .discovery import REDIRECTS, Whereabouts
 from .located import Directory, LocatedConnection, LocatedSSLConnection
+from .packing import packing
 from .replies import (
     REDIS_ERRORS,
     ReplicaBackoff,
@@ -173,6 +174,7 @@ def _located(
 
 
 def _pooled(options: dict[str, Any]) -> RedisClient:
+    options = {**options, "connection_class": packing(options["connection_class"])}
     pool = redis.BlockingConnectionPool(retry=Retry(*NO_RETRIES), **options)
     return redis.Redis.from_pool(pool)
 

@@ -1,0 +1,54 @@
+"""Connections of asyncio write what redis-py writes, packed by hiredis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from sharedroutes.registry import AsyncRouteStore
+from sharedroutes.registry.connection.links_async import open_links
+from sharedroutes.registry.connection.packing import packing
+
+KINDS: dict[Any, dict[str, Any]] = {
+    redis.asyncio.Connection: {},
+    redis.asyncio.SSLConnection: {},
+    redis.asyncio.UnixDomainSocketConnection: {"path": "/nowhere"},
+}
+COMMANDS: tuple[tuple[Any, ...], ...] = (
+    ("PING",),
+    ("CONFIG GET", "save"),
+    (b"EVALSHA", "0" * 40, 2, "{ns}:täglich", b"\x00\r\n", -7, 1.5, "", "x" * 20_000),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_packed_is_what_redis_py_packs(kind: Any) -> None:
+    ours, theirs = packing(kind)(**KINDS[kind]), kind(**KINDS[kind])
+    for command in COMMANDS:
+        assert b"".join(ours.pack_command(*command)) == b"".join(theirs.pack_command(*command))
+    (packed,) = ours.pack_commands(COMMANDS)
+    assert packed == b"".join(theirs.pack_commands(COMMANDS))
+
+
+def test_connections_of_threads_stay_as_they_are() -> None:
+    assert packing(redis.Connection) is redis.Connection
+
+
+async def test_a_store_sends_what_was_packed_so(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with AsyncRouteStore.from_url(redis_url) as store:
+        link, _ = open_links(redis_url, store.config, store.keys)
+        kind = link.client.connection_pool.connection_class
+        assert kind is packing(redis.asyncio.Connection)
+        own, sent = kind.pack_command, list[object]()
+
+        def pack(connection: redis.asyncio.Connection, *command: object) -> list[bytes]:
+            sent.append(command[0])
+            return list(own(connection, *command))
+
+        monkeypatch.setattr(kind, "pack_command", pack)
+        await store.topics()
+        await link.aclose()
+    assert sent
