@@ -77,7 +77,8 @@ def registration(
     """
     topics = _Topics(previous or {}, broker_name)
     if version < _V3_0_11:
-        return topics.registered(_wrapper("body", _json("body", body) if body else None, topics), None)
+        alone = {**_object("body", _json("body", body) if body else None), _MAPPINGS: None}
+        return topics.registered(_wrapper("body", alone, topics), None)
     if not body:
         return RegisterBody()
     if compressed or body.startswith(_ZLIB):
@@ -126,6 +127,21 @@ class _Topics:
         self._refused: list[str] = []
         self._more = 0
         self._shapes: dict[object, bytes] = {}
+
+    def add_all(self, configs: Mapping[str, Any]) -> None:
+        """Take the TopicConfigs of a table; of one of a known shape, no more than the name is looked at."""
+        for key, value in configs.items():
+            try:
+                name, attributes = value["topicName"], value["attributes"]
+                config = self._shapes[_shape_of(value), tuple(attributes.items())]
+                check_name("topicName", name)
+            except (KeyError, TypeError, AttributeError, InvalidInput):
+                self.add(key, value)
+                continue
+            if name in self._topics or name in self._previous:
+                self.add(key, value)
+            else:
+                self._topics[name] = config
 
     def add(self, key: str, value: object) -> None:
         """Take one TopicConfig, with the names that RocketMQ gives its fields."""
@@ -216,8 +232,7 @@ def _wrapper(place: str, value: object, topics: _Topics) -> DataVersion:
     mappings = _object(_MAPPINGS, fields.get(_MAPPINGS))
     check_number("topics", len(configs))
     check_number("queue mappings", len(mappings))
-    for key, config in configs.items():
-        topics.add(key, config)
+    topics.add_all(configs)
     for topic, mapping in mappings.items():
         topics.add_mapping(topic, mapping)
     return _data_version(fields.get("dataVersion"))

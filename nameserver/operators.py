@@ -98,7 +98,7 @@ class Operators:
         if any(key in wanted for key in _BLACKLIST):
             remark = "Can not update config in black list."
             return response_to(request, ResponseCode.NO_PERMISSION, remark=remark)
-        if not self._current.config.update_config:
+        if wanted and not self._current.config.update_config:
             remark = "the settings of this front cannot be changed by mqadmin: see update_config"
             return response_to(request, ResponseCode.NO_PERMISSION, remark=remark)
         try:
