@@ -24,6 +24,9 @@ from tests.faults.matrix.follower import content_of
 from tests.faults.matrix.settings import CALL_S, ON, TOPICS
 from tests.faults.matrix.watchers import Watchers
 
+_AT_WORK: Final = {"agent-a": ("owner",), "agent-b": ("owner", "standby")}
+"""What agents say when all is well: beside agent-b, fronts may own the broker."""
+
 _ROUTE: Final = b'"what":"route"'
 
 
@@ -79,23 +82,34 @@ class Views:
         if found is None or {*found.leases} != {*expected.leases} or _steady(found) != expected.topics:
             yield f"the store ({found})"
             return
-        true = {topic: _holders(expected, topic) for topic in TOPICS}
+        yield from self._clients_behind(since_us)
+        yield from self._agents_behind(since_us)
+        yield from self._fronts_behind(since_us)
+
+    def _clients_behind(self, since_us: int) -> Iterator[str]:
         for name, view in self._clients.items():
             view.look()
             for topic in TOPICS:
                 said = view.routes.get(topic)
-                if (
-                    said is None
-                    or said.at_us < since_us
-                    or said.stale
-                    or {*(said.brokers or ())} != true[topic]
-                ):
+                is_new = said is not None and said.at_us >= since_us and not said.stale
+                if not is_new or said is None or {*(said.brokers or ())} != self._true(topic):
                     yield f"{name} ({topic})"
+
+    def _agents_behind(self, since_us: int) -> Iterator[str]:
+        for name, agent in self._watchers.agents.items():
+            if agent.looked_s * 1e6 < since_us or agent.says not in _AT_WORK[name]:
+                yield f"{name} ({agent.says})"
+
+    def _fronts_behind(self, since_us: int) -> Iterator[str]:
         for name, reader in self._watchers.fronts.items():
             for topic in TOPICS:
                 at_s, brokers = reader.says.get(topic, (0.0, None))
-                if at_s * 1e6 < since_us or {*(brokers or ())} != true[topic]:
+                if at_s * 1e6 < since_us or {*(brokers or ())} != self._true(topic):
                     yield f"{name} ({topic})"
+
+    def _true(self, topic: str) -> set[Replica]:
+        """Return who holds a topic."""
+        return {lease for lease in self._fleet.expected().leases if topic in ON[lease.broker]}
 
     def write_tables(self, history: Writer) -> None:
         """Write down the table of the store, and that of each client."""
@@ -119,7 +133,3 @@ def _steady(table: TableContent) -> dict[str, tuple[str, ...]]:
         broker: tuple(topic for topic in topics if not topic.startswith(CHURN))
         for broker, topics in table.topics.items()
     }
-
-
-def _holders(expected: TableContent, topic: str) -> set[Replica]:
-    return {lease for lease in expected.leases if topic in ON[lease.broker]}

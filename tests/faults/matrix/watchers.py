@@ -41,6 +41,13 @@ class AgentWatch:
         self._history = history
         self._said: tuple[Says, int | None] | None = None
         self._fenced = 0
+        self.looked_s = 0.0
+        """When it answered last, by the monotonic clock."""
+
+    @property
+    def says(self) -> Says | None:
+        """What it said last."""
+        return None if self._said is None else self._said[0]
 
     def look(self) -> None:
         """Ask, and write down what is new."""
@@ -50,6 +57,7 @@ class AgentWatch:
             status = self._agent.status(_ANSWER_S)
         except (OSError, ValueError):  # it has just been killed, or starts
             return
+        self.looked_s = time.monotonic()
         name, _, broker_id = str(status["name"]).partition(":")
         says, epoch = _SAYS.get(status["phase"], "left"), status["epoch"]
         if status["fenced"] > self._fenced:
@@ -127,8 +135,8 @@ class Watchers:
         self._fleet = fleet
         self._history = history
         self.fronts = {name: FrontReader(fleet, name, history) for name in fleet.fronts}
-        agents = [AgentWatch(agent, history) for agent in fleet.agents.values()]
-        looks = [*(one.look for one in agents), *(one.look for one in self.fronts.values())]
+        self.agents = {name: AgentWatch(agent, history) for name, agent in fleet.agents.items()}
+        looks = [*(one.look for one in self.agents.values()), *(one.look for one in self.fronts.values())]
         self._watchers = [
             *(Watcher("watcher", _LOOK_S, look) for look in looks),
             Watcher("usage", _USAGE_S, self.take_usage),
