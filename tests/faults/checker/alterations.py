@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from sharedroutes.client import NoRoute
-from sharedroutes.registry import ChangeKind
+from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker.history import (
     Change,
     Event,
@@ -116,7 +116,7 @@ def _looked_up_too_late(events: Events, rng: Random) -> Events | None:
 
 def _never_leased(events: Events, rng: Random) -> Events:
     stranger = Replica(rng.choice(BROKERS), 0, "127.0.0.1:1")
-    return _with(events, _try(rng.choice(events).at_us, rng.choice(CLIENTS), stranger))
+    return _with(events, _try(rng.choice(_converged(events, Lease)).at_us, rng.choice(CLIENTS), stranger))
 
 
 def _try(at_us: int, who: str, at: Replica, attempt: int = 2) -> Sent:
@@ -219,6 +219,39 @@ def _lease_missing(events: Events, rng: Random) -> Events | None:
     return _altered(events, rng, _converged(events, Lease), epoch=None)
 
 
+def _end_not_told(events: Events, rng: Random) -> Events | None:
+    told = [change for change in _all(events, Change) if change.record and change.record.reason == EXPIRED]
+    if not told:
+        return None
+    change = rng.choice(told)
+    (item,) = [item for item in _all(events, Item) if item.id == change.id and item.kind == "change"]
+    return _without(_without(events, change), item)
+
+
+def _dead_with_lease(events: Events, rng: Random) -> Events | None:
+    """Let a lease go on that ended with its broker."""
+    if not (ends := _ends(events)):
+        return None
+    replica, ended_us, back_us = rng.choice(ends)
+    return [
+        replace(event, epoch=_epoch_before(events, replica, ended_us), address=replica.address)
+        if isinstance(event, Lease) and event.broker == replica.broker and ended_us <= event.at_us <= back_us
+        else event
+        for event in events
+    ]
+
+
+def _epoch_before(events: Events, replica: Replica, at_us: int) -> int | None:
+    looks = [look for look in _all(events, Lease) if look.broker == replica.broker and look.at_us < at_us]
+    return looks[-1].epoch
+
+
+def _living_withdrawn(events: Events, rng: Random) -> Events:
+    look = rng.choice([look for look in _converged(events, Lease) if look.epoch])
+    record = Record(kind=ChangeKind.DOWN, broker=look.broker, epoch=look.epoch or 0, reason="closed")
+    return _with(events, Change(at_us=look.at_us, who="auditor", id=f"{look.at_us}-0", record=record))
+
+
 def _follower_deaf(events: Events, rng: Random) -> Events | None:
     truths = _all(events, Expected)
     if len(truths) < 3:
@@ -244,9 +277,9 @@ def _failed_often(events: Events, rng: Random) -> Events:
 
 
 def _without_route(events: Events, rng: Random) -> Events | None:
-    routes = [route for route in _all(events, Route) if not route.fresh]
-    first = {who: next(route for route in routes if route.who == who) for who in CLIENTS}
-    return _altered(events, rng, [route for route in routes if route is not first[route.who]], brokers=None)
+    known_us = _all(events, Expected)[0].at_us + _STALE_US
+    routes = [route for route in _all(events, Route) if not route.fresh and route.at_us > known_us]
+    return _altered(events, rng, routes, brokers=None)
 
 
 def _without_route_to_send(events: Events, rng: Random) -> Events:
@@ -303,6 +336,9 @@ ALTERATIONS: Final = {
     "a change is told otherwise": Alteration("c", _told_otherwise),
     "a reset is not told": Alteration("c", _reset_not_told),
     "the store has another table": Alteration("c", _other_table),
+    "the end of a lease is not told": Alteration("c", _end_not_told),
+    "a dead broker has a lease": Alteration("d", _dead_with_lease),
+    "a living broker is withdrawn": Alteration("d", _living_withdrawn),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),
     "a live broker has no lease": Alteration("d", _lease_missing),

@@ -9,6 +9,7 @@ from typing import Final
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.change_stream.stream import order
 from sharedroutes.registry.model import FORGOTTEN
+from tests.faults.checker.endings import check_that_ends_are_told
 from tests.faults.checker.history import STORE, Change, Item, Record, Replica, Table, TableContent
 from tests.faults.checker.past import Past, Verdict
 
@@ -76,6 +77,7 @@ def the_feed_has_no_gap(past: Past) -> Verdict:
     for items in items_of.values():
         _check_sequence(items, stream, verdict)
         _check_tables(items, past, verdict)
+    check_that_ends_are_told(past, verdict)
     return verdict
 
 

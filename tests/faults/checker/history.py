@@ -72,6 +72,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hold_ms: int
     """For so long a client holds back a loss that it does not believe (`guard_hold_s`)."""
 
+    told_ms: int = 6_000
+    """So long after its end, the stream has told of a lease, even if its sweeper died with it."""
+
     converge_ms: int
     """So long after the end of a fault, every view has to be what is true."""
 
@@ -168,6 +171,9 @@ class Route(_Event, frozen=True, kw_only=True, tag="route"):
 
     fresh: bool = False
     """Whether it is no cached view but a lookup, made for this event by the auditor."""
+
+    began_us: int = 0
+    """When that lookup began."""
 
 
 class Sent(_Event, frozen=True, kw_only=True, tag="sent"):

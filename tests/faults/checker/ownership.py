@@ -78,7 +78,8 @@ def _last_before(tenures: list[Tenure], at: int) -> Tenure | None:
 
 def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> str:
     """Return what is wrong about this use of an address; empty = nothing."""
-    if use.at_us <= tenure.until_us:
+    began_us = use.event.began_us if isinstance(use.event, Route) and use.event.fresh else use.at_us
+    if (began_us or use.at_us) <= tenure.until_us:
         return ""
     if isinstance(use.event, Route) and use.event.fresh:
         return "has no lease any more, as the store said before this lookup"

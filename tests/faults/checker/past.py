@@ -138,12 +138,13 @@ class Past:
         end_us = windows[index][1]
         return None if at < end_us else end_us
 
+    def faults_in(self, since_us: int, until_us: int) -> list[FaultWindow]:
+        """Return the faults that lasted at some moment of that time."""
+        return [of for of in self.faults if of.begin_us <= until_us and of.end_us >= since_us]
+
     def may_have_lost(self, since_us: int, until_us: int) -> bool:
         """Whether the store may have forgotten what it held, in that time."""
-        return any(
-            fault.loses and begin_us <= until_us and end_us >= since_us
-            for fault, begin_us, end_us in self.faults
-        )
+        return any(window.fault.loses for window in self.faults_in(since_us, until_us))
 
     def late_us(self, since_us: int, until_us: int) -> int:
         """Return for how much of that time the machine did not run the watchdog."""
@@ -177,6 +178,12 @@ class Past:
         """Return the last change that had been seen by then."""
         index = bisect_right(self.of(Change), at, key=at_us) - 1
         return self.of(Change)[index] if index >= 0 else None
+
+    def look_at(self, replica: Replica, since_us: int) -> Lease | None:
+        """Return the first look at the lease of a replica after a time."""
+        of = replica[:2]
+        looks = self.of(Lease)
+        return next((look for look in looks if look.at_us > since_us and (look.broker, look.id) == of), None)
 
     @cached_property
     def tenures(self) -> dict[tuple[str, int], list[Tenure]]:

@@ -103,7 +103,7 @@ class Story:
         self.look()
         self.change(Record(kind=ChangeKind.DOWN, broker=broker, epoch=self.epoch(broker), reason=EXPIRED))
         self.see()
-        self.calm(4_000)
+        self.calm(BOUNDS.told_ms + 2_000)
         self.own(broker)
         self.expect()
         self._fault("crash", broker, "end")

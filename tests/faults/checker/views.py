@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from sharedroutes.client import NoRoute
+from tests.faults.checker.endings import check_that_the_dead_are_out, check_that_the_living_stay
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
     Event,
@@ -122,7 +123,7 @@ class _Views:
 
 
 def views_converge(past: Past) -> Verdict:
-    """Check that in each calm that is long enough, every view is true in time and stays so."""
+    """Check that every view is true in time after a fault, and that leases end with their brokers."""
     verdict = Verdict()
     views, wrongs = _walked(past)
     for calm in calms(past):
@@ -137,6 +138,8 @@ def views_converge(past: Past) -> Verdict:
                 of = f"what {who} knows of {topic or 'the leases'} is not true"
                 reason = f"{of}, {calm.bound_ms} ms and more after {', '.join(calm.after) or 'the start'}"
                 verdict.violate(reason, past.expected_event(calm.begin_us), event)
+    check_that_the_dead_are_out(past, verdict)
+    check_that_the_living_stay(past, verdict)
     return verdict
 
 

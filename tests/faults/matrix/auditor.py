@@ -79,6 +79,7 @@ class Auditor:
 
     def _look_up(self) -> None:
         with suppress(RegistryError):
+            began_us = now_us()
             found = self._lookups.routes(TOPICS)
             leases, now_s = dict(self.leases), time.monotonic()
             for topic in TOPICS:
@@ -86,7 +87,7 @@ class Auditor:
                 before, said_at_s = self._found.get(topic, (None, 0.0))
                 if (brokers, leases) != before or now_s - said_at_s >= _SAID_AGAIN_S:
                     self._found[topic] = (brokers, leases), now_s
-                    self._history.write(Route(topic=topic, brokers=brokers, fresh=True))
+                    self._history.write(Route(topic=topic, brokers=brokers, fresh=True, began_us=began_us))
 
     def _look(self, server: EmbeddedServer, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         with self._store.admin(server).pipeline(transaction=True) as pipeline:

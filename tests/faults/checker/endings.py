@@ -1,0 +1,84 @@
+"""That a lease ends when its broker does, and not before, and that its end is told."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import STORE, Change, Expected, Replica
+from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
+
+
+def check_that_the_dead_are_out(past: Past, verdict: Verdict) -> None:
+    """Check that a broker that is dead or drained has no lease, so long after one could have been renewed."""
+    truths = past.of(Expected)
+    for before, after in pairwise(truths):
+        limit_us = past.limit_us(after.at_us, past.bounds.lease_ms + past.bounds.stale_ms)
+        lasting = past.faults_in(after.at_us, limit_us)
+        for replica in {*before.table.leases} - {*after.table.leases}:
+            back_us = _back_us(past, replica, after.at_us)
+            if back_us <= limit_us or not _is_of_the_broker(lasting, replica):
+                continue
+            kept = any(
+                tenure.replica == replica and tenure.from_us <= after.at_us and tenure.seen_us > limit_us
+                for tenure in past.tenures.get((replica.broker, replica.id), ())
+            )
+            shown = past.look_at(replica, limit_us)
+            reason = (
+                f"{replica.broker} is out for {(limit_us - after.at_us) / 1e6:.1f} s, and keeps its lease"
+            )
+            verdict.check(reason if kept else "", after, shown)
+
+
+def _back_us(past: Past, replica: Replica, since_us: int) -> int:
+    """Return when a replica lives again."""
+    later = (truth for truth in past.of(Expected) if truth.at_us > since_us)
+    return next((truth.at_us for truth in later if replica in truth.table.leases), past.end_us)
+
+
+def _is_of_the_broker(lasting: list[FaultWindow], replica: Replica) -> bool:
+    """Whether there is no other fault than one of the broker itself: then what it takes away is dead."""
+    if len(lasting) > 1:
+        return False
+    disturbed = {name for window in lasting for name in window.fault.disturbs}
+    return not disturbed or replica.broker in disturbed
+
+
+def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
+    """Check that nobody ends the lease of a broker that lives and that no fault concerns."""
+    for change in past.of(Change):
+        record = change.record
+        if not is_withdrawal(record):
+            continue
+        since_us = change.at_us - 1_000 * past.bounds.converge_ms
+        calm_since = past.calm_since_us(record.broker, change.at_us)
+        if calm_since is None or calm_since > since_us:
+            continue
+        tables = [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= change.at_us]
+        tables.append(past.expected_at(since_us))
+        lives = all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
+        reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
+        verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+
+
+def check_that_ends_are_told(past: Past, verdict: Verdict) -> None:
+    """Check that the stream tells in time of each lease that has ended, unless there is a new one by then."""
+    downs: dict[tuple[str, int], list[int]] = {}
+    for change in past.of(Change):
+        if change.record is not None and change.record.kind == ChangeKind.DOWN:
+            downs.setdefault((change.record.broker, change.record.id), []).append(change.at_us)
+    for replica, tenures in past.tenures.items():
+        for tenure, after in pairwise([*tenures, None]):
+            if tenure is not None and tenure.gone is not None and tenure.gone.epoch is None:
+                _check_end(past, verdict, tenure, after, downs.get(replica, []))
+
+
+def _check_end(past: Past, verdict: Verdict, tenure: Tenure, after: Tenure | None, downs: list[int]) -> None:
+    limit_us = past.limit_us(tenure.until_us, past.bounds.told_ms)
+    calm_since = past.calm_since_us(STORE, limit_us)
+    is_lasting = after is None or after.from_us > limit_us
+    if not is_lasting or limit_us > past.end_us or calm_since is None or calm_since >= tenure.seen_us:
+        return
+    is_told = any(tenure.seen_us <= at <= limit_us for at in downs)
+    reason = f"the lease of {tenure.replica.broker}:{tenure.replica.id} has ended, and nobody was told"
+    verdict.check("" if is_told else reason, tenure.gone)
