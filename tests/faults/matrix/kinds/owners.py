@@ -40,7 +40,7 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
 def drain(site: Site) -> Iterator[Effect]:
     """An operator drains a broker at its agent, and lets it come back."""
     agent = site.fleet.agents["agent-a"]
-    agent.order("drain")
+    agent.order("drain?wait_s=0.5")
     try:
         yield Effect("broker-a", site.lasts(LONG_S), takes=("broker-a",))
     finally:

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
-from tests.faults.matrix.settings import ON
+from tests.faults.matrix.settings import BOUNDS, ON
 from tests.faults.victims import Program
 
 _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 """What is served by this process alone: for broker-b speaks also a front, for broker-c speak two."""
+
+_UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
+"""Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
 
 
 def _killed(site: Site, victims: Sequence[Program], bounds_s: tuple[float, float]) -> Iterator[Effect]:
@@ -73,7 +76,7 @@ def kill_host(site: Site) -> Iterator[Effect]:
     """A broker and its agent are killed together."""
     letter = site.rng.choice(sorted(name[-1] for name in site.fleet.agents))
     return _killed(
-        site, [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]], LONG_S
+        site, [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]], _UNTIL_TOLD_S
     )
 
 
