@@ -42,6 +42,9 @@ class Auditor:
 
         self._position = _ORIGIN
         self._said_at_s: dict[str, float] = {}
+        self._seen_us: dict[str, int] = {}
+        """Broker to when its lease was there last."""
+
         self._found: dict[str, tuple[object, float]] = {}
         config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
         self._lookups = RouteStore.from_url(store.url, config)
@@ -90,7 +93,9 @@ class Auditor:
                     self._history.write(Route(topic=topic, brokers=brokers, fresh=True, began_us=began_us))
 
     def _look(self, server: EmbeddedServer, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
-        with self._store.admin(server).pipeline(transaction=True) as pipeline:
+        began_us = now_us()
+        # A server that is full refuses every MULTI, and so all looks, if there is nothing to change.
+        with self._store.admin(server).pipeline(transaction=bool(commands)) as pipeline:
             for broker in ON:
                 pipeline.pttl(KEYS.lease(broker, 0))
                 pipeline.get(KEYS.lease(broker, 0))
@@ -103,7 +108,7 @@ class Auditor:
         self._say_failover(server)
         of_leases = 2 * len(ON)
         for place, broker in enumerate(ON):
-            self._say_lease(server, broker, *replies[2 * place : 2 * place + 2])
+            self._say_lease(server, broker, began_us, *replies[2 * place : 2 * place + 2])
         first, last, entries, *rest = replies[of_leases:]
         if not isinstance(entries, Exception):
             self._say_changes(first, last, entries)
@@ -121,8 +126,11 @@ class Auditor:
             self._history.write(replace(failover, at_us=seen_us))
             self._history.write(replace(failover, phase="end"))
 
-    def _say_lease(self, server: EmbeddedServer, broker: str, left_ms: Any, value: Any) -> None:
-        now_s, before = time.monotonic(), self.leases.get(broker)
+    def _say_lease(
+        self, server: EmbeddedServer, broker: str, began_us: int, left_ms: Any, value: Any
+    ) -> None:
+        """Write down a lease as of the begin of the look that saw it, and its absence as of the end."""
+        before, seen_us = self.leases.get(broker), self._seen_us.get(broker, 0)
         found: tuple[int, str] | None = None
         if isinstance(value, bytes) and value.partition(b" ")[0].isdigit():
             epoch, _, address = value.decode(errors="replace").partition(" ")
@@ -130,18 +138,21 @@ class Auditor:
         if found is None:
             self.leases.pop(broker, None)
         else:
-            self.leases[broker] = found
-        if found == before and now_s - self._said_at_s.get(broker, 0.0) < _SAID_AGAIN_S:
-            return
-        self._said_at_s[broker] = now_s
-        who = f"{server.port}"
-        if found is None:
-            self._history.write(Lease(broker=broker, id=0, server=who))
-        else:
-            left = max(0, left_ms) if isinstance(left_ms, int) else 0
-            self._history.write(
-                Lease(broker=broker, id=0, epoch=found[0], address=found[1], left_ms=left, server=who)
-            )
+            self.leases[broker], self._seen_us[broker] = found, began_us
+        said_again = time.monotonic() - self._said_at_s.get(broker, 0.0) >= _SAID_AGAIN_S
+        if found != before and before is not None:
+            self._write_lease(server, broker, before, seen_us, 0)
+        if found != before or said_again:
+            self._said_at_s[broker] = time.monotonic()
+            self._write_lease(server, broker, found, began_us if found else now_us(), left_ms)
+
+    def _write_lease(
+        self, server: EmbeddedServer, broker: str, found: tuple[int, str] | None, at_us: int, left_ms: Any
+    ) -> None:
+        epoch, address = found or (None, "")
+        left = max(0, left_ms) if found and isinstance(left_ms, int) else 0
+        lease = Lease(at_us=at_us, broker=broker, id=0, epoch=epoch, address=address, left_ms=left)
+        self._history.write(replace(lease, server=str(server.port)))
 
     def _say_changes(self, first: Any, last: Any, entries: Any) -> None:
         newest = last[0][0].decode() if last else _ORIGIN
