@@ -31,6 +31,7 @@ from tests.faults.checker.history import (
 E = TypeVar("E", bound=Event)
 
 NEVER_US: Final = 2**63
+_BOTH_SIDES: Final = 2
 
 _NOTHING: Final = TableContent()
 
@@ -188,19 +189,23 @@ class Past:
     @cached_property
     def tenures(self) -> dict[tuple[str, int], list[Tenure]]:
         """By broker and id, the leases that were seen, by time."""
+        return {replica: _tenures(of) for replica, of in self.looks.items()}
+
+    @cached_property
+    def looks(self) -> dict[tuple[str, int], list[Lease]]:
+        """By broker and id, the looks at its lease, by time."""
         looks = defaultdict(list)
         for look in self.of(Lease):
             looks[look.broker, look.id].append(look)
-        return {replica: _tenures(of) for replica, of in looks.items()}
+        return looks
 
-    def living_at(self, at: int) -> set[Replica]:
-        """Return the replicas that had a lease at a time."""
-        return {
-            tenure.replica
-            for tenures in self.tenures.values()
-            for tenure in tenures
-            if tenure.seen_us <= at < tenure.until_us or tenure.from_us < at <= tenure.seen_us
-        }
+    def surely_lives(self, replica: Replica, at: int) -> bool:
+        """Whether the looks before and after a time saw the same lease of a replica."""
+        looks = self.looks.get(replica[:2], [])
+        index = bisect_right(looks, at, key=at_us)
+        around = looks[max(0, index - 1) : index + 1]
+        epochs = {look.epoch for look in around if look.address == replica.address}
+        return len(around) == _BOTH_SIDES and len(epochs) == 1 and around[0].address == around[1].address
 
     @cached_property
     def withdrawals(self) -> dict[tuple[str, int], list[int]]:

@@ -1,41 +1,84 @@
-"""A client may be without a route when the leases of its brokers were over, and not when all were at once."""
+"""A client may be without a route when the leases of its brokers were over, but not most of them at once."""
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Final
+
 import pytest
 
-from tests.faults.checker.history import Event, Expected, Lease, Replica, Route, Run, TableContent
+from tests.faults.checker.history import Event, Expected, Item, Lease, Replica, Route, Run, TableContent
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, address_of
 
+OTHER_TOPIC: Final = "payments"
+REPLICAS: Final = tuple(Replica(broker, 0, address_of(broker)) for broker in BROKERS)
+TABLE: Final = TableContent(
+    REPLICAS, {broker: (TOPIC if broker == "broker-a" else OTHER_TOPIC,) for broker in BROKERS}
+)
+LOST_US: Final = 9_500_000
+"""When the client says that it has no route of broker-a's topic."""
 
-def history_without_leases_of(*gone: str) -> list[Event]:
-    """Return a history in which a client has no route of a topic of broker-a, when those leases are over."""
-    leases = tuple(Replica(broker, 0, address_of(broker)) for broker in BROKERS)
-    looks = [
-        Lease(at_us=at_s * 1_000_000, who="auditor", broker=broker, id=0)
-        if at_s == 9 and broker in gone
-        else Lease(
-            at_us=at_s * 1_000_000, who="auditor", broker=broker, id=0, epoch=1, address=address_of(broker)
-        )
-        for at_s in (3, 9, 12)
-        for broker in BROKERS
-    ]
-    return [
+UNTIL_US: Final = LOST_US + 2_000_000
+
+
+def looks(broker: str, *, gone_us: int | None) -> list[Event]:
+    """Return looks at a lease every 0.5 s; from `gone_us` to UNTIL_US there is none."""
+    found: list[Event] = []
+    for at_us in range(3_000_000, 12_000_000, 500_000):
+        lease = Lease(at_us=at_us, who="auditor", broker=broker, id=0, epoch=1, address=address_of(broker))
+        is_gone = gone_us is not None and gone_us <= at_us < UNTIL_US
+        found.append(Lease(at_us=at_us, who="auditor", broker=broker, id=0) if is_gone else lease)
+    return found
+
+
+def history(gone_us: dict[str, int], *, others: bool = True, reset: str = "") -> list[Event]:
+    """Return a history in which a client has no route of a topic any more.
+
+    `gone_us`: from when on which leases are over; `others`: whether the client uses brokers besides;
+    `reset`: why a follower began anew shortly before.
+    """
+    events: list[Event] = [
         Run(at_us=1, who="driver", deployment="aof", seed=1, bounds=BOUNDS),
-        Expected(at_us=2, who="scheduler", table=TableContent(leases, {"broker-a": (TOPIC,)})),
-        *looks[:3],
-        Route(at_us=4_000_000, who="client", topic=TOPIC, brokers=leases[:1]),
-        *looks[3:6],
-        Route(at_us=9_500_000, who="client", topic=TOPIC),
-        *looks[6:],
+        Expected(at_us=2, who="scheduler", table=TABLE),
+        Route(at_us=4_000_000, who="client", topic=TOPIC, brokers=REPLICAS[:1]),
+        Route(at_us=LOST_US, who="client", topic=TOPIC),
     ]
+    for broker in BROKERS:
+        events += looks(broker, gone_us=gone_us.get(broker))
+    if others:
+        events.append(Route(at_us=4_000_000, who="client", topic=OTHER_TOPIC, brokers=REPLICAS[1:]))
+    if reset:
+        events.append(Item(at_us=LOST_US - 1, who="follower", kind="reset", id="1-0", reason=reset))
+    return sorted(events, key=attrgetter("at_us"))
+
+
+def violations(events: list[Event]) -> int:
+    """Return how often a route was not kept."""
+    return len(check(events).verdicts["f"].violations)
 
 
 @pytest.mark.parametrize(
-    ("gone", "violations"),
+    ("gone", "expected"),
     [(("broker-a",), 0), ((), 1), (("broker-b",), 1), (BROKERS[:2], 1), (BROKERS, 1)],
 )
-def test_who_may_be_without_a_route(gone: tuple[str, ...], violations: int) -> None:
-    report = check(history_without_leases_of(*gone))
-    assert len(report.verdicts["f"].violations) == violations
+def test_who_may_be_without_a_route(gone: tuple[str, ...], expected: int) -> None:
+    assert violations(history(dict.fromkeys(gone, 9_000_000))) == expected
+
+
+def test_an_end_between_two_looks_may_have_come_before_the_client_said_so() -> None:
+    assert violations(history({"broker-a": LOST_US + 1})) == 0
+    assert violations(history(dict.fromkeys(BROKERS, LOST_US + 1))) == 1
+
+
+def test_an_end_after_the_client_said_so_is_no_excuse() -> None:
+    assert violations(history({"broker-a": LOST_US + 500_001})) == 1
+
+
+def test_the_only_broker_that_a_client_uses_is_more_than_half_of_them() -> None:
+    assert violations(history({"broker-a": 9_000_000}, others=False)) == 1
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("lost", 1), ("start", 0)])
+def test_a_client_believes_no_end_after_the_store_lost_changes(reset: str, expected: int) -> None:
+    assert violations(history({"broker-a": 9_000_000}, reset=reset)) == expected

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from sharedroutes.client import NoRoute
+from sharedroutes.registry.change_stream.core import ResetReason
 from tests.faults.checker.endings import check_that_the_dead_are_out, check_that_the_living_stay
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
@@ -123,7 +124,11 @@ class _Views:
 
 
 def views_converge(past: Past) -> Verdict:
-    """Check that every view is true in time after a fault, and that leases end with their brokers."""
+    """Check that every view is true in time after a fault, and that leases end with their brokers.
+
+    Of `docs/design.md`, what must always hold: 6, "a change reaches every connected client", 10, "brokers
+    come, live and go", and its defaults: how soon after a fault that is so.
+    """
     verdict = Verdict()
     views, wrongs = _walked(past)
     for calm in calms(past):
@@ -191,9 +196,15 @@ def _stretches(past: Past) -> Iterator[tuple[int, int, list[FaultWindow]]]:
 
 
 def routes_are_kept(past: Past) -> Verdict:
-    """Check that who had a route of a topic has one, as long as a live broker holds it."""
+    """Check that who had a route of a topic has one, as long as a live broker holds it.
+
+    Of `docs/design.md`, what must always hold: 7, "a client that once had a route keeps one". It does not
+    keep what an owner withdrew, and a broker whose lease has ended, unless more than half of those that the
+    client uses are gone at once, or the store has just lost changes.
+    """
     verdict = Verdict()
     had: dict[Key, Route] = {}
+    knows: dict[Key, Route] = {}
     for event in past.history:
         if isinstance(event, Started) and not event.has_snapshot:
             had = {key: route for key, route in had.items() if key[0] != event.who}
@@ -202,9 +213,12 @@ def routes_are_kept(past: Past) -> Verdict:
             verdict.checked += 1
         elif _is_without(event):
             before = had.pop((event.who, event.topic), None)
-            if before is not None and _was_held(past, event):
+            used = {of for key, route in knows.items() if key[0] == event.who for of in route.brokers or ()}
+            if before is not None and _was_held(past, event, used):
                 reason = f"{event.who} had a route of {event.topic}, and has none"
                 verdict.violate(reason, before, past.expected_event(event.at_us), event)
+        if isinstance(event, Route) and not event.fresh:
+            knows[event.who, event.topic] = event
     return verdict
 
 
@@ -215,24 +229,30 @@ def _is_without(event: Event) -> TypeGuard[Route | Lost]:
     return isinstance(event, Route) and not event.fresh and not event.brokers
 
 
-def _was_held(past: Past, event: Route | Lost) -> bool:
+def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
     """Whether a live broker has held the topic for as long as a client may take to know."""
     since_us = event.at_us - 1_000 * past.bounds.stale_ms
     tables = [past.expected_at(since_us)]
     tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
-    return all(addresses_of(table, event.topic) for table in tables) and not _had_ended(past, event, since_us)
+    if not all(addresses_of(table, event.topic) for table in tables):
+        return False
+    lost_changes = any(
+        item.kind == "reset" and item.reason == ResetReason.LOST and since_us < item.at_us <= event.at_us
+        for item in past.of(Item)
+    )
+    return lost_changes or not _had_ended(past, event, since_us, used)
 
 
-def _had_ended(past: Past, event: Route | Lost, since_us: int) -> bool:
-    """Whether the leases of all who hold the topic were over, and not those of more than half of all.
+def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica]) -> bool:
+    """Whether the leases of all who hold the topic may have been over, of not more than half of all at once.
 
     A client believes an end that the store confirms; of so many at once, it believes none for a while.
     """
     looks = past.of(Lease)
     first, last = (bisect_right(looks, at, key=at_us) for at in (since_us, event.at_us))
-    for look in looks[first:last]:
-        expected, living = {*past.expected_at(look.at_us).leases}, past.living_at(look.at_us)
-        holders = addresses_of(past.expected_at(look.at_us), event.topic)
-        if not holders & living and len(expected - living) * 2 <= len(expected):
+    for at in (*(look.at_us for look in looks[first:last]), event.at_us):
+        gone = {replica for replica in used if not past.surely_lives(replica, at)}
+        living = {of for of in past.expected_at(at).leases if past.surely_lives(of, at)}
+        if not addresses_of(past.expected_at(at), event.topic) & living and len(gone) * 2 <= len(used):
             return True
     return False
