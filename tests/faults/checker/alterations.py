@@ -41,6 +41,7 @@ Events: TypeAlias = list[Event]
 _Alter: TypeAlias = Callable[[Events, Random], Events | None]
 
 _STALE_US: Final = 1_000 * BOUNDS.stale_ms
+_HALF: Final = 0.5
 
 
 class Alteration(NamedTuple):
@@ -99,10 +100,10 @@ def _used_too_late(events: Events, rng: Random) -> Events | None:
     if not (ends := _ends(events)):
         return None
     replica, ended_us, _ = rng.choice(ends)
-    who, at_us = rng.choice(CLIENTS), ended_us + _STALE_US + 1
-    if rng.random() < 0.5:
-        return _with(events, Route(at_us=at_us, who=who, topic=TOPIC, brokers=(replica,)))
-    return _with(events, _try(at_us, who, replica))
+    who, at_us, stale = rng.choice(CLIENTS), ended_us + _STALE_US + 1, rng.random() < _HALF
+    if rng.random() < _HALF:
+        return _with(events, Route(at_us=at_us, who=who, topic=TOPIC, brokers=(replica,), stale=stale))
+    return _with(events, replace(_try(at_us, who, replica), stale=stale))
 
 
 def _looked_up_too_late(events: Events, rng: Random) -> Events | None:
@@ -159,6 +160,27 @@ def _older_written(events: Events, rng: Random) -> Events:
     return _with(events, replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=older))
 
 
+def _written_by_nobody(events: Events, rng: Random) -> Events | None:
+    """Let a change come without an epoch, after no loss."""
+    past = Past(events)
+    times = [
+        (change, record)
+        for change, record in _ups(events, Change)
+        if not past.may_have_lost(change.at_us - 1_000 * (BOUNDS.lease_ms + BOUNDS.told_ms), change.at_us)
+    ]
+    if not times:
+        return None
+    change, record = rng.choice(times)
+    unsigned = replace(record, kind=ChangeKind.TOPICS, epoch=0)
+    return _with(events, replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=unsigned))
+
+
+def _begun_by_nobody(events: Events, rng: Random) -> Events:
+    change, record = rng.choice(_ups(events, Change))
+    unsigned = replace(record, epoch=0)
+    return _with(events, replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=unsigned))
+
+
 def _fenced_unaware(events: Events, rng: Random) -> Events | None:
     states = [state for state in _all(events, State) if state.state == "fenced"]
     return _without(events, rng.choice(states)) if states else None
@@ -174,6 +196,17 @@ def _neighbours(events: Events) -> list[tuple[Item, Item]]:
 
 def _not_told(events: Events, rng: Random) -> Events:
     return _without(events, rng.choice(_neighbours(events))[0])
+
+
+def _told_of_nothing(events: Events, rng: Random) -> Events | None:
+    """Let a follower be told what did not stand in the stream."""
+    past = Past(events)
+    found = [
+        change
+        for change in _all(events, Change)
+        if not past.may_have_lost(change.at_us - 2 * _STALE_US, change.at_us + 2 * _STALE_US)
+    ]
+    return _without(events, rng.choice(found)) if found else None
 
 
 def _told_twice(events: Events, rng: Random) -> Events:
@@ -313,11 +346,10 @@ def _grown(count: str, by: int) -> _Alter:
     return alter
 
 
-def _logged(level: str, text: str, *, injected: bool) -> _Alter:
+def _logged(level: str, text: str) -> _Alter:
     def alter(events: Events, rng: Random) -> Events:
         at_us = rng.choice(events[1:]).at_us
-        log = Log(at_us=at_us, who="driver", process="agent", level=level, text=text, injected=injected)
-        return _with(events, log)
+        return _with(events, Log(at_us=at_us, who="driver", process="agent", level=level, text=text))
 
     return alter
 
@@ -331,6 +363,7 @@ ALTERATIONS: Final = {
     "a lease goes back to an older epoch": Alteration("b", _older_lease),
     "a follower is told of an older epoch": Alteration("b", _older_told),
     "a change is not told": Alteration("c", _not_told),
+    "a change is told that is not in the stream": Alteration("c", _told_of_nothing),
     "a change is told twice": Alteration("c", _told_twice),
     "changes are told backwards": Alteration("c", _told_backwards),
     "a change is told otherwise": Alteration("c", _told_otherwise),
@@ -349,6 +382,8 @@ ALTERATIONS: Final = {
     "a client has no route any more": Alteration("f", _without_route),
     "a client finds no route to send": Alteration("f", _without_route_to_send),
     "an older owner writes": Alteration("g", _older_written),
+    "somebody without an epoch writes": Alteration("g", _written_by_nobody),
+    "a lease begins without an epoch": Alteration("g", _begun_by_nobody),
     "an owner does not notice that it was fenced": Alteration("g", _fenced_unaware),
     "a key is of no kind": Alteration("h", _with_key("{sharedroutes}:notes", "string", None)),
     "a key is outside of the registry": Alteration("h", _with_key("notes", "string", None)),
@@ -360,7 +395,8 @@ ALTERATIONS: Final = {
     "a thread is left": Alteration("i", _grown("threads", 1)),
     "a descriptor is left": Alteration("i", _grown("descriptors", 1)),
     "a connection is left": Alteration("i", _grown("connections", 1)),
-    "an error is logged": Alteration("j", _logged("ERROR", "a fault", injected=False)),
-    "a traceback is logged": Alteration("j", _logged("WARNING", _TRACEBACK, injected=True)),
+    "an error is logged": Alteration("j", _logged("ERROR", "a fault")),
+    "an error of another fault is logged": Alteration("j", _logged("ERROR", "topics.json has a problem")),
+    "a traceback is logged": Alteration("j", _logged("WARNING", _TRACEBACK)),
 }
 """By what goes wrong."""

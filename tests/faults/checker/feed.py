@@ -68,25 +68,33 @@ def in_one_form(table: TableContent) -> TableContent:
 
 
 def the_feed_has_no_gap(past: Past) -> Verdict:
-    """Check that each follower was told of all that stands in the stream, in order, and the table by it."""
+    """Check that each follower was told of all that stands in the stream, in order, and the table by it.
+
+    Of `docs/design.md`, what must always hold: 11, "nothing is silently dropped", and 6: who lost its place,
+    and so perhaps changes, is told a `Reset` with the whole table. What came before it is in that table.
+    """
     verdict = Verdict()
     items_of: dict[str, list[Item]] = defaultdict(list)
     for item in past.of(Item):
         items_of[item.who].append(item)
     stream = {change.id: change for change in past.of(Change)}
     for items in items_of.values():
-        _check_sequence(items, stream, verdict)
+        _check_sequence(items, stream, past, verdict)
         _check_tables(items, past, verdict)
     check_that_ends_are_told(past, verdict)
     return verdict
 
 
-def _check_sequence(items: Iterable[Item], stream: dict[str, Change], verdict: Verdict) -> None:
+def _check_sequence(items: Iterable[Item], stream: dict[str, Change], past: Past, verdict: Verdict) -> None:
     before: Item | None = None
     for item in items:
         if before is not None and item.kind == "change":
             change = stream.get(item.id)
             verdict.check(_wrong_step(before, item, change), before, change, item)
+            around_us = 1_000 * past.bounds.stale_ms
+            lost = past.may_have_lost(item.at_us - around_us, item.at_us + around_us)
+            reason = f"{item.who} was told of {item.id}, which never stood in the stream"
+            verdict.check("" if lost or change is not None else reason, item)
         before = item
 
 

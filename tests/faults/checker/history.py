@@ -282,8 +282,6 @@ class Log(_Event, frozen=True, kw_only=True, tag="log"):
     process: str
     level: str
     text: str
-    injected: bool = False
-    """Whether a fault asks for it: an ERROR that names a key which was corrupted, for example."""
 
 
 class Late(_Event, frozen=True, kw_only=True, tag="late"):

@@ -10,7 +10,11 @@ from tests.faults.checker.past import Past, Verdict, addresses_of
 
 
 def messages_arrive(past: Past) -> Verdict:
-    """Check that no message is lost, that whoever said yes has it, and that first attempts seldom fail."""
+    """Check that no message is lost, that whoever said yes has it, and that first attempts seldom fail.
+
+    Of `docs/design.md`, what must always hold: 8, fault tolerance is bounded and never isolates everybody. A
+    message is lost when all its attempts fail while a broker lives.
+    """
     verdict = Verdict()
     received = {(event.message, event.address) for event in past.of(Received)}
     for sent in past.of(Sent):

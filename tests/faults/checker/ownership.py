@@ -44,16 +44,21 @@ class _Use(NamedTuple):
 
 
 def addresses_end_with_their_lease(past: Past) -> Verdict:
-    """Check what clients and lookups name against the leases that the primary had."""
+    """Check what clients and lookups name against the leases that the primary had.
+
+    Of `docs/design.md`, what must always hold: 1, "a lookup never returns an address whose lease has ended",
+    and of clients 6 and 7: they know within 1 s, and hold back longer only what they say that they hold. A
+    client that says that it does not reach the store serves what it knew, for as long as (d) lets it.
+    """
     verdict = Verdict()
     tenures_of: dict[tuple[str, str], list[Tenure]] = defaultdict(list)
     for tenure in chain.from_iterable(past.tenures.values()):
         tenures_of[tenure.replica.broker, tenure.replica.address].append(tenure)
     for use in _uses(past):
-        if use.event.stale:  # it says that it does not reach the store; (d) asks for how long
-            continue
         calm_since = past.calm_since_us(use.event.who, use.at_us)
         if calm_since is None:
+            continue
+        if use.event.stale and use.at_us <= past.limit_us(calm_since, past.bounds.converge_ms):
             continue
         last = _last_before(tenures_of[use.broker, use.address], use.at_us)
         why = "has had no lease yet" if last is None else _used_too_late(past, use, last, calm_since)
@@ -123,7 +128,11 @@ class _Newest:
 
 
 def epochs_grow(past: Past) -> Verdict:
-    """Check that leases, and what followers are told, go from older owners to newer ones only."""
+    """Check that leases, and what followers are told, go from older owners to newer ones only.
+
+    Of `docs/design.md`, the table in Redis: "epochs are max(previous + 1, server time in us)", so that only a
+    store that lost what it held may show an older one after a newer one.
+    """
     verdict = Verdict()
     leases, told = _Newest(), defaultdict[str, _Newest](_Newest)
     for event in past.history:
@@ -147,7 +156,11 @@ def epochs_grow(past: Past) -> Verdict:
 
 
 def the_fenced_change_nothing(past: Past) -> Verdict:
-    """Check that nobody writes under an older epoch than others did, or goes on owning what others have."""
+    """Check that nobody writes under an older epoch than others did, or goes on owning what others have.
+
+    Of `docs/design.md`, what must always hold: 3, "a write or an unregister with another epoch than the
+    owner's changes nothing". Only operators write without an epoch, and here they do after data was lost.
+    """
     verdict = Verdict()
     _check_writes(past, verdict)
     for who in {state.who for state in past.of(State)}:
@@ -159,7 +172,10 @@ def _check_writes(past: Past, verdict: Verdict) -> None:
     written = _Newest()
     for change in past.of(Change):
         record = change.record
-        if record is None or not _is_by_an_owner(record):
+        if record is None or record.kind not in _BY_AN_OWNER:
+            continue
+        if not record.epoch:
+            _check_repair(past, change, record, verdict)
             continue
         newer = written.before(record.broker, record.id, record.epoch, change)
         lost = newer is not None and past.may_have_lost(newer.at_us, change.at_us)
@@ -168,6 +184,14 @@ def _check_writes(past: Past, verdict: Verdict) -> None:
             verdict.check("")
         else:
             verdict.check(reason, newer, *_fenced(past, record, change), change)
+
+
+def _check_repair(past: Past, change: Change, record: Record, verdict: Verdict) -> None:
+    """Check that who wrote without an epoch began no lease, and had lost data to repair."""
+    since_us = change.at_us - 1_000 * (past.bounds.lease_ms + past.bounds.told_ms)
+    is_repair = record.kind != ChangeKind.UP and past.may_have_lost(since_us, change.at_us)
+    reason = f"somebody without an epoch wrote that {record.broker}:{record.id} has changed: {record.kind}"
+    verdict.check("" if is_repair else reason, change)
 
 
 def _fenced(past: Past, record: Record, change: Change) -> list[State]:

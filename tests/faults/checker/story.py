@@ -48,6 +48,7 @@ CLIENTS: Final = ("client-asyncio", "client-threads")
 FOLLOWER: Final = "follower"
 TOPIC: Final = "orders"
 ORIGIN: Final = "0-0"
+CORRUPT: Final = "a key of the registry is corrupt"
 
 _KEYS: Final = KeyTable("sharedroutes")
 
@@ -146,6 +147,14 @@ class Story:
         )
         self.calm()
 
+    def corrupt(self, broker: str) -> None:
+        """Let somebody put something foreign in the place of a key, which an operator then repairs."""
+        self._fault("corrupt-route", broker, "begin", disturbs=(STORE,), loses=True)
+        self.tell(Log(who="driver", process="agent", level="ERROR", text=CORRUPT))
+        self.change(Record(kind=ChangeKind.TOPICS, broker=broker, changed=(TOPIC,)))
+        self._fault("corrupt-route", broker, "end", disturbs=(STORE,), loses=True)
+        self.calm()
+
     def new_topic(self, broker: str, topic: str) -> None:
         """Let a broker have one topic more."""
         self.change(Record(kind=ChangeKind.TOPICS, broker=broker, epoch=self.epoch(broker), added=(topic,)))
@@ -181,7 +190,6 @@ class Story:
             )
         )
         self._measure("after")
-        self.tell(Log(who="driver", process="agent", level="ERROR", text="a key is corrupt", injected=True))
         self.tell(Log(who="driver", process="agent", level="WARNING", text="the store is away"))
 
     # --- what the parts do ----------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ STEPS: Final[dict[str, Callable[[Story, str], None]]] = {
     "drain": Story.drain,
     "take over": Story.take_over,
     "new topic": lambda story, broker: story.new_topic(broker, "payments"),
+    "corrupt": Story.corrupt,
     "flush": lambda story, _: story.flush(),
 }
 

@@ -9,7 +9,8 @@ from typing import Final
 from tests.cluster.test_clock import faketime_library
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
 
-_HOUR_S: Final = 3_600
+HOUR_S: Final = 3_600
+"""By so much a clock is shifted."""
 
 _SLEEP: Final = (
     "import select, time\ntime.sleep = lambda seconds: select.select((), (), (), seconds) and None\n"
@@ -51,10 +52,10 @@ def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
 @fault("clocks")
 def clock_ahead(site: Site) -> Iterator[Effect]:
     """The clock of a process goes an hour ahead while it runs."""
-    return _shifted(site, _HOUR_S)
+    return _shifted(site, HOUR_S)
 
 
 @fault("clocks")
 def clock_behind(site: Site) -> Iterator[Effect]:
     """The clock of a process goes an hour back while it runs."""
-    return _shifted(site, -_HOUR_S)
+    return _shifted(site, -HOUR_S)
