@@ -79,7 +79,7 @@ def _of_broker(default: T, meaning: str, **rest: Any) -> T:
 class AgentConfig:
     """What one agent does for one broker; raises InvalidInput for values that do not fit together.
 
-    The fields made by `option` are settings of the agent process, too: docs/agent.md has them in tables.
+    The fields made by `option` are settings of the agent process, too: docs/agent/settings.md has them.
     """
 
     broker: Broker
@@ -115,7 +115,7 @@ class AgentConfig:
     hang_check_s: float = _tuning(
         1.0,
         "Time between two requests that show whether the broker works. 0 = none: its open connection is "
-        "enough. See [Brokers that hang](#brokers-that-hang)",
+        "enough. See [Brokers that hang](hangs.md)",
     )
     hang_deadline_s: float = _tuning(
         2.5,
@@ -134,7 +134,7 @@ class AgentConfig:
     broker_credentials: Path | None = _tuning(
         None,
         "File with `accessKey` and `secretKey`, for brokers that know their users (ACL). It may have a "
-        "`securityToken`. See [Brokers with users or TLS](#brokers-with-users-or-tls)",
+        "`securityToken`. See [Brokers with users or TLS](users-and-tls.md)",
     )
     broker_credentials_json: str = _tuning("", "The same as JSON. A file counts more", kind=Kind.SECRET)
     broker_tls: BrokerTls = _tuning(
@@ -187,7 +187,7 @@ class AgentConfig:
     topics_from: TopicsFrom = _of_broker(
         TopicsFrom.AUTO,
         "Where the topics are read: the broker's files, or the running broker. See [Sources of "
-        "topics](#sources-of-topics)",
+        "topics](topics.md#sources-of-topics)",
         choices=(TopicsFrom.AUTO, TopicsFrom.FILES, TopicsFrom.BROKER),
     )
     advertised: str = _of_broker(
@@ -205,12 +205,12 @@ class AgentConfig:
     master_file: Path | None = _of_broker(
         None,
         "File in which a slave finds the address and the HA address of its master, written anew with each "
-        "change. See [Slaves](#slaves)",
+        "change. See [Slaves](topics.md#slaves)",
     )
     master_hook: str = _of_broker(
         "",
         "Command that is run when the address or HA address of a slave's master changes. See "
-        "[Slaves](#slaves)",
+        "[Slaves](topics.md#slaves)",
         also=_check_command,
     )
     filter_servers: tuple[str, ...] | None = _of_broker(

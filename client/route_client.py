@@ -131,7 +131,7 @@ class RouteClient(RouteClientBase):
         *,
         key: str | bytes | None = None,
     ) -> Attempts:
-        """Return the attempts at one operation, each with a queue: see docs/client.md.
+        """Return the attempts at one operation, each with a queue: see docs/client/attempts.md.
 
         Raises NoRoute and AttemptsFailed while it is iterated.
         """

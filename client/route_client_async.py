@@ -130,7 +130,7 @@ class AsyncRouteClient(AsyncRouteClientBase):
         *,
         key: str | bytes | None = None,
     ) -> AsyncAttempts:
-        """Return the attempts at one operation, each with a queue: see docs/client.md.
+        """Return the attempts at one operation, each with a queue: see docs/client/attempts.md.
 
         Raises NoRoute and AttemptsFailed while it is iterated.
         """

@@ -197,4 +197,4 @@ class ProcessConfig:
 _OPTIONS: Final = tuple(options_of(ProcessConfig))
 
 OPTIONS: Final = (*_OPTIONS, *FRONT_OPTIONS)
-"""Every setting of `sharedroutes nameserver`, in the order of docs/nameserver.md."""
+"""Every setting of `sharedroutes nameserver`, in the order of docs/nameserver/settings.md."""

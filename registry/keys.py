@@ -1,4 +1,4 @@
-"""Every key of a registry, in one table (docs/design.md, "The table in Redis")."""
+"""Every key of a registry, in one table (docs/design/table.md)."""
 
 from __future__ import annotations
 

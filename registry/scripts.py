@@ -9,7 +9,7 @@ from pkgutil import get_data
 from typing import Final
 
 SCHEMA: Final = 1
-"""The form of the keys in docs/design.md; a registry with a higher number is not touched."""
+"""The form of the keys in docs/design/table.md; a registry with a higher number is not touched."""
 
 
 @dataclass(frozen=True, slots=True)

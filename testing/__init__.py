@@ -106,7 +106,7 @@ class InMemoryRegistry:
         """Let a broker die: its lease ends now, and its end is announced. Raises NotFound.
 
         Whether a client believes that depends on what else it knows: see "What a loss needs to be believed"
-        in docs/client.md.
+        in docs/client/freshness.md.
         """
         left_ms = self._redis.pttl(self.store.keys.lease(broker_name, broker_id))
         if left_ms < 0:

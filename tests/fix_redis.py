@@ -16,7 +16,7 @@ import redis
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RegistryConfig, RouteStore
 from tests.cluster.servers import ClusterServers
 
-_DESIGN: Final = Path(__file__).parents[1] / "docs" / "design.md"
+_DESIGN: Final = Path(__file__).parents[1] / "docs" / "design" / "table.md"
 _NO_TTL: Final = -1
 
 PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
@@ -163,7 +163,7 @@ def short_lived(make_store: StoreMaker, redis_url: str) -> Store:
 
 @dataclass(frozen=True, slots=True)
 class _KeyKind:
-    """One row of the key table in docs/design.md."""
+    """One row of the key table in docs/design/table.md."""
 
     pattern: re.Pattern[str]
     type_name: str
@@ -171,7 +171,7 @@ class _KeyKind:
 
 
 def _key_kinds() -> list[_KeyKind]:
-    """Read the key table out of docs/design.md, so that the guard and the design cannot drift apart."""
+    """Read the key table out of docs/design/table.md, so that the guard and the design cannot drift apart."""
     kinds = []
     for line in _DESIGN.read_text(encoding="utf-8").splitlines():
         if line.startswith("| `{ns}:"):
@@ -208,11 +208,11 @@ def offences(admin: redis.Redis, foreign_keys: Iterable[str] = ()) -> list[str]:
 def _offence(name: str, type_name: bytes, ttl_ms: int) -> str:
     kind = next((kind for kind in KINDS if kind.pattern.fullmatch(name)), None)
     if kind is None:
-        return f"{name}: docs/design.md knows no such key"
+        return f"{name}: docs/design/table.md knows no such key"
     if type_name.decode() not in (kind.type_name, "none"):  # none: a lease that has ended since the scan
-        return f"{name}: is a {type_name.decode()}, docs/design.md says {kind.type_name}"
+        return f"{name}: is a {type_name.decode()}, docs/design/table.md says {kind.type_name}"
     if kind.expires and ttl_ms == _NO_TTL:
-        return f"{name}: never expires, docs/design.md says it does"
+        return f"{name}: never expires, docs/design/table.md says it does"
     if not kind.expires and ttl_ms != _NO_TTL:
-        return f"{name}: expires in {ttl_ms} ms, docs/design.md says never"
+        return f"{name}: expires in {ttl_ms} ms, docs/design/table.md says never"
     return ""

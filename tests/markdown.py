@@ -6,12 +6,21 @@ import re
 from pathlib import Path
 from typing import Final
 
-_DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 
 
 def page(name: str) -> str:
     """Return the text of a page."""
-    return (_DOCS / name).read_text(encoding="utf-8")
+    return _text(DOCS / name)
+
+
+def guide(name: str) -> str:
+    """Return the text of all pages of a guide: the short one, and those in the folder of its name."""
+    return "\n".join((page(f"{name}.md"), *map(_text, sorted((DOCS / name).glob("*.md")))))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -50,7 +59,7 @@ def lacks(output: str, shown: str) -> list[str]:
     return [line for line in shown.splitlines() if not is_there(line)]
 
 
-def check_links(text: str, folder: Path = _DOCS) -> None:
+def check_links(text: str, folder: Path = DOCS) -> None:
     """Check that every link of a page in a folder leads to a file, or to a heading of it or another one."""
     for target in re.findall(r"\]\(([^)]+)\)", text):
         path, _, anchor = target.partition("#")

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from sharedroutes.cli.profiles import parse
-from tests.markdown import check_links, code_blocks, page
+from tests.markdown import code_blocks, page
 from tools import cli_docs
 
 
@@ -24,7 +24,3 @@ def test_the_profiles_of_the_page_are_read() -> None:
     (text,) = (block for block in code_blocks(page("cli.md")) if block.startswith("default = "))
     found = parse(tomllib.loads(text))
     assert (found.default, found.named["prod"].namespace) == ("dev", "prod")
-
-
-def test_its_links_lead_somewhere() -> None:
-    check_links(page("cli.md"))

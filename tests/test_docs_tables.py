@@ -1,4 +1,4 @@
-"""The tables of docs/client.md say what the code has: a page that drifts is worse than none."""
+"""The tables of docs/client/ say what the code has: a page that drifts is worse than none."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from sharedroutes.client.attempts.policy import RETRYABLE_CODES_4, code_of_refus
 from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.selection import AllocateConsistentHash
 from sharedroutes.registry import RegistryConfig
-from tests.markdown import names, page, rows
+from tests.markdown import guide, names, rows
 
-PAGE: Final = page("client.md")
+PAGE: Final = guide("client")
 NAMED: Final[dict[str, Any]] = {
     "LADDER": LADDER,
     "LADDER_4": LADDER_4,

@@ -22,13 +22,13 @@ from sharedroutes.pipeline.load import Form
 from sharedroutes.pipeline.sources import change_feed, samples
 from sharedroutes.pipeline.sources.options import REGISTRY_OPTIONS
 from sharedroutes.pipeline.sources.routes import READ_OPTIONS, WRITE_OPTIONS
-from tests.markdown import anchors, check_links, names
+from tests.markdown import names, page
 from tools import pipeline_docs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = {page.name: page.read_text(encoding="utf-8") for page in pipeline_docs.pages()}
 PAGE: Final = "\n".join(PAGES.values())
-CLIENT: Final = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+RECORDER: Final = page("client/samples.md")
 SPARK: Final = ("--conf", "--driver-memory", "--master")
 """What a report tells of besides answers."""
 
@@ -160,7 +160,7 @@ def test_every_setting_of_a_job_is_in_its_table(heading: str, kind: Any) -> None
 
 
 def test_every_setting_of_the_recorder_is_in_the_page_of_the_client() -> None:
-    found = rows(section("Samples of attempts", CLIENT), "| setting | default | meaning |")
+    found = rows(section("Samples of attempts", RECORDER), "| setting | default | meaning |")
     assert [names(row[0])[0] for row in found] == list(inspect.signature(SampleRecorder).parameters)
 
 
@@ -174,14 +174,3 @@ def test_what_a_snippet_imports_is_there(snippet: str) -> None:
             assert node.module is not None
             module = import_module(node.module)
             assert [one.name for one in node.names if not hasattr(module, one.name)] == []
-
-
-@pytest.mark.parametrize("page", pipeline_docs.pages(), ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    check_links(page.read_text(encoding="utf-8"), page.parent)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_no_two_headings_have_the_same_anchor(name: str) -> None:
-    outside = re.sub(r"^```.*?^```$", "", PAGES[name], flags=re.MULTILINE | re.DOTALL)
-    assert len(re.findall(r"^#+ ", outside, re.MULTILINE)) == len(anchors(PAGES[name]))

@@ -14,8 +14,7 @@ from tests.markdown import anchors
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGE_NAMES: Final = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
-PAGES: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+PAGES: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
 FIGURES: Final = re.findall(
     r"^\| [^|]+ \| ([^|]+) \| `python -m benchmarks (\w+)` \| [^|]* ?\|$", README, re.MULTILINE
 )

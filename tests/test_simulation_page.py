@@ -1,11 +1,10 @@
-"""docs/simulation.md has every setting, system and table of the simulator, as the code has them."""
+"""docs/simulation.md and docs/simulation/ have each setting, system and table as the code has it."""
 
 from __future__ import annotations
 
 import ast
 import re
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -24,10 +23,10 @@ from benchmarks.simulation import (
 )
 from benchmarks.simulation.command import simulate
 from sharedroutes.pipeline.tables import Table
-from tests.markdown import check_links, names
+from tests.markdown import guide, names
 from tests.test_pipeline_page import SPARK, rows
 
-PAGE: Final = (Path(__file__).parents[1] / "docs" / "simulation.md").read_text(encoding="utf-8")
+PAGE: Final = guide("simulation")
 
 
 def section(heading: str) -> str:
@@ -47,7 +46,7 @@ def default_of(kind: Any, name: str) -> Any:
     "kind", [FleetConfig, Traffic, FaultModel, Happening, NameServers, SharedRoutes, ClientFaults]
 )
 def test_every_setting_is_in_its_table(kind: Any) -> None:
-    _, _, text = section("Settings").partition(f"\n`{kind.__name__}`: ")
+    _, _, text = section("Settings of a simulation").partition(f"\n`{kind.__name__}`: ")
     found = rows(text.partition("\n\n`")[0] + "\n", "| setting | default | meaning |")
     assert [names(row[0])[0] for row in found] == [one.name for one in fields(kind)]
     for setting, default, meaning in found:
@@ -61,7 +60,7 @@ def test_every_setting_is_in_its_table(kind: Any) -> None:
 
 
 def test_every_system_that_is_compared_is_in_its_table() -> None:
-    assert [row[0] for row in rows(section("Settings"), "| name | what it is |")] == [
+    assert [row[0] for row in rows(section("Settings of a simulation"), "| name | what it is |")] == [
         system.name for system in SYSTEMS
     ]
 
@@ -83,7 +82,3 @@ def test_every_option_is_in_its_table() -> None:
     }
     options = {flag for one in simulate.params if isinstance(one, click.Option) for flag in one.opts}
     assert written | {*SPARK} == options
-
-
-def test_links_lead_somewhere() -> None:
-    check_links(PAGE)

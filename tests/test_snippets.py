@@ -18,9 +18,23 @@ from sharedroutes.registry.embedded import find_server
 from tests.client.test_examples import GOOD, LineBroker, running
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+CLIENT: Final = (
+    "attempts",
+    "choosing",
+    "faults",
+    "freshness",
+    "presets",
+    "processes",
+    "receiving",
+    "reports",
+    "samples",
+    "sending",
+    "testing",
+)
 PAGES: Final = (
     "README.md",
     "docs/client.md",
+    *(f"docs/client/{name}.md" for name in CLIENT),
     "docs/operating.md",
     "docs/howto/own-strategy.md",
     "docs/howto/zones.md",

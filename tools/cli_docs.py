@@ -23,7 +23,7 @@ _HEADING: Final = "## Commands\n"
 _EVERYWHERE: Final = ("redis_url", "namespace", "profile", "output")
 """Options that the page tells of once."""
 
-_ELSEWHERE: Final = {"agent": "agent.md#settings", "nameserver": "nameserver.md#running-it"}
+_ELSEWHERE: Final = {"agent": "agent/settings.md", "nameserver": "nameserver/settings.md"}
 """Commands whose options have a page of their own."""
 
 

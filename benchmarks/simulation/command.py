@@ -37,7 +37,7 @@ from .run import simulate as play
 def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: float | None) -> None:
     """Play faults of brokers and what clients meet, with RocketMQ's name servers and with sharedroutes.
 
-    Options go before what --config says; docs/simulation.md has the settings.
+    Options go before what --config says; docs/simulation/settings.md has all settings.
     """
     said = {name: value for name, value in sizes.items() if value is not None}
     config = FleetConfig.from_json(orjson.dumps(_settings(path) | said))

@@ -84,7 +84,7 @@ def _of_agent(process: Process, page: Mapping[str, Any]) -> Iterator[Finding]:
                 f" foreign data in {', '.join(broker['corrupt_keys'])}" if broker.get("corrupt_keys") else ""
             )
             what = f"{broker['name']} is {broker['phase']}{f': {said}' if said else ''}{keys}"
-            advice = "`sharedroutes agent-ctl status` shows all of it; docs/agent.md, When something is wrong"
+            advice = "`sharedroutes agent-ctl status` shows all of it; docs/agent/messages.md"
             yield _of(process, Level.WARNING, what, advice)
 
 

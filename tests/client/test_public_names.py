@@ -16,6 +16,7 @@ from sharedroutes.client import AsyncRouteClient, ClientConfig, MessageQueue, Ro
 from sharedroutes.client import errors as client_errors
 from sharedroutes.registry import AsyncRouteStore, InvalidInput, RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry import errors as registry_errors
+from tests.markdown import guide
 
 ROOT: Final = Path(__file__).parents[2]
 READERS: Final = ("base", "changes", "client_hints", "routes")
@@ -60,8 +61,8 @@ def test_every_error_that_a_client_can_raise_is_imported_from_the_client() -> No
     assert own <= {*sharedroutes.client.__all__}
 
 
-def test_the_document_of_the_client_names_no_error_that_it_does_not_have() -> None:
-    named = {*re.findall(r"`(\w+)`", (ROOT / "docs" / "client.md").read_text(encoding="utf-8"))}
+def test_the_guide_of_the_client_names_no_error_that_it_does_not_have() -> None:
+    named = {*re.findall(r"`(\w+)`", guide("client"))}
     assert named & ERRORS.keys() <= set(sharedroutes.client.__all__)
 
 

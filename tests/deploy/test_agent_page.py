@@ -1,4 +1,4 @@
-"""docs/agent.md says what the code has, shows the files under deploy/ as they are, and its snippet runs."""
+"""docs/agent.md and docs/agent/ say what the code has, show the files of deploy/, and their snippets run."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.deploy.files import AGENT
-from tests.markdown import check_links, code_blocks, names, page, rows
+from tests.markdown import code_blocks, guide, names, rows
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = page("agent.md")
+PAGE: Final = guide("agent")
 SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
@@ -169,10 +169,6 @@ FILES: Final = [AGENT.kubernetes, *sorted(path for path in AGENT.folder.iterdir(
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
     assert path.read_text(encoding="utf-8") in code_blocks(PAGE)
-
-
-def test_links_lead_somewhere() -> None:
-    check_links(PAGE)
 
 
 def ran(snippet: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""docs/nameserver.md says what the code has, and shows the files under deploy/nameserver/ as they are."""
+"""docs/nameserver.md and docs/nameserver/ say what the code has, and show the files of deploy/nameserver/."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sharedroutes.nameserver.status import FAMILIES
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.deploy.files import FRONT
-from tests.markdown import check_links, code_blocks, names, page, rows
+from tests.markdown import code_blocks, guide, names, rows
 from tests.nameserver.running import FrontRun
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = page("nameserver.md")
+PAGE: Final = guide("nameserver")
 FILES: Final = [FRONT.kubernetes, *sorted(FRONT.folder.iterdir())]
 OF_PROCESS: Final = {
     ("info", "gauge", ("version",)),
@@ -67,7 +67,7 @@ def row_of(option: Option) -> list[str]:
 
 
 def test_every_setting_is_in_its_table() -> None:
-    assert rows(PAGE, "Settings") == [row_of(option) for option in OPTIONS]
+    assert rows(PAGE, "Settings of a front") == [row_of(option) for option in OPTIONS]
 
 
 def test_the_rule_that_makes_variables_from_flags_holds() -> None:
@@ -113,11 +113,6 @@ def test_every_exit_code_is_in_the_table() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.name))
 def test_a_file_of_deploy_is_shown_as_it_is(path: Path) -> None:
     assert path.read_text(encoding="utf-8") in code_blocks(PAGE)
-
-
-@pytest.mark.parametrize("name", ["nameserver.md", "migrate.md"])
-def test_links_lead_somewhere(name: str) -> None:
-    check_links(page(name))
 
 
 def test_what_is_installed_has_every_command_of_the_page() -> None:

@@ -1,4 +1,4 @@
-"""The differences from RocketMQ's name server that docs/nameserver.md states, as the tests read them.
+"""The differences from RocketMQ's name server, as the tests read them in docs/nameserver/differences.md.
 
 A row of the table stands for a difference when its code is that of the request (or `any`), and what is
 written in backticks fits: in `situation` the request or one before it, in `original` and `front` the answers.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "nameserver.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "nameserver" / "differences.md"
 COLUMNS: Final = ("code", "situation", "original", "front", "why")
 
 _BACKTICKS: Final = re.compile(r"`([^`]+)`")

@@ -1,6 +1,6 @@
 """Drawn sequences of requests are answered by a front as by RocketMQ's own name server, byte for byte.
 
-What differs is in the table of docs/nameserver.md.
+What differs is in the table of docs/nameserver/differences.md.
 """
 
 from __future__ import annotations

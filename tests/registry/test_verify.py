@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,6 +16,7 @@ from sharedroutes.registry import LeaseStatus, NewerSchema, Progress, RegistryCo
 from sharedroutes.registry.keys import KEY_KINDS, Keys
 from sharedroutes.registry.plans.repair.differences import Difference, DifferenceKind
 from tests.fix_redis import KINDS, Store, StoreMaker
+from tests.markdown import page
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import unchanged
 from tests.registry.repairs import differences, everything, register_two
@@ -260,8 +260,8 @@ CASES: Final[dict[str, Case]] = {
 
 def test_the_description_of_the_keys_and_the_design_are_one() -> None:
     prefix = re.escape("{ns}:")
-    design = (Path(__file__).parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
-    named = re.findall(rf"`{prefix}([^`]+)`", "".join(re.findall(r"^\| `.*?\|", design, re.MULTILINE)))
+    cells = re.findall(r"^\| `.*?\|", page("design/table.md"), re.MULTILINE)
+    named = re.findall(rf"`{prefix}([^`]+)`", "".join(cells))
     assert sorted(named) == sorted(kind.name for kind in KEY_KINDS)
     assert sorted((kind.type_name, kind.expires) for kind in KINDS) == sorted(
         (kind.type_name, kind.expires) for kind in KEY_KINDS

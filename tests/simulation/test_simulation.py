@@ -184,7 +184,7 @@ def lost(system: System, **settings: Any) -> Floats:
 
 
 def test_a_lost_host_is_known_within_the_lease_as_the_agents_page_says() -> None:
-    # docs/agent.md, "host lost, lease of 15 s": measured p50 14.0 s, p99 14.9 s, bound TTL + 0.2 s.
+    # docs/agent/sizes.md, "host lost, lease of 15 s": measured p50 14.0 s, p99 14.9 s, bound TTL + 0.2 s.
     found = lost(SharedRoutes())
     assert found.min() >= 10.0
     assert found.max() <= 15.2
@@ -192,7 +192,7 @@ def test_a_lost_host_is_known_within_the_lease_as_the_agents_page_says() -> None
 
 
 def test_a_killed_broker_is_known_as_soon_as_the_agents_page_says() -> None:
-    # docs/agent.md, "broker killed": measured p50 11 ms, p99 14 ms.
+    # docs/agent/sizes.md, "broker killed": measured p50 11 ms, p99 14 ms.
     config = replace(FLEET, faults=only("crash", per_hour=0.5))
     found = played(config, SharedRoutes())[1].avoid_s
     assert 0.010 <= np.median(found) <= 0.012
