@@ -10,8 +10,11 @@ import orjson
 
 from .http_server import Request, Response
 
-VIEWS: Final = ("/", "/events", "/healthz", "/readyz", "/status", "/metrics")
-"""The first two are those of the page for people, see status_page; `view` answers the others."""
+FOR_PEOPLE: Final = ("/", "/events")
+"""The status page and its events, which `status_page` answers."""
+
+VIEWS: Final = (*FOR_PEOPLE, "/healthz", "/readyz", "/status", "/metrics")
+"""All pages; `view` answers those for programs."""
 
 
 class State(Protocol):

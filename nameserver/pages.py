@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from ..daemon.http_server import Request, Response
-from ..daemon.pages import VIEWS, view
+from ..daemon.pages import FOR_PEOPLE, VIEWS, view
 from ..daemon.status_page.model import Process
-from ..daemon.status_page.serving import PATHS, Read, StatusPage
+from ..daemon.status_page.serving import Read, StatusPage
 from .status import ProcessStatus, as_json
 from .status_page import as_process
 
@@ -24,7 +24,7 @@ class Pages:
         """Return the answer to a request."""
         if request.path not in VIEWS:
             return Response.text(HTTPStatus.NOT_FOUND, "here are:", *VIEWS)
-        if request.path in PATHS:
+        if request.path in FOR_PEOPLE:
             return await self._page.answer(request)
         status = await self._status()
 

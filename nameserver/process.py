@@ -17,11 +17,10 @@ from typing import Final
 from ..daemon.http_server import AddressTaken, HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import DEFAULT, masked
-from ..daemon.status_page.serving import read_overview
+from ..daemon.status_page.serving import reading
 from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
-from ..registry.plans.overview import Overview
 from .config import WhenStale
 from .front import Front, new_name
 from .pages import Pages
@@ -90,7 +89,7 @@ class FrontProcess:
         """Serve until `stop`, then drain, and return the exit code; raises AddressTaken and InvalidInput."""
         for warning in () if self._is_worker else self._settings.warnings:
             _LOG.warning("%s", warning)
-        server = HttpServer(Pages(self._status_soon, self._overview).answer)
+        server = HttpServer(Pages(self._status_soon, reading(lambda: self._store)).answer)
         listening = bound_socket(self._settings.process, shared=self._is_worker)
         try:
             await serve_pages(server, self._settings)
@@ -142,9 +141,6 @@ class FrontProcess:
 
     async def _status_soon(self) -> ProcessStatus:
         return self.status()
-
-    async def _overview(self, part: str) -> Overview:
-        return await read_overview(self._store, part)
 
     def _unready(self, front: FrontStatus | None) -> tuple[str, ...]:
         if self._stopping.is_set():

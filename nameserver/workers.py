@@ -17,10 +17,9 @@ import orjson
 from ..daemon.http_server import HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import masked
-from ..daemon.status_page.serving import read_overview
+from ..daemon.status_page.serving import reading
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
-from ..registry.plans.overview import Overview
 from .pages import Pages
 from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
 from .serving import address_text, bound_socket
@@ -208,7 +207,7 @@ class Workers:
             _LOG.warning("%s", warning)
         listening = _reserved(self._settings)
         process = self._settings.process
-        server = HttpServer(Pages(self._status, self._overview).answer)
+        server = HttpServer(Pages(self._status, reading(lambda: self._store)).answer)
         try:
             self._listen = address_text(listening)
             # It connects when somebody looks at the page.
@@ -335,9 +334,6 @@ class Workers:
         for worker in self._workers:
             if worker.switches and worker.switches != self._switches:
                 worker.change(self._switches)
-
-    async def _overview(self, part: str) -> Overview:
-        return await read_overview(self._store, part)
 
     async def _status(self) -> ProcessStatus:
         await asyncio.gather(*(worker.look() for worker in self._workers))

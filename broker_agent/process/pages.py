@@ -8,9 +8,9 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from ...daemon.http_server import Request, Response
-from ...daemon.pages import VIEWS, json, not_allowed, view
+from ...daemon.pages import FOR_PEOPLE, VIEWS, json, not_allowed, view
 from ...daemon.status_page.model import Process
-from ...daemon.status_page.serving import PATHS, Read, StatusPage
+from ...daemon.status_page.serving import Read, StatusPage
 from ...registry import NotFound
 from .process_status import ProcessStatus
 from .status_page import as_process
@@ -44,7 +44,7 @@ class Pages:
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
-        if request.path in PATHS:
+        if request.path in FOR_PEOPLE:
             return await self._page.answer(request)
         if request.path in VIEWS:
             status = self._process.status()

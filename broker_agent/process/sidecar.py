@@ -16,11 +16,10 @@ from typing import Any, Final
 from ...daemon.http_server import AddressTaken, HttpServer
 from ...daemon.notifier import Notifier
 from ...daemon.option import masked
-from ...daemon.status_page.serving import read_overview
+from ...daemon.status_page.serving import reading
 from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ...registry.concurrency_async import end
-from ...registry.plans.overview import Overview
 from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..planner.intent import LEAST_WATCH_S
@@ -103,7 +102,7 @@ class Sidecar:
         """
         for warning in self._config.warnings:
             _LOG.warning("%s", warning)
-        pages = Pages(self, self._overview, control=self._config.value("http_control"))
+        pages = Pages(self, reading(lambda: self._store), control=self._config.value("http_control"))
         server = HttpServer(pages.answer)
         self._began_s = asyncio.get_running_loop().time()
         try:
@@ -173,9 +172,6 @@ class Sidecar:
         loop.add_signal_handler(signal.SIGHUP, self._reload_soon)
         loop.add_signal_handler(signal.SIGUSR1, self.drain)
         loop.add_signal_handler(signal.SIGUSR2, self.resume)
-
-    async def _overview(self, part: str) -> Overview:
-        return await read_overview(self._store, part)
 
     def _longest(self, setting: str) -> float:
         return max((getattr(agent.config, setting) for agent in self._agents), default=0.0)

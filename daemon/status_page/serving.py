@@ -21,7 +21,6 @@ from ..threads import in_thread
 from .model import Page, Process
 from .page import Look, page_of
 
-PATHS: Final = ("/", "/events")
 LOOK_S: Final = 2.0
 """How often the registry is read while somebody looks."""
 
@@ -45,11 +44,16 @@ Read: TypeAlias = Callable[[str], Awaitable[Overview]]
 """Reads the registry, with the brokers and topics whose name contains a text; raises RegistryError."""
 
 
-async def read_overview(store: AsyncRouteStore | None, part: str) -> Overview:
-    """Read the registry for the page; raises StoreUnavailable while there is no store."""
-    if store is None:
-        raise StoreUnavailable("the store is not open")
-    return await store.run(overview(store.keys, part))
+def reading(store_now: Callable[[], AsyncRouteStore | None]) -> Read:
+    """Return what reads the registry at a process's store; it raises StoreUnavailable while there is none."""
+
+    async def read(part: str) -> Overview:
+        store = store_now()
+        if store is None:
+            raise StoreUnavailable("the store is not open")
+        return await store.run(overview(store.keys, part))
+
+    return read
 
 
 @dataclass(slots=True)
@@ -102,13 +106,14 @@ class StatusPage:
         self._process = process
         self._looks = Looks(read)
         self._extra = extra
+        self._html: ModuleType | None = None
 
     async def answer(self, request: Request) -> Response:
-        """Return the answer to a request for one of PATHS."""
+        """Return the answer to a request for one of FOR_PEOPLE."""
         if request.method not in ("GET", "HEAD"):
             return not_allowed("GET, HEAD")
         try:
-            html = await in_thread(_renderer)
+            html = await self._renderer()
         except ModuleNotFoundError:
             return lacking_extra(request.path, self._extra)
         part = request.query.get("q", "").strip()[:_LONGEST_PART]
@@ -117,6 +122,11 @@ class StatusPage:
         body = html.whole(await self._page(part))
         headers = (("Content-Security-Policy", html.policy()), ("X-Content-Type-Options", "nosniff"))
         return Response(status=HTTPStatus.OK, body=body, content_type=_HTML, headers=headers)
+
+    async def _renderer(self) -> ModuleType:
+        if self._html is None:
+            self._html = await in_thread(_renderer)
+        return self._html
 
     async def _page(self, part: str) -> Page:
         return page_of(await self._process(), await self._looks.look(part), part)

@@ -42,9 +42,9 @@ local function told(reply)
   return {'without', left_out, reply}
 end
 
--- Returns whether `text` is an epoch, and so exact as a Lua number.
+-- Returns whether `text`, which may be missing, is an epoch, and so exact as a Lua number.
 local function is_epoch(text)
-  return #text <= 16 and string.match(text, '^%d+$') ~= nil and tonumber(text) < 9007199254740992
+  return type(text) == 'string' and #text <= 16 and string.match(text, '^%d+$') ~= nil and tonumber(text) < 9007199254740992
 end
 
 -- Returns the store's clock as microseconds since 1970: a string of 16 digits, exact as a Lua number.

@@ -40,7 +40,7 @@ for i = 0, #KEYS - FIRST_LEASE do
     local gone = redis.call('HDEL', KEYS[1], 'member:' .. id)
     redis.call('HDEL', KEYS[1], 'version:' .. id)
     local previous = redis.call('HGET', KEYS[1], 'epoch:' .. id)
-    redis.call('HSET', KEYS[1], 'epoch:' .. id, newer_epoch(is_epoch(previous or '') and previous or ARGV[2]))
+    redis.call('HSET', KEYS[1], 'epoch:' .. id, newer_epoch(is_epoch(previous) and previous or ARGV[2]))
     if gone == 1 then
       announce(KEYS[4], ARGV[11], ARGV[FIRST_ARG + 3 * i + 2])
     end

@@ -9,7 +9,7 @@ if owner and address ~= ARGV[2] then
   return {'other', address}
 end
 local is_half_way = owner and owner ~= epoch or not owner and epoch and joint == epoch .. ' claimed'
-if is_half_way and is_epoch(epoch or '') then
+if is_half_way and is_epoch(epoch) then
   return {'claimed', string.format('%.0f', (clock_us() - epoch) / 1000)}
 end
 if not owner or not member or not epoch then
