@@ -108,11 +108,8 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports --no-logo
 
 generate: $(READY) ## the blocking twins of the asyncio modules, the tables of the docs and the list of public names, anew
-	$(BIN)/python tools/unasync.py
-	$(BIN)/python tools/pipeline_docs.py
-	$(BIN)/python -m tools.metrics_docs
-	$(BIN)/python tools/public_api.py
-	$(BIN)/python tools/cli_docs.py
+	@for made in unasync pipeline_docs metrics_docs settings_docs public_api cli_docs; do \
+	  $(BIN)/python -m tools.$$made || exit 1; done
 
 pictures: $(READY) ## the pictures in the docs, anew: a report and the status pages; needs Java and Chromium with its driver
 	$(BIN)/python -m tools.pictures $(ARGS)

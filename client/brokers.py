@@ -56,8 +56,8 @@ class HintConfig:
     """When a client believes the hints of others; raises InvalidInput for values that do not fit."""
 
     quorum: int = 3
-    """So many *other* clients must name a broker (2..7). Processes of one host count each: where a
-    host runs many of them, its broken network can be a quorum."""
+    """So many *other* clients must name a broker (2 to 7); fewer = sooner, and easier to lie. Processes of
+    one host count each: where a host runs many of them, its broken network can be a quorum."""
 
     max_suspected_share: float = 0.3
     """At most this share of the brokers in use is suspected; one of two or three is, never all; 0 = none."""

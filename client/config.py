@@ -34,50 +34,53 @@ class ClientConfig:
     """How a route client keeps its view fresh and chooses; raises InvalidInput for values that do not fit."""
 
     registry: RegistryConfig = field(default_factory=RegistryConfig)
-    """The namespace, the deadlines and the connections of the store."""
+    """The namespace, which is that of the agents, and the deadlines and connections of the store."""
 
     topics: tuple[str, ...] = ()
-    """Topics to read at the start, before they are used."""
+    """Topics to read at the start, before they are used; more = a first message need not wait, and they are
+    kept fresh even if unused."""
 
     tail_s: float = 1.0
-    """How often the tail of the change stream and the leases in use are read, doorbell or not."""
+    """How often the tail of the change stream and the leases in use are read, doorbell or not; less = changes
+    without a doorbell are found sooner, for more load: two commands each time."""
 
     refresh_s: float = 30.0
-    """How often everything in use is read again (RocketMQ: pollNameServerInterval)."""
+    """How often everything in use is read again (RocketMQ: pollNameServerInterval); less = other faults are
+    mended sooner, for one command a broker and one a thousand topics."""
 
     jitter_s: float = 15.0
-    """Over so many seconds clients spread the reading of everything when all have to do it at once.
-
-    The known routes are served meanwhile. Less time makes a higher peak of load after the store was away.
-    """
+    """Over so many seconds clients spread the reading of everything when all have to do it at once; the known
+    routes are served meanwhile. Less = sooner right, for a higher peak on the store. Half a second for each
+    broker in use, or more, is sound."""
 
     reconnect_s: float = 6.0
-    """The longest pause between two tries to reach the store, drawn at random; the first one is short.
-
-    All clients come back within it. Less time makes a higher peak of load after the store was away.
-    """
+    """The longest pause between two tries to reach the store, drawn at random; the first one is short. All
+    clients come back within it. Less = sooner back, for a higher peak when all come back."""
 
     missing_retry_s: float = 1.0
-    """A topic without a live broker is not looked up again within this time, unless the feed names it."""
+    """A topic without a live broker is not looked up again within this time, unless the feed names it; less =
+    found sooner where the stream cannot be read, for more load by wrong names."""
 
     default_topic: str = ""
     """The topic whose brokers take messages for topics that do not exist (RocketMQ: TBW102); empty = none.
-
-    Its brokers must create topics by themselves (autoCreateTopicEnable).
-    """
+    Its brokers must create topics by themselves (autoCreateTopicEnable). With it a wrong name creates a
+    topic, and raises no error."""
 
     default_topic_queues: int = 4
     """At most so many queues a broker for such a topic (RocketMQ: defaultTopicQueueNums)."""
 
     guard_hold_s: float = 30.0
     """For how long an answer that loses more than half of the live brokers, or a store that lost its data,
-    leaves the last known routes in use."""
+    leaves the last known routes in use; more = such a store has longer to be filled again, and dead brokers
+    are tried for longer."""
 
     sweep: bool = False
-    """Whether to help to announce the end of leases, as the agents do; needs their permissions."""
+    """Whether to help to announce the end of leases, as the agents do; needs their role, `agent`. Useful
+    where no agent runs."""
 
     snapshot_path: str | Path | None = None
-    """A file that keeps the last known routes for a start within a day; None = no file."""
+    """A file that keeps the last known routes for a start within a day; None = no file. It costs one small
+    write a second at most, and only after changes."""
 
     strategy: Strategy = field(default_factory=RoundRobin)
     """In which order queues take turns."""
@@ -89,13 +92,16 @@ class ClientConfig:
     """How often, for how long and after which errors to try, for attempts without a policy of their own."""
 
     probe: Probe | None = None
-    """How to find out whether a broker can be reached again; None = a TCP connection to its master."""
+    """How to find out whether a broker can be reached again; None = a TCP connection to its master, which a
+    broker that hangs accepts."""
 
     hints: HintConfig | None = None
-    """Whether clients tell each other which brokers they cannot reach; None = no. Needs the role `hinter`."""
+    """Whether clients tell each other which brokers they cannot reach; None = no. Needs the role `hinter`.
+    Costs two reads in `tail_s` or a little more, and a write in a few seconds while a broker fails."""
 
     observers: tuple[Observer, ...] = ()
-    """Objects that get events: state changes and attempts. The log gets state changes anyway."""
+    """Objects that get events: state changes and attempts; they run in your sending threads. The log gets
+    state changes anyway."""
 
     def __post_init__(self) -> None:
         for name in ("tail_s", "refresh_s", "reconnect_s"):

@@ -28,34 +28,43 @@ class RegistryConfig:
     """Where a registry lives in Redis and how it behaves; raises InvalidInput for values that do not fit."""
 
     namespace: str = "sharedroutes"
-    """All keys carry it as their hash tag, so one registry lives in one slot of a Redis Cluster."""
+    """Which registry of the store. All keys carry it as their hash tag, so one registry lives in one slot of
+    a Redis Cluster."""
 
     lease_ttl_s: float = 15.0
-    """How long a broker may be silent before it is dead; at least twice its agent's heartbeat interval."""
+    """How long a broker may be silent before it is dead; at least twice its agent's heartbeat interval. Less
+    = found sooner, and a slow agent is taken for a dead one."""
 
     sweeper_lease_s: float = 1.0
-    """How long the process that sweeps may be silent before another one takes over."""
+    """How long the process that announces the end of leases may be silent before another one takes over; less
+    = sooner, for more small calls."""
 
     call_deadline_s: float = 3.0
-    """The longest wait for one answer of the store (RocketMQ: mqClientApiTimeout)."""
+    """The longest wait for one answer of the store (RocketMQ: mqClientApiTimeout); less = failures are told
+    sooner, and a slow store seems to be away."""
 
     connect_deadline_s: float = 1.0
-    """The longest wait for a connection to the store."""
+    """The longest wait for a connection to the store; less = the next server is asked sooner, and a far one
+    seems to be away."""
 
     max_connections: int = 16
     """Connections of one store object, at least 3; a caller waits for a free one up to the call deadline.
+    More = more lookups of unknown topics at once, for more connections of the store.
 
     Every subscription holds one: the doorbell of a client or a follower, the lease events of a sweeper.
     """
 
     chunk_topics: int = 300
-    """Topics in one script call: 300 keep Redis busy for 1 ms, and for 3 ms when its tables grow."""
+    """Topics in one script call: 300 keep Redis busy for 1 ms, and for 3 ms when its tables grow. More =
+    fewer round trips of a registration, and the store is busy for longer in one go."""
 
     feed_max_entries: int = 100_000
-    """How many entries the change stream keeps; a follower further behind reads everything again."""
+    """How many entries the change stream keeps; a follower further behind reads everything again. More takes
+    more memory of the store."""
 
     feed_min_age_s: float = 600.0
-    """Entries younger than this are kept even beyond `feed_max_entries`."""
+    """Entries younger than this are kept even beyond `feed_max_entries`, which matters in times of many
+    changes."""
 
     actor: str = ""
     """Who writes, as the records of the change stream say it; empty = they do not."""

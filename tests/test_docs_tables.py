@@ -24,7 +24,6 @@ from sharedroutes.client import (
     RouteClient,
 )
 from sharedroutes.client.attempts.policy import RETRYABLE_CODES_4, code_of_refusal
-from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from sharedroutes.client.selection import AllocateConsistentHash
 from sharedroutes.registry import RegistryConfig
 from tests.markdown import guide, names, rows
@@ -69,17 +68,11 @@ SETTINGS: Final = (
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_every_setting_is_in_its_table_with_its_default(kind: Any) -> None:
     written = {}
-    for setting, default, _unit, meaning in rows(PAGE, f"`{kind.__name__}`"):
+    for setting, default, meaning in rows(PAGE, f"`{kind.__name__}`"):
         (name,), (text,) = names(setting), names(default)
         assert meaning, name
         written[name] = NAMED[text] if text in NAMED else ast.literal_eval(text)
     assert written == {field.name: default_of(field) for field in fields(kind)}
-
-
-def test_every_metric_is_in_the_table_with_its_kind_and_labels() -> None:
-    written = [(*names(name), kind, tuple(names(labels))) for name, kind, labels, _ in rows(PAGE, "Metrics")]
-    kinds = {"counter": COUNTERS, "histogram": HISTOGRAMS, "gauge": GAUGES}
-    assert written == [(one.name, kind, one.labels) for kind, found in kinds.items() for one in found]
 
 
 @pytest.mark.parametrize(("client", "other_name"), [(RouteClient, "close"), (AsyncRouteClient, "aclose")])

@@ -1,6 +1,6 @@
 """Writes the reference of docs/cli.md from the parser of the command line.
 
-`python tools/cli_docs.py` rewrites the page; `--check` says whether it would change, and ends with 1.
+`python -m tools.cli_docs` rewrites the page; `--check` shows how it would change, and ends with 1.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import click
@@ -17,8 +16,9 @@ import click
 from sharedroutes.cli.main import ALIASES
 from sharedroutes.cli.records import PRINTED
 from sharedroutes.cli.root import sharedroutes
+from tools.pages import DOCS, write
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+PAGE: Final = DOCS / "cli.md"
 _HEADING: Final = "## Commands\n"
 _EVERYWHERE: Final = ("redis_url", "namespace", "profile", "output")
 """Options that the page tells of once."""
@@ -103,17 +103,5 @@ def written(text: str) -> str:
     return head + reference()
 
 
-def main() -> int:
-    """Write or check the page; return the exit status."""
-    old = PAGE.read_text(encoding="utf-8")
-    new = written(old)
-    if new == old:
-        return 0
-    print(PAGE.relative_to(PAGE.parents[1]))
-    if "--check" not in sys.argv:
-        PAGE.write_text(new, encoding="utf-8")
-    return int("--check" in sys.argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write({PAGE: written(PAGE.read_text(encoding="utf-8"))}))

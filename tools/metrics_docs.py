@@ -1,13 +1,12 @@
-"""Writes docs/metrics.md: every metric of agents and fronts, as the code declares it.
+"""Writes docs/metrics.md: every metric of clients, agents and fronts, as the code declares it.
 
-`python -m tools.metrics_docs` rewrites the page; `--check` says whether it would change, and ends with 1.
+`python -m tools.metrics_docs` rewrites the page; `--check` shows how it would change, and ends with 1.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from prometheus_client.metrics_core import Metric
@@ -15,15 +14,19 @@ from prometheus_client.metrics_core import Metric
 from sharedroutes.broker_agent.planner.status import AgentStatus, Phase
 from sharedroutes.broker_agent.process import metrics as agent_metrics
 from sharedroutes.broker_agent.process.process_status import ProcessStatus as AgentProcess
+from sharedroutes.client.observers.metrics import COUNTERS, GAUGES, HISTOGRAMS
+from sharedroutes.client.observers.metrics import Metric as OfClient
 from sharedroutes.nameserver import metrics as front_metrics
 from sharedroutes.nameserver.status import FAMILIES
 from sharedroutes.nameserver.status import ProcessStatus as FrontProcess
+from tools.pages import DOCS, table, write
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+PAGE: Final = DOCS / "metrics.md"
 _HEAD: Final = """# Metrics
 
-`GET /metrics` of every agent (port 9877) and front (port 9878), for Prometheus; it needs the extra `metrics`.
-`make generate` writes this page from the code. Alerts are in
+Every agent (port 9877) and every front (port 9878) has `GET /metrics` for Prometheus, with the extra
+`metrics`. A service gives its route client an [observer](client/reports.md#metrics). `make generate` writes
+this page from the code. Alerts are in
 [deploy/prometheus](../deploy/prometheus/sharedroutes.rules.yaml), a dashboard for Grafana is in
 [deploy/grafana](../deploy/grafana/sharedroutes.json).
 """
@@ -37,10 +40,19 @@ The label `broker` is the name of the broker and its id, as `broker-a:0`. Beside
 _FRONTS: Final = """
 ## Of a front
 
-With workers, `ready` is the least of them, `topics`, `held` and `feed_age_seconds` are the largest, and all
-else are sums; the numbers of workers are absent without them.
+Requests of codes that no name server knows have the code `other`. With workers, `ready` is the least of
+them, `topics`, `held` and `feed_age_seconds` are the largest, and all else are sums, which do not shrink when
+a worker is replaced. The numbers of workers are absent without them.
 
 """
+_CLIENTS: Final = """
+## Of a route client
+
+Each has the label `client`, too: the name of the client. Topics are no labels: there can be too many. In
+OpenTelemetry the names are those of the second column, and attributes begin with `sharedroutes.`.
+
+"""
+_IN_CLIENTS: Final = {"counter": COUNTERS, "histogram": HISTOGRAMS, "gauge": GAUGES}
 
 
 _BROKER: Final = AgentStatus(
@@ -73,6 +85,15 @@ def of_front() -> Iterable[Metric]:
     return front_metrics.StatusCollector(status).collect()
 
 
+def of_client() -> Iterable[tuple[str, str, OfClient]]:
+    """Return the metrics of a route client, each with its name in Prometheus and its type."""
+    for kind, metrics in _IN_CLIENTS.items():
+        for one in metrics:
+            unit = "_seconds" if one.unit == "s" else ""
+            total = "_total" if kind == "counter" else ""
+            yield f"sharedroutes_client_{one.name.replace('.', '_')}{unit}{total}", kind, one
+
+
 def name_of(metric: Metric) -> str:
     """Return the name as it is scraped."""
     return metric.samples[0].name
@@ -85,28 +106,26 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 def written() -> str:
     """Return the page."""
-    return f"{_HEAD}{_AGENTS}{_table(of_agent())}{_FRONTS}{_table(of_front())}"
+    parts = (_AGENTS, _table(of_agent()), _FRONTS, _table(of_front()), _CLIENTS, _table_of_clients())
+    return _HEAD + "".join(parts)
 
 
 def _table(metrics: Iterable[Metric]) -> str:
+    rows = ((f"`{name_of(one)}`", one.type, _quoted(labels_of(one)), one.documentation) for one in metrics)
+    return table(("metric", "type", "labels", "meaning"), rows)
+
+
+def _table_of_clients() -> str:
     rows = (
-        f"| `{name_of(one)}` | {one.type} | {', '.join(f'`{label}`' for label in labels_of(one))} |"
-        f" {one.documentation} |\n"
-        for one in metrics
+        (f"`{name}`", f"`sharedroutes.client.{one.name}`", kind, _quoted(one.labels), one.help)
+        for name, kind, one in of_client()
     )
-    return "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(rows)
+    return table(("metric", "in OpenTelemetry", "type", "labels", "meaning"), rows)
 
 
-def main() -> int:
-    """Write or check the page; return the exit status."""
-    text = written()
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print(PAGE.relative_to(PAGE.parents[1]))
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, encoding="utf-8")
-    return int("--check" in sys.argv)
+def _quoted(labels: Iterable[str]) -> str:
+    return ", ".join(f"`{label}`" for label in labels)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write({PAGE: written()}))

@@ -1,6 +1,6 @@
 """Writes what follows from the code in docs/pipeline.md and docs/pipeline/: schemas, the files of a report.
 
-`python tools/pipeline_docs.py` rewrites the pages; `--check` says which ones would change, and ends with 1.
+`python -m tools.pipeline_docs` rewrites the pages; `--check` shows how they would change, and ends with 1.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 from sharedroutes import pipeline
 from sharedroutes.pipeline.report import ANSWERS
 from sharedroutes.pipeline.tables import Table
+from tools.pages import DOCS, table, write
 
-DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 _SCHEMA: Final = re.compile(
     r"^`(?P<name>\w+)`(?P<of> \([^)]*\))?: .*\.\n\n\| column \| type \| meaning \|\n(?:\|.*\n)+", re.MULTILINE
 )
@@ -41,28 +41,16 @@ def written(text: str, known: dict[str, Table]) -> str:
     """Return a page with its tables as the code has them."""
 
     def schema(match: re.Match[str]) -> str:
-        table = known[match["name"]]
-        rows = "".join(f"| `{one.name}` | `{one.type}` | {one.meaning} |\n" for one in table.columns)
-        head = f"`{table.name}`{match['of'] or ''}: {table.meaning}."
-        return f"{head}\n\n| column | type | meaning |\n|---|---|---|\n{rows}"
+        found = known[match["name"]]
+        rows = ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in found.columns)
+        head = f"`{found.name}`{match['of'] or ''}: {found.meaning}."
+        return f"{head}\n\n{table(('column', 'type', 'meaning'), rows)}"
 
-    rows = "".join(f"| `{one.name}` | {one.needs} | {one.table.meaning} |\n" for one in ANSWERS.values())
-    files = f"| table | needs | what a row is |\n|---|---|---|\n{rows}"
+    rows = ((f"`{one.name}`", one.needs, one.table.meaning) for one in ANSWERS.values())
+    files = table(("table", "needs", "what a row is"), rows)
     return _FILES.sub(lambda _: files, _SCHEMA.sub(schema, text))
 
 
-def main() -> int:
-    """Write or check the pages; return the exit status."""
-    known = tables()
-    changed = {
-        page: new for page in pages() if (new := written(old := page.read_text("utf-8"), known)) != old
-    }
-    for page, text in changed.items():
-        print(page.relative_to(DOCS.parent))
-        if "--check" not in sys.argv:
-            page.write_text(text, encoding="utf-8")
-    return int("--check" in sys.argv and bool(changed))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    known_tables = tables()
+    sys.exit(write({page: written(page.read_text("utf-8"), known_tables) for page in pages()}))

@@ -1,20 +1,20 @@
 """Lists the public names of the packages with their signatures in docs/public_api.txt.
 
-`python tools/public_api.py` rewrites the list; `--check` ends with 1 when it would change. Whoever
-changes that file changes what users may call.
+`python -m tools.public_api` rewrites the list; `--check` shows how it would change, and ends with 1.
+Whoever changes that file changes what users may call.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from griffe import Alias, Attribute, Class, ExprCall, Function, GriffeLoader, Object
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-LIST: Final = ROOT / "docs" / "public_api.txt"
+from tools.pages import DOCS, ROOT, write
+
+LIST: Final = DOCS / "public_api.txt"
 _HEAD: Final = "# What users may call, made by `make generate`. What is not listed is private.\n"
 _SAID: Final = {"__init__", "__call__"}
 
@@ -73,16 +73,5 @@ def _target(one: Object | Alias) -> Object:
     return one.final_target if isinstance(one, Alias) else one
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite the list, or say whether it would change; return the exit code."""
-    text = public_api()
-    if "--check" not in arguments:
-        LIST.write_text(text, encoding="utf-8")
-    elif text != LIST.read_text(encoding="utf-8"):
-        print(f"{LIST}: run `make generate`")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write({LIST: public_api()}))

@@ -1,4 +1,4 @@
-"""Generates the blocking twins of the asyncio modules: `make generate`; with `--check` it only compares.
+"""Generates the blocking twins of the asyncio modules: `make generate`; `--check` shows what differs.
 
 The asyncio modules are the source (docs/design.md, "One logic, sync and asyncio"). A twin is its source
 without `async` and `await` and with other names; in comments, docstrings and messages whole phrases change.
@@ -7,8 +7,6 @@ What else differs is written by hand, by the same names: `registry/concurrency.p
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import io
 import re
 import subprocess
@@ -19,7 +17,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from tools import pages
+
+ROOT: Final = pages.ROOT
 
 SOURCES: Final = (
     "client/route_client_async.py",
@@ -145,24 +145,5 @@ def _formatted(text: str, target: Path) -> str:
     return text
 
 
-def main() -> int:
-    """Write the modules that differ, or show how they do; return the exit code."""
-    parser = argparse.ArgumentParser(description="Generate the blocking twins of the asyncio modules.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when a module differs")
-    check = parser.parse_args().check
-    differ = False
-    for target, text in generate().items():
-        now = target.read_text(encoding="utf-8") if target.exists() else ""
-        if now == text:
-            continue
-        differ = True
-        print(f"{target.relative_to(ROOT)}: {'differs from its source' if check else 'generated'}")
-        if check:
-            print(*difflib.unified_diff(now.splitlines(), text.splitlines(), lineterm=""), sep="\n")
-        else:
-            target.write_text(text, encoding="utf-8")
-    return int(check and differ)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.write(generate()))

@@ -92,12 +92,12 @@ class StatusCollector(Collector):
         brokers, clock_problem = status.brokers, status.clock_problem is not None
         yield _family("info", "The version of the agent.", ("version",), [((status.version,), 1)])
         yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
-        text = "Whether the clock of the store's server stands still or jumps."
+        text = "Whether the clock of the store's server stands still or jumps; known to who sweeps."
         yield _family("clock_problem", text, (), [((), clock_problem)])
         text = "Brokers whose broker.conf cannot be read yet."
         yield _family("awaited", text, (), [((), len(status.awaited))])
         phases = [((one.name, phase.value), phase is one.phase) for one in brokers for phase in Phase]
-        yield _family("phase", "1 for the phase of the agent.", ("broker", "phase"), phases)
+        yield _family("phase", "1 for the phase it is in, 0 for the others.", ("broker", "phase"), phases)
         masters = [
             ((one.name, one.master_address, one.master_ha_address or ""), 1)
             for one in brokers

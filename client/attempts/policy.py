@@ -86,7 +86,8 @@ class RetryPolicy:
     """How often, for how long and after which errors to try again; raises InvalidInput for bad values."""
 
     retries: int = 2
-    """Attempts after the first (RocketMQ: retryTimesWhenSendFailed)."""
+    """Attempts after the first (RocketMQ: retryTimesWhenSendFailed); more = fewer errors, and more load when
+    all brokers are busy."""
 
     deadline_s: float | None = 3.0
     """All attempts together, with the first lookup; no attempt begins later (RocketMQ: sendMsgTimeout).
@@ -100,26 +101,31 @@ class RetryPolicy:
     `deadline_s` = all of it, as RocketMQ does unless told otherwise."""
 
     pause_s: float = 0.1
-    """The longest pause, drawn at random, before a broker that failed is tried again for want of another."""
+    """The longest pause, drawn at random, before a broker that failed is tried again for want of another;
+    less = sooner, and harder on it."""
 
     retry_on: tuple[type[Exception], ...] = NETWORK_ERRORS
-    """The broker is at fault for these errors: it is left alone for a while, and another is tried."""
+    """The broker is at fault for these errors: it is left alone for a while, and another is tried. A wide
+    class blames brokers for your own mistakes."""
 
     retry_codes: frozenset[int] = RETRYABLE_CODES
     """The same for response codes; an error that carries a code is judged by it alone."""
 
     code_of: Callable[[Exception], int | None] = code_of_refusal
-    """Returns the response code that an error carries; None = it carries none."""
+    """Returns the response code that an error carries, here that of `BrokerRefused`; None = it carries none.
+    Give your own for the errors of your library."""
 
     retry_not_stored: bool = True
-    """Whether not_stored() leads to another broker (RocketMQ: retryAnotherBrokerWhenNotStoreOK)."""
+    """Whether not_stored() leads to another broker (RocketMQ: retryAnotherBrokerWhenNotStoreOK): the message
+    is safer, and may be there twice."""
 
     as_rocketmq: bool = False
     """Whether an answer with any other code counts against the broker, too, so that a message that no broker
     takes isolates all; and only the broker of the last attempt is avoided, not all that were tried."""
 
     one_way: bool = False
-    """Whether brokers do not answer, so that only a failure says something of them."""
+    """Whether brokers do not answer, so that only a failure says something of them, and the time of a block
+    nothing."""
 
     def __post_init__(self) -> None:
         check_int("retries", self.retries, 0, _MAX_RETRIES)

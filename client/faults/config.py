@@ -36,9 +36,12 @@ class Ladder:
     """
 
     latency_ms: tuple[int, ...] = (50, 100, 550, 1_800, 3_000, 5_000, 15_000)
+    """The steps; an answer below the first costs nothing."""
     isolation_ms: tuple[int, ...] = (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000)
+    """For how long each step leaves a broker alone; more = fewer slow messages, fewer brokers in use."""
     failure_latency_ms: int = 10_000
-    """The latency that a failure counts as, however quickly it came."""
+    """The latency that a failure counts as, however quickly it came; more = longer alone after a connection
+    that was merely cut."""
 
     def __post_init__(self) -> None:
         if len(self.latency_ms) != len(self.isolation_ms) or not self.latency_ms:
@@ -81,46 +84,58 @@ class FaultConfig:
     """
 
     enabled: bool = True
-    """Whether results restrict brokers at all (RocketMQ: sendLatencyFaultEnable, sendLatencyEnable)."""
+    """Whether results restrict brokers at all (RocketMQ: sendLatencyFaultEnable, sendLatencyEnable); False =
+    they are only counted, as RocketMQ comes."""
 
     rules: Rules = "sharedroutes"
-    """By whose rules they do; see Rules. The other differences are settings: see PRESETS."""
+    """By whose rules they do: "sharedroutes", "rocketmq-4" or "rocketmq-5"; see Rules. The other differences
+    between these are settings: see PRESETS."""
 
     ladder: Ladder | None = LADDER
-    """How long a broker is left alone after one slow or failed answer; None = not at all."""
+    """How long a broker is left alone after one slow or failed answer; None = not at all, so that one failure
+    costs nothing."""
 
     consecutive_failures: int = 5
-    """So many failures in a row eject a broker, and so does each further one once it is back; 0 = never."""
+    """So many failures in a row eject a broker, and so does each further one once it is back; fewer = sooner,
+    also for bad luck; 0 = never."""
 
     min_success_rate: float = 0.5
-    """A broker of which a smaller share of the last 30 s of answers is good is ejected; 0 = never."""
+    """A broker of which a smaller share of the last 30 s of answers is good is ejected; more = stricter; 0 =
+    never."""
 
     base_isolation_s: float = 10.0
-    """For how long the first ejection leaves a broker alone; the n-th lasts n times as long."""
+    """For how long the first ejection leaves a broker alone; the n-th lasts n times as long. More = fewer
+    messages to a bad broker, and a good one is missed for longer."""
 
     max_isolation_s: float = 60.0
-    """The longest ejection before jitter, and the longest that a broker stays flagged as unreachable.
+    """The longest ejection before jitter, and the longest that a broker stays flagged as unreachable; more =
+    fewer tries while a broker is down for long, and it comes back later.
 
     Envoy and gRPC allow 300 s, and eject a tenth of the brokers. Here it can be most of them, for instance
     after a fault of the client's own network, and they have to be back soon.
     """
 
     slow_start_s: float = 5.0
-    """A broker that comes back gets a share of its turns that grows to all within this time; 0 = at once."""
+    """A broker that comes back gets a share of its turns that grows to all within this time; more = gentler
+    on it, and harder on the others; 0 = at once."""
 
     detect: bool = False
-    """Whether brokers that are left alone are probed in the background (RocketMQ: startDetectorEnable)."""
+    """Whether brokers that are left alone are probed in the background (RocketMQ: startDetectorEnable); costs
+    a thread or task and connections, and takes the unreachable out of the last choice sooner."""
 
     detect_interval_s: float = 2.0
     """The time between two probes of a broker (RocketMQ: detectInterval)."""
 
     detect_timeout_s: float = 0.2
-    """How long a probe may take (RocketMQ: detectTimeout)."""
+    """How long a probe may take (RocketMQ: detectTimeout); too little for a far broker makes it seem
+    unreachable."""
 
     max_isolated_share: float | None = 0.75
-    """At most this share of a topic's brokers is left alone, and never all of them.
+    """At most this share of a topic's brokers is left alone, and never all of them; more = a fault of most is
+    avoided, and the rest carries more.
 
-    None = no limit, as in RocketMQ; if all are, the rules say which are used."""
+    None = no limit, as in RocketMQ; if all are, the rules say which are used.
+    """
 
     def __post_init__(self) -> None:
         if self.ladder is not None:

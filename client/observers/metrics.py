@@ -44,9 +44,17 @@ Value: TypeAlias = tuple[Metric, tuple[str, ...], float]
 BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
 """From 0.05 on these are the steps of RocketMQ's ladder (MQFaultStrategy), at which isolations begin."""
 
-_ATTEMPTS: Final = Metric("attempts", "Attempts at an operation.", ("broker", "outcome"), "{attempt}")
+_ATTEMPTS: Final = Metric(
+    "attempts",
+    "Attempts: ok, failed (the broker's fault), error (of another kind, or not stored).",
+    ("broker", "outcome"),
+    "{attempt}",
+)
 _ISOLATIONS: Final = Metric(
-    "isolations", "Times a broker began to be left alone.", ("broker", "reason"), "{isolation}"
+    "isolations",
+    "Times a broker began to be left alone: latency, failure, consecutive, success-rate, unreachable.",
+    ("broker", "reason"),
+    "{isolation}",
 )
 _LOOKUP_TOPICS: Final = Metric("lookup.topics", "Topics that were looked up.", unit="{topic}")
 _LOOKUP_MISSING: Final = Metric(
@@ -60,8 +68,10 @@ _FEED_LOSSES: Final = Metric(
     "feed.losses", "Times the store lost changes and everything was read again.", unit="{loss}"
 )
 _LOSSES_HELD: Final = Metric("losses.held", "Answers that were held back as a mass loss.", unit="{loss}")
-_LOSSES_RELEASED: Final = Metric("losses.released", "Ends of holding losses back.", ("how",), "{loss}")
-_SNAPSHOTS: Final = Metric("snapshots", "Snapshot files saved or found unusable.", ("result",), "{file}")
+_LOSSES_RELEASED: Final = Metric(
+    "losses.released", "Ends of holding losses back: returned, confirmed, time, accepted.", ("how",), "{loss}"
+)
+_SNAPSHOTS: Final = Metric("snapshots", "Snapshot files: saved, or found unusable.", ("result",), "{file}")
 
 COUNTERS: Final = (
     *(_ATTEMPTS, _ISOLATIONS, _LOOKUP_TOPICS, _LOOKUP_MISSING, _ROUTE_CHANGES, _SOURCE_CHANGES),

@@ -89,7 +89,8 @@ class AllocateConsistentHash(_ByPlace):
     """
 
     virtual_nodes: int = 10
-    """Places on the ring for each member: more = more even, and slower."""
+    """Places on the ring for each member, up to 10,000; more = more even shares, and slower. All members of a
+    group need the same."""
 
     def __post_init__(self) -> None:
         check_int("virtual_nodes", self.virtual_nodes, 1, _MAX_VIRTUAL_NODES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -16,7 +15,6 @@ import pytest
 
 from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.command import EXIT_CODES
-from sharedroutes.broker_agent.process.metrics import METRICS
 from sharedroutes.broker_agent.process.pages import CONTROLS
 from sharedroutes.broker_agent.process.sidecar import SIGNALS
 from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
@@ -33,35 +31,10 @@ from tests.markdown import code_blocks, guide, names, rows
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = guide("agent")
 SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-OF_PROCESS: Final = {
-    ("info", "gauge", ("version",)),
-    ("uptime_seconds", "gauge", ()),
-    ("clock_problem", "gauge", ()),
-    ("awaited", "gauge", ()),
-    ("phase", "gauge", ("broker", "phase")),
-    ("master", "gauge", ("broker", "address", "ha_address")),
-}
-"""The metrics that are not one number for each broker."""
 
 
 def options(section: str, *, each_broker: bool = False) -> list[Option]:
     return [option for option in OPTIONS if option.section == section and option.each_broker is each_broker]
-
-
-def values_of(option: Option) -> str:
-    """Return what the page says of the values that a setting may have."""
-    if option.kind is Kind.SECONDS:
-        return f"s, from {option.low:g}"
-    if option.kind is Kind.COUNT:
-        return f"{option.low:g} to {option.high:,} {option.unit}"
-    return ", ".join(f"`{one}`" for one in option.choices) or option.kind.value.replace("|", ", ")
-
-
-def row_of(option: Option) -> list[str]:
-    """Return the row of the page for a setting."""
-    flag = f"none: `{option.variable}` alone" if option.kind is Kind.SECRET else f"`{option.flag}`"
-    default = "" if option.default in (None, "", {}) else f"`{json.dumps(option.default)}`"
-    return [f"`{option.key}`", flag, default, values_of(option), f"{option.meaning}."]
 
 
 def test_what_is_installed_has_every_command_of_the_page() -> None:
@@ -71,19 +44,6 @@ def test_what_is_installed_has_every_command_of_the_page() -> None:
     for name in commands:
         assert {*COMMANDS[name].extras} <= {*extras.split(",")}, name
     assert f"'.[{extras}]'" in (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("heading", "expected"),
-    [
-        ("`[store]`", options("store")),
-        ("`[agent]`", options("agent")),
-        ("`[agent]`, or each `[[broker]]`", options("agent", each_broker=True)),
-        ("`[[broker]]`", options("broker")),
-    ],
-)
-def test_every_setting_is_in_its_table(heading: str, expected: list[Option]) -> None:
-    assert rows(PAGE, heading) == [row_of(option) for option in expected]
 
 
 @pytest.mark.parametrize(
@@ -133,20 +93,6 @@ def test_every_control_command_is_in_the_table() -> None:
 
 def test_every_phase_is_in_the_table() -> None:
     assert [names(phase)[0] for phase, _ in rows(PAGE, "Phases")] == [phase.value for phase in Phase]
-
-
-def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
-    prefix = "sharedroutes_agent_"
-    written = {
-        (names(name)[0].removeprefix(prefix), kind, tuple(names(labels))): means
-        for name, kind, labels, means in rows(PAGE, "Metrics")
-    }
-    of_brokers = {
-        (one.name, "counter" if one.name.endswith("_total") else "gauge", ("broker",)): one.help
-        for one in METRICS
-    }
-    assert written.keys() == OF_PROCESS | of_brokers.keys()
-    assert written == written | of_brokers
 
 
 def test_every_signal_is_in_the_table() -> None:

@@ -14,13 +14,15 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from sharedroutes.client.observers.prometheus import PrometheusObserver
 from tests.deploy.files import ROOT, run
 from tests.nameserver.running import FrontRun
 from tests.status_page.stage import staged
 from tests.support import wait_until
-from tools.metrics_docs import PAGE, labels_of, name_of, of_agent, of_front, written
+from tools.metrics_docs import PAGE, labels_of, name_of, of_agent, of_client, of_front, written
 
 RULES: Final = ROOT / "deploy" / "prometheus" / "sharedroutes.rules.yaml"
 TESTS: Final = RULES.with_name("sharedroutes.test.yaml")
@@ -99,6 +101,13 @@ def test_what_the_page_of_metrics_says_is_what_real_processes_tell(scraped: dict
     declared = {name_of(one): {*labels_of(one)} for one in (*of_agent(), *of_front())}
     assert told.keys() == declared.keys()
     assert all(told[name] in (set(), declared[name]) for name in told)
+
+
+def test_the_page_of_metrics_has_what_a_client_tells() -> None:
+    families = CollectorRegistry()
+    PrometheusObserver(families)
+    told = {(family.name, family.type) for family in families.collect()}
+    assert {(name.removesuffix("_total"), kind) for name, kind, _ in of_client()} == told
 
 
 def test_the_page_of_metrics_is_as_the_code_has_it() -> None:

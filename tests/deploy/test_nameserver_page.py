@@ -10,13 +10,10 @@ from typing import Final
 import pytest
 
 from sharedroutes.cli.main import COMMANDS
-from sharedroutes.daemon.option import Kind, Option
 from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.nameserver.command import EXIT_CODES
-from sharedroutes.nameserver.metrics import PREFIX
 from sharedroutes.nameserver.process_config import OPTIONS
-from sharedroutes.nameserver.settings import NO_EFFECT, property_of
-from sharedroutes.nameserver.status import FAMILIES
+from sharedroutes.nameserver.settings import NO_EFFECT
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.deploy.files import FRONT
@@ -26,48 +23,6 @@ from tests.nameserver.running import FrontRun
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = guide("nameserver")
 FILES: Final = [FRONT.kubernetes, *sorted(FRONT.folder.iterdir())]
-OF_PROCESS: Final = {
-    ("info", "gauge", ("version",)),
-    ("uptime_seconds", "gauge", ()),
-    ("workers", "gauge", ()),
-    ("worker_restarts_total", "counter", ()),
-}
-"""The metrics of a process as a whole."""
-
-
-def values_of(option: Option) -> str:
-    """Return what the page says of the values that a setting may have."""
-    if option.kind is Kind.SECONDS:
-        return f"s, from {option.low:g}"
-    if option.kind is Kind.COUNT:
-        return f"{option.low:g} to {option.high:,} {option.unit}"
-    if option.kind is Kind.SWITCH:
-        return "`true`, `false`"
-    return ", ".join(f"`{one}`" for one in option.choices) or option.metavar.replace("|", ", ")
-
-
-def default_of(option: Option) -> str:
-    if option.default in (None, ""):
-        return ""
-    default = option.default
-    text = (
-        str(default).lower()
-        if isinstance(default, bool)
-        else f"{default:g}"
-        if isinstance(default, float)
-        else default
-    )
-    return f"`{text}`"
-
-
-def row_of(option: Option) -> list[str]:
-    """Return the row of the page for a setting."""
-    flag, key = f"`{option.flag}`", f"`{property_of(option)}`"
-    return [flag, key, default_of(option), values_of(option), f"{option.meaning}."]
-
-
-def test_every_setting_is_in_its_table() -> None:
-    assert rows(PAGE, "Settings of a front") == [row_of(option) for option in OPTIONS]
 
 
 def test_the_rule_that_makes_variables_from_flags_holds() -> None:
@@ -87,18 +42,6 @@ def test_every_key_without_effect_is_in_its_table() -> None:
 
 def test_every_page_is_in_the_table() -> None:
     assert [names(page)[0] for page, _ in rows(PAGE, "Pages")] == [*VIEWS]
-
-
-def test_every_metric_is_in_the_table_with_what_its_help_says() -> None:
-    written = {
-        (names(name)[0].removeprefix(PREFIX), kind, tuple(names(labels))): means
-        for name, kind, labels, means in rows(PAGE, "Metrics of a front")
-    }
-    declared = {
-        (one.name, "counter" if one.is_counter else "gauge", one.labels): one.help for one in FAMILIES
-    }
-    assert written.keys() == OF_PROCESS | declared.keys()
-    assert written == written | declared
 
 
 def test_every_signal_is_in_the_table() -> None:
