@@ -147,6 +147,14 @@ class Past:
         """Whether the store may have forgotten what it held, in that time."""
         return any(window.fault.loses for window in self.faults_in(since_us, until_us))
 
+    def stood_still(self, at: int) -> bool:
+        """Whether the store was away for so long that leases have ended, until then or shortly before."""
+        lease_us = 1_000 * self.bounds.lease_ms
+        return any(
+            STORE in window.fault.disturbs and min(at, window.end_us) - window.begin_us >= lease_us
+            for window in self.faults_in(at - lease_us, at)
+        )
+
     def late_us(self, since_us: int, until_us: int) -> int:
         """Return for how much of that time the machine did not run the watchdog."""
         times, sums = self._late
@@ -199,13 +207,13 @@ class Past:
             looks[look.broker, look.id].append(look)
         return looks
 
-    def surely_lives(self, replica: Replica, at: int) -> bool:
-        """Whether the looks before and after a time saw the same lease of a replica."""
+    def lives(self, replica: Replica, at: int) -> bool | None:
+        """Whether a replica had a lease at a time; None = looks before and after it differ, or one lacks."""
         looks = self.looks.get(replica[:2], [])
         index = bisect_right(looks, at, key=at_us)
         around = looks[max(0, index - 1) : index + 1]
-        epochs = {look.epoch for look in around if look.address == replica.address}
-        return len(around) == _BOTH_SIDES and len(epochs) == 1 and around[0].address == around[1].address
+        seen = {look.epoch if look.address == replica.address else None for look in around}
+        return None not in seen if len(around) == _BOTH_SIDES and len(seen) == 1 else None
 
     @cached_property
     def withdrawals(self) -> dict[tuple[str, int], list[int]]:

@@ -6,8 +6,20 @@ from operator import attrgetter
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Expected, Item, Lease, Replica, Route, Run, TableContent
+from tests.faults.checker.history import (
+    STORE,
+    Event,
+    Expected,
+    Fault,
+    Item,
+    Lease,
+    Replica,
+    Route,
+    Run,
+    TableContent,
+)
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, address_of
 
@@ -77,6 +89,35 @@ def test_an_end_after_the_client_said_so_is_no_excuse() -> None:
 
 def test_the_only_broker_that_a_client_uses_is_more_than_half_of_them() -> None:
     assert violations(history({"broker-a": 9_000_000}, others=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("stood_s", "back", "expected"),
+    [(BOUNDS.lease_ms / 1_000, BROKERS[1:], 0), (1.0, BROKERS[1:], 1), (BOUNDS.lease_ms / 1_000, (), 1)],
+)
+def test_after_the_store_stood_still_only_those_who_are_not_back_count(
+    stood_s: float, back: tuple[str, ...], expected: int
+) -> None:
+    ended_us = LOST_US - 400_000
+    begin = Fault(
+        at_us=ended_us - round(stood_s * 1e6),
+        who="scheduler",
+        name="pause-store",
+        target="the primary",
+        phase="begin",
+        disturbs=(STORE,),
+    )
+    events = [
+        event
+        for event in history(dict.fromkeys(BROKERS, LOST_US - 500_000))
+        if not (isinstance(event, Lease) and event.broker in back and event.at_us == LOST_US)
+    ]
+    came = [
+        Lease(at_us=LOST_US + 1, who="auditor", broker=name, id=0, epoch=2, address=address_of(name))
+        for name in back
+    ]
+    story = [*events, begin, replace(begin, at_us=ended_us, phase="end"), *came]
+    assert violations(sorted(story, key=attrgetter("at_us"))) == expected
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("lost", 1), ("start", 0)])

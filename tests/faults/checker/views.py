@@ -200,7 +200,7 @@ def routes_are_kept(past: Past) -> Verdict:
 
     Of `docs/design.md`, what must always hold: 7, "a client that once had a route keeps one". It does not
     keep what an owner withdrew, and a broker whose lease has ended, unless more than half of those that the
-    client uses are gone at once, or the store has just lost changes.
+    client uses are gone at once, or the store has just lost changes. Known limits: a store that stood still.
     """
     verdict = Verdict()
     had: dict[Key, Route] = {}
@@ -246,13 +246,16 @@ def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
 def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica]) -> bool:
     """Whether the leases of all who hold the topic may have been over, of not more than half of all at once.
 
-    A client believes an end that the store confirms; of so many at once, it believes none for a while.
+    A client believes an end that the store confirms; of so many at once, it believes none for a while. After
+    the store stood still for longer than a lease, all are over, and what counts is who is not back yet.
     """
     looks = past.of(Lease)
     first, last = (bisect_right(looks, at, key=at_us) for at in (since_us, event.at_us))
     for at in (*(look.at_us for look in looks[first:last]), event.at_us):
-        gone = {replica for replica in used if not past.surely_lives(replica, at)}
-        living = {of for of in past.expected_at(at).leases if past.surely_lives(of, at)}
-        if not addresses_of(past.expected_at(at), event.topic) & living and len(gone) * 2 <= len(used):
+        lives = {replica: past.lives(replica, at) for replica in {*used, *past.expected_at(at).leases}}
+        is_gone = (False,) if past.stood_still(at) else (False, None)
+        gone = [replica for replica in used if lives[replica] in is_gone]
+        holders = addresses_of(past.expected_at(at), event.topic)
+        if not any(lives[holder] for holder in holders) and len(gone) * 2 <= len(used):
             return True
     return False
