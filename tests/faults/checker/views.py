@@ -169,7 +169,7 @@ def _walked(past: Past) -> tuple[int, list[_Wrong]]:
 
 
 def calms(past: Past) -> Iterator[Calm]:
-    """Yield the times without a fault, cut where what is true changes."""
+    """Yield the times without a fault, cut where what is true changes; the first begins when all works."""
     truths = [event.at_us for event in past.of(Expected)]
     for begin_us, end_us, ended in _stretches(past):
         bounds_ms = [window.fault.converge_ms or past.bounds.converge_ms for window in ended]
@@ -181,7 +181,8 @@ def calms(past: Past) -> Iterator[Calm]:
 
 def _stretches(past: Past) -> Iterator[tuple[int, int, list[FaultWindow]]]:
     """Yield begin and end of each time without a fault, and the faults that ended since the one before."""
-    free_us, ended = past.history[0].at_us, list[FaultWindow]()
+    known = past.of(Expected)
+    free_us, ended = known[0].at_us if known else past.end_us, list[FaultWindow]()
     for window in past.faults:
         if window.begin_us > free_us:
             yield free_us, window.begin_us, ended
