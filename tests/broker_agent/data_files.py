@@ -45,6 +45,14 @@ def mapping_json(details: dict[str, Any], counter: int = 1) -> bytes:
     return re.sub(r'"(\d+)":', r"\1:", content).encode()
 
 
+def broker_conf(name: str, port: int | str, store: Path) -> str:
+    """Return the broker.conf of a master that listens on the loopback."""
+    return (
+        f"brokerClusterName=DefaultCluster\nbrokerName={name}\nbrokerId=0\nbrokerIP1=127.0.0.1\n"
+        f"listenPort={port}\nstorePathRootDir={store}\nbrokerRole=ASYNC_MASTER\n"
+    )
+
+
 def put(path: Path, content: bytes) -> None:
     """Write a file; make its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ def server_binary() -> str:
     return found
 
 
-class _Group(ABC):
+class Group(ABC):
     """Servers that start and stop together, with a plain client for each."""
 
     soon_ms = 1_000
@@ -103,6 +103,11 @@ class _Group(ABC):
 
     @property
     @abstractmethod
+    def url(self) -> str:
+        """The URL for those who use it."""
+
+    @property
+    @abstractmethod
     def stores(self) -> list[EmbeddedServer]:
         """All servers that hold the data, or a copy of it."""
 
@@ -111,7 +116,7 @@ class _Group(ABC):
         """From now on let a server that is away be replaced soon; until then no busy machine does that."""
 
 
-G = TypeVar("G", bound=_Group)
+G = TypeVar("G", bound=Group)
 
 
 class Stock(Generic[G]):
@@ -148,7 +153,7 @@ def _is_replica_in_step(client: redis.Redis) -> bool:
     return bool(role[0] == b"slave" and role[3] == b"connected")
 
 
-class ClusterServers(_Group):
+class ClusterServers(Group):
     """A Cluster of some primaries with a replica each; a node that was killed stays away."""
 
     def __init__(self, *options: str, primaries: int = 3, replicas: bool = True) -> None:
@@ -261,7 +266,7 @@ class ClusterServers(_Group):
         return all(_is_replica_in_step(self.admin(node)) for node in self.nodes[self._primaries :])
 
 
-class SentinelServers(_Group):
+class SentinelServers(Group):
     """A primary with two replicas, watched by three Sentinels that call it SERVICE."""
 
     def __init__(self, folder: Path, *, sentinel_password: str = "", password: str = "") -> None:

@@ -18,7 +18,7 @@ from sharedroutes.registry import (
     RegistryError,
     RouteStore,
 )
-from tests.broker_agent.data_files import put, rewrite, topics_json
+from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.auditor import BROKER, TOPIC, Auditor, Look, look, plain_client
 from tests.faults.victims import AgentProcess, Broker, Server
 from tests.support import wait_until
@@ -37,15 +37,6 @@ _MANY: Final = 100_000
 _POLL_S: Final = 0.02  # each look makes a connection of its own
 _ANSWER_S: Final = 5.0
 _PATIENT: Final = RegistryConfig(call_deadline_s=_ANSWER_S)
-_CONF: Final = """\
-brokerClusterName=DefaultCluster
-brokerName={name}
-brokerId=0
-brokerIP1=127.0.0.1
-listenPort={port}
-storePathRootDir={store}
-brokerRole=ASYNC_MASTER
-"""
 
 
 class Plant:
@@ -78,7 +69,7 @@ class Plant:
         self.auditor = Auditor(server.url)
         put(self._topics_path, topics_json(TOPIC))
         port = self.broker.address.rpartition(":")[2]
-        self._conf.write_text(_CONF.format(name=BROKER, port=port, store=folder / "store"))
+        self._conf.write_text(broker_conf(BROKER, port, folder / "store"))
 
     def __enter__(self) -> Self:
         self.broker.start()

@@ -15,22 +15,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from demo.processes import ProcessGroup
-from tests.broker_agent.data_files import put, rewrite, topics_json
+from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
 
-_CONF: Final = """\
-brokerClusterName=DefaultCluster
-brokerName={name}
-brokerId=0
-brokerIP1=127.0.0.1
-listenPort={port}
-storePathRootDir={store}
-brokerRole=ASYNC_MASTER
-"""
 CHURN: Final = "churn-"
 _HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
 _HAS_AGENT: Final = ("broker-a", "broker-b")
@@ -54,7 +45,7 @@ class BrokerHost:
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
         put(self.topics_path, topics_json(*ON[name]))
-        self.conf.write_text(_CONF.format(name=name, port=self.port, store=folder / name / "store"))
+        self.conf.write_text(broker_conf(name, self.port, folder / name / "store"))
 
 
 class Fleet:

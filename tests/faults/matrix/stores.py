@@ -7,14 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sharedroutes.registry import EmbeddedServer, RegistryConfig
-from tests.cluster.servers import SERVICE, ClusterServers, SentinelServers, server_binary
+from tests.cluster.servers import SERVICE, ClusterServers, Group, SentinelServers, server_binary
 from tests.proxy import FaultyProxy, Whose
 
 NAMESPACE: Final = RegistryConfig().namespace
@@ -217,38 +217,51 @@ class Appending(Standalone):
     keeps_data = True
 
 
-class _Sentinels(SentinelServers):
-    soon_ms = _SOON_MS
+class _BehindProxies(Group):
+    """Servers of a group that last, and that others know by the ports of their proxies."""
 
-    def __init__(self, folder: Path, proxies: Proxied) -> None:
-        super().__init__(folder)
-        self._proxied = proxies
+    soon_ms = _SOON_MS
+    announces: tuple[str, ...] = ("--replica-announce-port",)
+    """The options by which a server tells others its port."""
+
+    proxied: Proxied
 
     def server(self, *options: str, binary: str = "") -> EmbeddedServer:
         def make(port: int) -> LastingServer:
-            announced = () if binary else ("--replica-announce-port", str(port))
+            announced = () if binary else [word for name in self.announces for word in (name, str(port))]
             return LastingServer(*options, *announced, binary=binary or server_binary())
 
-        return self._proxied.add(make)
+        return self.proxied.add(make)
 
     def port(self, server: EmbeddedServer) -> int:
-        return self._proxied.port(server)
+        return self.proxied.port(server)
 
     def launch(self, server: EmbeddedServer) -> EmbeddedServer:
         server.start()
-        self._proxied.lead(server)
+        self.proxied.lead(server)
         return server
 
 
-class Sentinel(Store):
-    """A primary with two replicas, and three Sentinels."""
+class _Sentinels(_BehindProxies, SentinelServers):
+    pass
 
-    name = "sentinel"
+
+class _Cluster(_BehindProxies, ClusterServers):
+    announces = ("--cluster-announce-port", "--replica-announce-port")
+
+
+G = TypeVar("G", bound=_BehindProxies)
+
+
+class _Replicated(Store, Generic[G]):
+    """A group of servers, of which another one can become the primary."""
+
     can_fail_over = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, group: G) -> None:
         super().__init__()
-        self._group = _Sentinels(folder, self.proxies)
+        self._group = group
+        group.proxied = self.proxies
 
     def __enter__(self) -> Self:
         self._group.__enter__().fail_over_soon()
@@ -265,7 +278,19 @@ class Sentinel(Store):
 
     @property
     def servers(self) -> list[EmbeddedServer]:
-        return self._group.data
+        return self._group.stores
+
+    def is_settled(self) -> bool:
+        return super().is_settled() and _in_step(self)
+
+
+class Sentinel(_Replicated[_Sentinels]):
+    """A primary with two replicas, and three Sentinels."""
+
+    name = "sentinel"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(_Sentinels(folder))
 
     @property
     def helpers(self) -> list[EmbeddedServer]:
@@ -289,59 +314,14 @@ class Sentinel(Store):
                         return server
         return None
 
-    def is_settled(self) -> bool:
-        return super().is_settled() and _in_step(self)
 
-
-class _Cluster(ClusterServers):
-    soon_ms = _SOON_MS
-
-    def __init__(self, proxies: Proxied) -> None:
-        super().__init__("--cluster-config-file", _NODES)
-        self._proxied = proxies
-
-    def server(self, *options: str, binary: str = "") -> EmbeddedServer:
-        def make(port: int) -> LastingServer:
-            announced = ("--cluster-announce-port", str(port), "--replica-announce-port", str(port))
-            return LastingServer(*options, *announced, binary=binary or server_binary())
-
-        return self._proxied.add(make)
-
-    def port(self, server: EmbeddedServer) -> int:
-        return self._proxied.port(server)
-
-    def launch(self, server: EmbeddedServer) -> EmbeddedServer:
-        server.start()
-        self._proxied.lead(server)
-        return server
-
-
-class Cluster(Store):
+class Cluster(_Replicated[_Cluster]):
     """Three primaries with a replica each; the registry is at one of them."""
 
     name = "cluster"
-    can_fail_over = True
 
     def __init__(self) -> None:
-        super().__init__()
-        self._group = _Cluster(self.proxies)
-
-    def __enter__(self) -> Self:
-        self._group.__enter__().fail_over_soon()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._group.stop()
-        self.proxies.close()
-
-    @property
-    def url(self) -> str:
-        return self._group.url
-
-    @property
-    def servers(self) -> list[EmbeddedServer]:
-        return self._group.nodes
+        super().__init__(_Cluster("--cluster-config-file", _NODES))
 
     def revive(self, server: EmbeddedServer) -> None:
         super().revive(server)
@@ -360,9 +340,6 @@ class Cluster(Store):
         with suppress(redis.RedisError, OSError):
             return best if _is_primary(self.admin(best)) else None
         return None
-
-    def is_settled(self) -> bool:
-        return super().is_settled() and _in_step(self)
 
 
 def _is_primary(admin: redis.Redis) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
 from tests.faults.matrix.settings import BOUNDS, ON
 from tests.faults.victims import Program
@@ -14,6 +15,9 @@ _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 
 _UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
 """Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
+
+_Victims: TypeAlias = Callable[[Site], Sequence[Program]]
+_How: TypeAlias = Callable[[Site, Sequence[Program], tuple[float, float]], Iterator[Effect]]
 
 
 def _killed(site: Site, victims: Sequence[Program], bounds_s: tuple[float, float]) -> Iterator[Effect]:
@@ -27,120 +31,105 @@ def _killed(site: Site, victims: Sequence[Program], bounds_s: tuple[float, float
         site.start(*victims)
 
 
-def _paused(site: Site, victim: Program, bounds_s: tuple[float, float]) -> Iterator[Effect]:
+def _paused(site: Site, victims: Sequence[Program], bounds_s: tuple[float, float]) -> Iterator[Effect]:
     lasts_s = site.lasts(bounds_s)
-    victim.pause()
+    for victim in victims:
+        victim.pause()
+    names = tuple(victim.name for victim in victims)
     try:
-        yield Effect(victim.name, lasts_s, (victim.name,), _taken((victim.name,), bounds_s))
+        yield Effect("+".join(names), lasts_s, names, _taken(names, bounds_s))
     finally:
-        victim.resume()
+        for victim in victims:
+            victim.resume()
 
 
 def _taken(names: Sequence[str], bounds_s: tuple[float, float]) -> tuple[str, ...]:
     """Return the brokers that are away with these processes."""
     brokers = [name for name in names if name in ON]
-    alone = [_NOBODY_ELSE[name] for name in names if name in _NOBODY_ELSE and bounds_s == LONG_S]
+    alone = [_NOBODY_ELSE[name] for name in names if name in _NOBODY_ELSE and bounds_s != SHORT_S]
     return tuple(sorted({*brokers, *alone}))
 
 
-def _one(site: Site, of: Mapping[str, Program]) -> Program:
-    return of[site.rng.choice(sorted(of))]
+def _one(of: Callable[[Fleet], Mapping[str, Program]]) -> _Victims:
+    """Return what draws one process of a kind."""
+
+    def drawn(site: Site) -> Sequence[Program]:
+        programs = of(site.fleet)
+        return [programs[site.rng.choice(sorted(programs))]]
+
+    return drawn
 
 
-@fault("processes")
-def kill_broker(site: Site) -> Iterator[Effect]:
-    """A broker is killed, and started again after its lease would have ended."""
-    return _killed(site, [_one(site, site.fleet.brokers)], LONG_S)
-
-
-@fault("processes")
-def kill_broker_briefly(site: Site) -> Iterator[Effect]:
-    """A broker is killed, and started again within its lease."""
-    return _killed(site, [_one(site, site.fleet.brokers)], SHORT_S)
-
-
-@fault("processes")
-def kill_agent(site: Site) -> Iterator[Effect]:
-    """An agent is killed, and started again after its lease has ended."""
-    return _killed(site, [_one(site, site.fleet.agents)], LONG_S)
-
-
-@fault("processes")
-def kill_agent_briefly(site: Site) -> Iterator[Effect]:
-    """An agent is killed, and started again within its lease."""
-    return _killed(site, [_one(site, site.fleet.agents)], SHORT_S)
-
-
-@fault("processes")
-def kill_host(site: Site) -> Iterator[Effect]:
-    """A broker and its agent are killed together."""
+def _host(site: Site) -> Sequence[Program]:
     letter = site.rng.choice(sorted(name[-1] for name in site.fleet.agents))
-    return _killed(
-        site, [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]], _UNTIL_TOLD_S
-    )
+    return [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]]
 
 
-@fault("processes")
-def kill_front(site: Site) -> Iterator[Effect]:
-    """One of the two fronts is killed."""
-    return _killed(site, [_one(site, site.fleet.fronts)], LONG_S)
+def _fronts(site: Site) -> Sequence[Program]:
+    return list(site.fleet.fronts.values())
 
 
-@fault("processes")
-def kill_fronts(site: Site) -> Iterator[Effect]:
-    """Both fronts are killed."""
-    return _killed(site, list(site.fleet.fronts.values()), SHORT_S)
+def _follower(site: Site) -> Sequence[Program]:
+    return [site.fleet.follower]
 
 
-@fault("processes")
-def kill_client(site: Site) -> Iterator[Effect]:
-    """A client is killed, and begins again with its snapshot."""
-    return _killed(site, [_one(site, site.fleet.clients)], SHORT_S)
+_BROKER: Final = _one(lambda fleet: fleet.brokers)
+_AGENT: Final = _one(lambda fleet: fleet.agents)
+_FRONT: Final = _one(lambda fleet: fleet.fronts)
+_CLIENT: Final = _one(lambda fleet: fleet.clients)
 
 
-@fault("processes")
-def kill_follower(site: Site) -> Iterator[Effect]:
-    """The follower is killed, and begins again."""
-    return _killed(site, [site.fleet.follower], SHORT_S)
+def _register(name: str, how: _How, victims: _Victims, bounds_s: tuple[float, float], meaning: str) -> None:
+    def begin(site: Site) -> Iterator[Effect]:
+        return how(site, victims(site), bounds_s)
+
+    begin.__name__, begin.__doc__ = name, meaning
+    fault("processes")(begin)
 
 
-@fault("processes")
-def pause_broker_briefly(site: Site) -> Iterator[Effect]:
-    """A broker stands still for less than its lease."""
-    return _paused(site, _one(site, site.fleet.brokers), SHORT_S)
-
-
-@fault("processes")
-def pause_broker(site: Site) -> Iterator[Effect]:
-    """A broker stands still for longer than it takes to be found out."""
-    return _paused(site, _one(site, site.fleet.brokers), LONG_S)
-
-
-@fault("processes")
-def pause_agent_briefly(site: Site) -> Iterator[Effect]:
-    """An agent stands still for less than its lease."""
-    return _paused(site, _one(site, site.fleet.agents), SHORT_S)
-
-
-@fault("processes")
-def pause_agent(site: Site) -> Iterator[Effect]:
-    """An agent stands still for longer than its lease, and goes on as if it had it."""
-    return _paused(site, _one(site, site.fleet.agents), LONG_S)
-
-
-@fault("processes")
-def pause_front(site: Site) -> Iterator[Effect]:
-    """A front stands still for longer than the leases of its brokers."""
-    return _paused(site, _one(site, site.fleet.fronts), LONG_S)
-
-
-@fault("processes")
-def pause_client(site: Site) -> Iterator[Effect]:
-    """A client stands still for longer than a lease."""
-    return _paused(site, _one(site, site.fleet.clients), LONG_S)
-
-
-@fault("processes")
-def pause_follower(site: Site) -> Iterator[Effect]:
-    """The follower stands still."""
-    return _paused(site, site.fleet.follower, LONG_S)
+_register(
+    "kill_broker",
+    _killed,
+    _BROKER,
+    LONG_S,
+    "A broker is killed, and started again after its lease would have ended.",
+)
+_register(
+    "kill_broker_briefly",
+    _killed,
+    _BROKER,
+    SHORT_S,
+    "A broker is killed, and started again within its lease.",
+)
+_register(
+    "kill_agent", _killed, _AGENT, LONG_S, "An agent is killed, and started again after its lease has ended."
+)
+_register(
+    "kill_agent_briefly", _killed, _AGENT, SHORT_S, "An agent is killed, and started again within its lease."
+)
+_register("kill_host", _killed, _host, _UNTIL_TOLD_S, "A broker and its agent are killed together.")
+_register("kill_front", _killed, _FRONT, LONG_S, "One of the two fronts is killed.")
+_register("kill_fronts", _killed, _fronts, SHORT_S, "Both fronts are killed.")
+_register("kill_client", _killed, _CLIENT, SHORT_S, "A client is killed, and begins again with its snapshot.")
+_register("kill_follower", _killed, _follower, SHORT_S, "The follower is killed, and begins again.")
+_register("pause_broker_briefly", _paused, _BROKER, SHORT_S, "A broker stands still for less than its lease.")
+_register(
+    "pause_broker",
+    _paused,
+    _BROKER,
+    LONG_S,
+    "A broker stands still for longer than it takes to be found out.",
+)
+_register("pause_agent_briefly", _paused, _AGENT, SHORT_S, "An agent stands still for less than its lease.")
+_register(
+    "pause_agent",
+    _paused,
+    _AGENT,
+    LONG_S,
+    "An agent stands still for longer than its lease, and goes on as if it had it.",
+)
+_register(
+    "pause_front", _paused, _FRONT, LONG_S, "A front stands still for longer than the leases of its brokers."
+)
+_register("pause_client", _paused, _CLIENT, LONG_S, "A client stands still for longer than a lease.")
+_register("pause_follower", _paused, _follower, LONG_S, "The follower stands still.")
