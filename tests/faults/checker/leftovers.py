@@ -28,7 +28,7 @@ _ASKED_FOR: Final = (
 def keys_are_known(past: Past) -> Verdict:
     """Check that each key is of the key table, with its type and its TTL, and that `verify` finds nothing.
 
-    Of `docs/design.md`: the table in Redis.
+    Of `docs/design/table.md`: the table in Redis.
     """
     verdict = Verdict()
     for event in past.of(Keys):

@@ -130,7 +130,7 @@ class _Newest:
 def epochs_grow(past: Past) -> Verdict:
     """Check that leases, and what followers are told, go from older owners to newer ones only.
 
-    Of `docs/design.md`, the table in Redis: "epochs are max(previous + 1, server time in us)", so that only a
+    Of `docs/design/table.md`: "epochs are max(previous + 1, server time in us)", so that only a
     store that lost what it held may show an older one after a newer one.
     """
     verdict = Verdict()

@@ -201,7 +201,8 @@ def routes_are_kept(past: Past) -> Verdict:
 
     Of `docs/design.md`, what must always hold: 7, "a client that once had a route keeps one". It does not
     keep what an owner withdrew, and a broker whose lease has ended, unless more than half of those that the
-    client uses are gone at once, or the store has just lost changes. Known limits: a store that stood still.
+    client uses are gone at once, or the store has just lost changes. `docs/design/limits.md` says what is so
+    after the store stood still.
     """
     verdict = Verdict()
     had: dict[Key, Route] = {}
