@@ -140,8 +140,18 @@ def _ordered(tree: Tree, name: str, only: str, *, sorts_maps: bool) -> Tree:
         items = [_ordered(item, "", only, sorts_maps=sorts_maps) for item in tree]
         if name in _LISTINGS:
             items = [item for item in items if only in _written(item)]
-        return sorted(items, key=_written) if name in UNORDERED_LISTS else items
+        return sorted(items, key=_named) if name in UNORDERED_LISTS else items
     return tree
+
+
+def _named(tree: Tree) -> tuple[str, str]:
+    """Return what sorts an item: the broker that it is about, and else what it says."""
+    name = (
+        next((str(value) for key, value in tree.entries if key == '"brokerName"'), "")
+        if isinstance(tree, Map)
+        else ""
+    )
+    return name, _written(tree)
 
 
 def _written(tree: Tree) -> str:

@@ -14,8 +14,9 @@ from sharedroutes.remoting import RequestCode as Code
 from tests.support import wait_until
 
 from .answers import comparable
-from .differences import Difference
+from .differences import Difference, explanation
 from .sequences import Ask, Close, Garbage, Names, Step
+from .situations import Past
 from .wire import CLOSED, SILENT, Link, Request
 
 _STANDARD: Final = 401
@@ -106,11 +107,11 @@ class _Example:
             return not any(leaving & others for others in self._registered.values())
         if isinstance(step, Garbage):
             answers = [side.send(step.data) for side in self._sides]
-            return self._equal(0, step.data.hex(), answers, before)
+            return self._equal(Request(code=0), step.data.hex(), answers, before)
         request = step.request(self._names)
         answers = [side.ask(step.on, request, self._names.prefix) for side in self._sides]
         self._note(step, request)
-        return self._equal(step.code, described(request), answers, before)
+        return self._equal(request, described(request), answers, before)
 
     def clean_up(self, steps: Sequence[Step]) -> None:
         """Take from both what the example has left there."""
@@ -160,16 +161,20 @@ class _Example:
         with suppress(AssertionError):  # what stays different shows in the answers
             wait_until(are_quiet, timeout_s=_EQUAL_S, pause_s=_PAUSE_S, description="equal tables")
 
-    def _equal(self, code: int, asked: str, answers: Sequence[str], before: Sequence[Step]) -> bool:
+    def _equal(self, request: Request, asked: str, answers: Sequence[str], before: Sequence[Step]) -> bool:
+        """Return whether to go on; raises AssertionError for a difference that the page does not have."""
         original, front = answers
         if original == front:
             return True
         history = "\n".join(f"  {self._told(step)}" for step in before)
-        for difference in self._pair.differences:
-            if difference.explains(code, f"{history}\n{asked}", original, front):
-                self._pair.seen.add(difference)
-                return code not in _DONE_BY_ONE or _code_of(original) == _code_of(front)
-        raise AssertionError(f"{asked}\n original: {original}\n    front: {front}\nafter\n{history}")
+        past = Past(request, before, self._names)
+        rows = explanation(self._pair.differences, past, f"{history}\n{asked}", original, front)
+        if not rows:
+            raise AssertionError(f"{asked}\n original: {original}\n    front: {front}\nafter\n{history}")
+        self._pair.seen.update(rows)
+        if request.code not in _DONE_BY_ONE:
+            return True
+        return _code_of(original) == _code_of(front) and _LEFT_BEHIND not in original
 
     def _told(self, step: Step) -> str:
         if not isinstance(step, Ask):
@@ -186,6 +191,10 @@ _UNDONE_BY: Final[dict[int, tuple[Code, tuple[str, ...]]]] = {
 
 _DONE_BY_ONE: Final = {Code.REGISTER_BROKER, Code.PUT_KV_CONFIG}
 """What one side refuses of these the other has done; of other requests neither has."""
+
+
+_LEFT_BEHIND: Final = "register broker failed"
+"""By this refusal the original leaves an empty group in its lists."""
 
 
 def described(request: Request) -> str:

@@ -75,7 +75,21 @@ USUAL: Final = (
 )
 """A request of each code, as it is usually sent."""
 
-ODD_VALUES: Final = ("", " ", "abc", "-1", "1", "0", "99999999999", "1.0", "true", "null", "+1", " 1")
+ODD_VALUES: Final = (
+    "",
+    " ",
+    "x" * 2_000,
+    "abc",
+    "-1",
+    "1",
+    "0",
+    "99999999999",
+    "1.0",
+    "true",
+    "null",
+    "+1",
+    " 1",
+)
 ODD_CODES: Final = (0, 1, 9, 107, 320, 903, 905, 4_711, 99_999, -1)
 ODD_VERSIONS: Final = (0, 1, 36, 37, 400, 401, 612, 613, 99_999, -1)
 ODD_HEADERS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -152,6 +166,7 @@ def dialects(draw: st.DrawFn) -> Ask:
         # A compressed body says nothing of unit flags: one that is not has to say that there are none.
         topics=[{**topic, "topicSysFlag": 0} for topic in ask.body.topics],
         deflated=draw(st.booleans()),
+        labelled=draw(st.sampled_from((True, True, True, False))),
         crc=draw(st.sampled_from(("none", "right", "right", "wrong"))),
         filter_servers=draw(st.sampled_from((None, (), ("@9",), ("@9", "@7")))),
         mappings=draw(st.sampled_from(((), (), (mapping,)))),
@@ -213,6 +228,17 @@ def orders(draw: st.DrawFn) -> Ask:
     asked = Ask(code=Code.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
     return draw(st.sampled_from((Ask(code=code, fields=fields), asked)))
 
+
+SETTINGS: Final = st.sampled_from(
+    (
+        Ask(code=Code.GET_NAMESRV_CONFIG),
+        *(
+            Ask(code=Code.UPDATE_NAMESRV_CONFIG, body=body)
+            for body in ("", "# nothing", "kvConfigPath=/elsewhere", "nonsense=1", "nonsense=\\u00g0")
+        ),
+    )
+)
+"""Requests about settings that change none, since all examples are run on the same name servers."""
 
 GARBAGE: Final = st.sampled_from(
     (

@@ -37,7 +37,7 @@ MEMBER_TOPIC: Final = "rmq_sys_SYNC_BROKER_MEMBER_§b0"
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
 _BEFORE_MAPPINGS: Final = 413
-_BEFORE_FILTER_SERVERS: Final = 37
+BEFORE_FILTER_SERVERS: Final = 37
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +124,14 @@ class Registration:
     filter_servers: Sequence[str] | None = ()
     mappings: Sequence[Mapping[str, Any]] = ()
     deflated: bool = False
+    labelled: bool = True
+    """Whether the header says so, if it is."""
+
     crc: str = "none"
 
     def announced(self, body: bytes) -> dict[str, str]:
         """Return what the request's header says of the body."""
-        fields = {"compressed": str(self.deflated).lower()}
+        fields = {"compressed": str(self.deflated and self.labelled).lower()}
         if self.crc != "none":
             fields["bodyCrc32"] = str(crc32(body) ^ (self.crc == "wrong"))
         return fields
@@ -145,7 +148,7 @@ class Registration:
         body: dict[str, Any] = {"topicConfigSerializeWrapper": wrapper}
         if self.filter_servers is not None:
             body["filterServerList"] = self.filter_servers
-        if version < _BEFORE_FILTER_SERVERS:
+        if version < BEFORE_FILTER_SERVERS:
             body = wrapper
         return names.fill(orjson.dumps(body).decode()).encode()
 
@@ -350,7 +353,7 @@ def topic_changes(draw: st.DrawFn) -> Ask:
 def key_values(draw: st.DrawFn) -> Ask:
     """Draw a request about the key-value store."""
     namespace, key = draw(st.sampled_from(("§n0", "§n1"))), draw(st.sampled_from(("§k0", '§"k/\\é', "§k2")))
-    value = draw(st.sampled_from(("1", "b0:4;b1:4", 'ä"/\\\n\u2028\x01', "", "日本")))
+    value = draw(st.sampled_from(("1", "b0:4;b1:4", 'ä"/\\\n\u2028\u2029\x01', "", "日本")))
     code = draw(
         st.sampled_from((Code.PUT_KV_CONFIG, Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG))
         | st.sampled_from((Code.DELETE_KV_CONFIG, Code.GET_KVLIST_BY_NAMESPACE))

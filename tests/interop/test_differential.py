@@ -21,6 +21,7 @@ from .differences import PAGE, differences
 from .name_servers import Kind, name_servers
 from .odd_sequences import (
     GARBAGE,
+    SETTINGS,
     dialects,
     moves,
     odd_bodies,
@@ -150,6 +151,11 @@ def test_odd_headers(pair: Pair, steps: list[Step]) -> None:
 
 @drawn(odd_bodies(), registrations(), QUESTIONS)
 def test_odd_bodies(pair: Pair, steps: list[Step]) -> None:
+    pair.run(steps)
+
+
+@drawn(SETTINGS, key_values(), longest=10)
+def test_settings(pair: Pair, steps: list[Step]) -> None:
     pair.run(steps)
 
 

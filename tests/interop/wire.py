@@ -34,6 +34,12 @@ class Request:
     header: Mapping[str, Any] = field(default_factory=dict)
     """Members of the JSON header beside, or in the place of, the usual ones."""
 
+    @property
+    def said(self) -> Mapping[str, str]:
+        """The fields that the frame has."""
+        told = self.header.get("extFields", self.fields) if not self.binary else self.fields
+        return told or {}
+
     def frame(self, opaque: int) -> bytes:
         """Return the bytes of the frame."""
         flag = 2 if self.oneway else 0
