@@ -49,13 +49,13 @@ def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
         site.start(victim)
 
 
-@fault("clocks")
+@fault("processes")
 def clock_ahead(site: Site) -> Iterator[Effect]:
     """The clock of a process goes an hour ahead while it runs."""
     return _shifted(site, HOUR_S)
 
 
-@fault("clocks")
+@fault("processes")
 def clock_behind(site: Site) -> Iterator[Effect]:
     """The clock of a process goes an hour back while it runs."""
     return _shifted(site, -HOUR_S)

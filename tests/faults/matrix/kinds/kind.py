@@ -17,8 +17,8 @@ from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
 
-Area: TypeAlias = Literal["processes", "owners", "network", "store", "keys", "files", "clocks"]
-"""Of two faults together, each is of another area."""
+Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
+"""What a fault lays hands on; of two faults together, each is of another area."""
 
 _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
 SHORT_S: Final = (0.3, LEASE_S / 2)

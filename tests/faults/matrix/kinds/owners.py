@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
 
 
-@fault("owners")
+@fault("processes")
 def two_agents(site: Site) -> Iterator[Effect]:
     """A second agent is started beside a broker, and killed."""
     guest = site.fleet.guest("agent-a-2", "broker-a")
@@ -19,7 +19,7 @@ def two_agents(site: Site) -> Iterator[Effect]:
         site.fleet.guests.clear()
 
 
-@fault("owners")
+@fault("processes")
 def two_agents_in_turn(site: Site) -> Iterator[Effect]:
     """The owner stands still, a second agent takes over, and the first goes on with something to write."""
     owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
@@ -36,7 +36,7 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
         site.fleet.guests.clear()
 
 
-@fault("owners")
+@fault("processes")
 def drain(site: Site) -> Iterator[Effect]:
     """An operator drains a broker at its agent, and lets it come back."""
     agent = site.fleet.agents["agent-a"]
@@ -47,7 +47,7 @@ def drain(site: Site) -> Iterator[Effect]:
         agent.order("resume")
 
 
-@fault("owners")
+@fault("processes")
 def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
     """The agent of a broker that is at fronts too ends, and comes back: fronts hold it meanwhile."""
     agent = site.fleet.agents["agent-b"]
