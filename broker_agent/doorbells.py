@@ -80,7 +80,7 @@ class Bells:
             self._silent_at = now + _WAIT_S
         return Step(Do.HEAR, wait_s=self._silent_at - now)
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, message: bytes, _now: float) -> None:
         """Tell those whom a message may concern."""
         self.bell.rang()
         self._ring(message)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
+from ..registry.change_stream.stream import EARLIEST
 from ..registry.codec import OF_NO_TABLE
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
@@ -67,7 +68,7 @@ class RouteCache:
         self.refresh_at = 0.0
         """When everything is read again."""
 
-        self._leases_at = 0.0
+        self._leases_at = self._leases_by = 0.0
         self.table = TableCopy()
         self.answered: dict[str, float] = {}
         """By topic: when the table last told of it, since the feed has a place."""
@@ -179,6 +180,15 @@ class RouteCache:
                 self._passed_over = self._number
         return table.topics_of(gone)
 
+    def prove(self, now: float) -> None:
+        """Put the next look at the leases off: those that ended until now were announced.
+
+        Where a loss is held back, the next look has to come soon.
+        """
+        if not self.losses.any_held:
+            due_at = now + self._config.tail_s * self._rng.uniform(EARLIEST, 1.0)
+            self._leases_at = max(self._leases_at, min(due_at, self._leases_by))
+
     def begin(self) -> None:
         """The feed has a place: changes before it may be newer than answers, also those under way."""
         self._passed_over = self._number
@@ -224,6 +234,7 @@ class RouteCache:
 
     def _reschedule(self, request: Request, now: float) -> None:
         self._leases_at = now + self._config.tail_s
+        self._leases_by = now + self._config.proven_tail_s * self._rng.uniform(EARLIEST, 1.0)
         _settle(self._dirty, request.topics, request.number)
         _settle(self._stale_groups, request.anew, request.number)
         for name in request.anew:  # overtaken, maybe by a request that read only the leases it knew of

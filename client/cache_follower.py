@@ -87,14 +87,16 @@ class CacheFollower:
 
     # --- what came of it ------------------------------------------------------------------------------------
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, message: bytes, now: float) -> None:
         """Take in a doorbell; empty = doorbells may have been missed.
 
         While a foreign key stands in the place of the stream, the doorbell is all that tells of changes.
         """
         with self._known.changing():
-            changes = self._stream.heard(message)
+            changes = self._stream.heard(message, now)
             self._known.take(self._stream.unrecorded(message) if changes is None else changes)
+            if self._stream.pulse_at == now:
+                self._known.prove(now)
 
     def found_place(self, position: str, now: float, _took_s: float = 0.0) -> None:
         """Take in the id of the newest change: from here on every change is told."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from ..registry.change_stream.stream import PROVEN_TAIL_S
 from ..registry.checks import (
     check_int,
     check_method,
@@ -43,6 +44,12 @@ class ClientConfig:
     tail_s: float = 1.0
     """How often the tail of the change stream and the leases in use are read, doorbell or not; less = changes
     without a doorbell are found sooner, for more load: two commands each time."""
+
+    proven_tail_s: float = PROVEN_TAIL_S
+    """How often they are read while pulses prove that doorbell and sweep are at work.
+
+    Whatever it is, a doorbell that is lost is noticed within `tail_s`.
+    """
 
     refresh_s: float = 30.0
     """How often everything in use is read again (RocketMQ: pollNameServerInterval); less = other faults are
@@ -104,7 +111,7 @@ class ClientConfig:
     state changes anyway."""
 
     def __post_init__(self) -> None:
-        for name in ("tail_s", "refresh_s", "reconnect_s"):
+        for name in ("tail_s", "proven_tail_s", "refresh_s", "reconnect_s"):
             check_seconds(name, getattr(self, name), 0.01)
         for name in ("jitter_s", "missing_retry_s", "guard_hold_s"):
             check_seconds(name, getattr(self, name), 0)

@@ -78,7 +78,9 @@ class LockedCache:
         self.table = self.cache.table
         self.routes = ReadyRoutes(config, self.table, rng)
         self.freshness = Freshness(self._add)
-        self.stream = StreamPosition(keys.changes, config.tail_s, _log.info, rng)
+        self.stream = StreamPosition(
+            keys.changes, config.tail_s, _log.info, rng, proven_tail_s=config.proven_tail_s
+        )
         self.flights = Flights()
         self.file = SnapshotFile(config, keys.namespace, tell)
         self.watches = Watches()
@@ -123,6 +125,14 @@ class LockedCache:
             if change.kind is ChangeKind.UP:
                 self._events.add(partial(self._restart, change.broker_name))
         self._changed(self.cache.take(changes))
+
+    def prove(self, now: float) -> None:
+        """Take in that nothing was missed, and that leases which ended were announced; the lock is held."""
+        if self.freshness.error is None:
+            self.cache.prove(now)
+            self.freshness.confirmed(now, everything=False, heard=True)
+            self.freshness.answered(now)
+            self.routes.confirm()
 
     def doubt(self, now: float) -> None:
         """Take in that changes went by unheard, so that all is to be read again; the lock is held."""

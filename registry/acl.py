@@ -149,6 +149,7 @@ def _patterns(keys: Keys, role: Role, *, read_only: str) -> tuple[str, ...]:
         keys.deadlines,
         keys.changes,
         keys.sweeper,
+        keys.pulse,
         keys.schema,
         keys.hints,
     )

@@ -190,11 +190,13 @@ class FollowCore:
 
     # --- what came of it ------------------------------------------------------------------------------------
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, message: bytes, now: float) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
         if self._is_full() or (self._stream.id == ORIGIN and not self._blank):
             self._stream.must_read = True  # nothing is kept for a consumer that is far behind
-        self._items.extend(self._stream.heard(message) or ())
+        self._items.extend(self._stream.heard(message, now) or ())
+        if self._stream.pulse_at == now and not self._error:
+            self._answered_at = now
 
     def found_place(self, position: str, now: float, _took_s: float = 0.0) -> None:
         """Take in the id of the newest change: from here on every change is told."""

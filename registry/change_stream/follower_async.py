@@ -160,7 +160,7 @@ class AsyncStreamReader:
                 if message is None:
                     return
                 timeout_s = 0.0
-                self._tell(self._core.heard, message)
+                self._tell(self._core.heard, message, monotonic())
         except RegistryError as error:
             await self._drop_bell()
             self._tell(self._core.bell_failed, error, monotonic())

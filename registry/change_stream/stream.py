@@ -31,6 +31,17 @@ _MAX_DOUBLINGS: Final = 16
 _NO_STREAM: Final = b"- - "
 """What a doorbell begins with without a stream, in the place of two ids (`announce` in _common.lua)."""
 
+_TIME_DIGITS: Final = 16
+
+_PULSE: Final = b" pulse "
+"""Stands in a pulse between the last id, said twice, and the store's clock in ms (`pulse` in sweep.lua)."""
+
+PROVEN_TAIL_S: Final = 10.0
+"""How often the stream is read while its doorbell is proven to work."""
+
+EARLIEST: Final = 0.8
+"""The part of `tail_s` after which the earliest read: all hear the last pulse before a silence together."""
+
 _CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 Say: TypeAlias = Callable[..., None]
@@ -42,6 +53,12 @@ def order(change_id: str) -> tuple[int, int] | None:
         return None
     ms, _, sequence = change_id.partition("-")
     return int(ms), int(sequence)
+
+
+def pulse_ms(message: bytes) -> int | None:
+    """Return the time of the store (ms) in a pulse; None for any other message of the doorbell."""
+    _, mark, time_ms = message.partition(_PULSE)
+    return int(time_ms) if mark and len(time_ms) <= _TIME_DIGITS and time_ms.isdigit() else None
 
 
 def pause_s(failures: int, rng: random.Random) -> float:
@@ -100,11 +117,21 @@ class BellState:
 class StreamPosition:
     """The place of one reader: doorbells in sequence advance it, anything else makes a read due.
 
-    `key` is that of the stream, which is read every `tail_s`, doorbell or not. Every `now` is in seconds of
-    the monotonic clock.
+    `key` is that of the stream. It is read at the latest `tail_s` after it was last proven that no doorbell
+    was missed: by a read, by a doorbell in sequence, or by a pulse that names our place. So a doorbell that
+    is lost is noticed within `tail_s`. It is read every `proven_tail_s` in any case, or a little sooner.
+    Every `now` is in seconds of the monotonic clock.
     """
 
-    def __init__(self, key: str, tail_s: float, say: Say, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        key: str,
+        tail_s: float,
+        say: Say,
+        rng: random.Random | None = None,
+        *,
+        proven_tail_s: float = PROVEN_TAIL_S,
+    ) -> None:
         self.key = key
         self.id: str | None = None
         """The id of the last change that was taken in; None before the first contact, and after a loss."""
@@ -118,10 +145,14 @@ class StreamPosition:
         self._missed = False
         """Whether something may have happened of which neither a foreign stream nor a doorbell tells."""
 
+        self.pulse_at: float | None = None
+        """When a pulse last said that nothing was missed, and that ended leases are announced."""
+
         self._say = say
-        self._rng = rng
+        self._rng = rng or random.Random()
         self._tail_s = tail_s
-        self._tail_at = 0.0
+        self._proven_tail_s = max(tail_s, proven_tail_s)
+        self._tail_at = self._read_by = 0.0
         self.bell = self._new_bell()
 
     @property
@@ -134,7 +165,7 @@ class StreamPosition:
         """Whether all changes up to now were told, as far as one can know."""
         return self.id is not None and not (self.must_read or self.is_foreign)
 
-    def heard(self, message: bytes) -> tuple[Change, ...] | None:
+    def heard(self, message: bytes, now: float) -> tuple[Change, ...] | None:
         """Return the changes that a doorbell, "previous-id id record", brings in sequence; None = read now.
 
         What is to be read anyway is not decoded.
@@ -142,6 +173,11 @@ class StreamPosition:
         self.bell.rang()
         known = None if self.must_read or self.is_foreign else self._in_sequence(message)
         self.must_read = self.must_read or known is None
+        is_pulse = known == () and self._names_our_place(message)
+        if known or is_pulse:
+            self._prove(now)
+        if is_pulse:
+            self.pulse_at = now
         return known
 
     def unrecorded(self, message: bytes) -> tuple[Change, ...]:
@@ -193,6 +229,17 @@ class StreamPosition:
     def _was_read(self, now: float, *, again: bool) -> None:
         self.must_read = again
         self._tail_at = now + self._tail_s
+        self._read_by = now + self._proven_tail_s * self._rng.uniform(EARLIEST, 1.0)
+
+    def _prove(self, now: float) -> None:
+        """Put the next read off: up to now nothing was missed."""
+        due_at = now + self._tail_s * self._rng.uniform(EARLIEST, 1.0)
+        self._tail_at = max(self._tail_at, min(due_at, self._read_by))
+
+    def _names_our_place(self, message: bytes) -> bool:
+        """Whether a message is a pulse after which we would hear the next change."""
+        last, _, _ = message.partition(b" ")
+        return pulse_ms(message) is not None and last.decode(errors="replace") == self.id
 
     def _in_sequence(self, message: bytes) -> tuple[Change, ...] | None:
         """Advance by the change of a doorbell; None = the stream must be read."""
@@ -277,7 +324,7 @@ class Core(Protocol):
     def next_step(self, now: float) -> Step:
         """Return what to do now."""
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, message: bytes, now: float) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
 
     def bell_failed(self, error: RegistryError, now: float) -> None:

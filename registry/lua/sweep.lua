@@ -1,4 +1,21 @@
--- KEYS sweeper, deadlines; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due
+-- KEYS sweeper, deadlines, changes, pulse; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due; rings a pulse when it renews the lease
+local PULSE_KEPT_MS = 60000
+
+-- Says on the doorbell, and in a key of its own, that the sweep is at work: "last id, last id, pulse, clock in ms". Who stands
+-- at the last id has missed nothing; a client from before there were pulses takes it for a change that it knows.
+local function pulse(stream, key, now_ms)
+  local last = redis.pcall('XREVRANGE', stream, '+', '-', 'COUNT', 1)
+  if last.err then
+    return
+  end
+  local id = last[1] and last[1][1] or '0-0'
+  -- Refused to agents whose rights are those of an older release.
+  if redis.pcall('TYPE', key).ok == 'string' or redis.pcall('EXISTS', key) == 0 then
+    redis.pcall('SET', key, now_ms, 'PX', PULSE_KEPT_MS)
+  end
+  redis.call('PUBLISH', stream, id .. ' ' .. id .. ' pulse ' .. now_ms)
+end
+
 local bad = foreign(KEYS[1], 'string')
 if bad then return bad end
 local now_ms = string.format('%.0f', math.floor(clock_us() / 1000))
@@ -8,7 +25,8 @@ if holder and holder ~= ARGV[1] and left_ms >= 0 then -- -1: somebody took its T
 end
 local before_ms = math.max(left_ms, -1)
 -- Renewed in its second half only: a sweep that comes early writes nothing.
-if left_ms < ARGV[2] / 2 then
+local renews = left_ms < ARGV[2] / 2
+if renews then
   redis.call('DEL', KEYS[1]) -- a server that is full lets a script go on that has written, and SET is no exception
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   left_ms = tonumber(ARGV[2])
@@ -18,6 +36,9 @@ local reply = {'ok', now_ms, -1, before_ms, left_ms}
 local due = attempt('zset', 'ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. now_ms, 'LIMIT', ARGV[4], ARGV[3])
 if not due then
   return reply
+end
+if renews then
+  pulse(KEYS[3], KEYS[4], now_ms)
 end
 for _, member in ipairs(due) do
   reply[#reply + 1] = member

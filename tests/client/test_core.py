@@ -145,7 +145,7 @@ def test_in_place_the_follower_waits_until_something_is_due(core: Core) -> None:
 @pytest.mark.parametrize("message", [b"", b"garbage", f"0-0 {PLACE[:-1]}2 {{}}".encode()])
 def test_a_doorbell_out_of_sequence_makes_the_tail_due(core: Core, message: bytes) -> None:
     core.look()
-    core.follower.heard(message)
+    core.follower.heard(message, 0.0)
     assert core.tail_due(0.0)
     assert core.wait_s(0.0) == 0
     core.hear()
@@ -158,7 +158,7 @@ def test_a_doorbell_in_sequence_is_taken_in_without_a_read(core: Core) -> None:
     view(core)
     core.look()
     record = codec.encode_change(core.table.unregister("a")).decode()
-    core.follower.heard(f"{PLACE} {PLACE[:-1]}2 {record}".encode())
+    core.follower.heard(f"{PLACE} {PLACE[:-1]}2 {record}".encode(), 0.0)
     assert pick(core, 0.0) == {"b"}
     assert core.known.stream.id == f"{PLACE[:-1]}2"
     assert not core.tail_due(0.0)

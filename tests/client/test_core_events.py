@@ -124,7 +124,7 @@ def test_an_isolation_is_told_and_ends_when_the_broker_is_started_anew(known: Co
     if by == "tail":
         known.hear(change)
     else:
-        known.follower.heard(f"{PLACE} {PLACE[:-1]}2 {codec.encode_change(change).decode()}".encode())
+        known.follower.heard(f"{PLACE} {PLACE[:-1]}2 {codec.encode_change(change).decode()}".encode(), 0.0)
     assert known.heard.take() == [BrokerReturned("a")]
     known.look()
     assert known.heard.take() == [RoutesChanged(("t",))]

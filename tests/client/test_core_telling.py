@@ -50,7 +50,7 @@ class Asks:
         core.brokers.faults.verdict(0.0)
         core.wait_s(0.0)
         core.save_due(0.0)
-        core.follower.heard(b"")
+        core.follower.heard(b"", 0.0)
         core.forget(["no-such"])
         if isinstance(event, BrokerIsolated):
             core.accept(0.0)

@@ -83,7 +83,7 @@ def test_the_place_is_read_before_the_table_and_the_tail_after_it() -> None:
 
 def test_a_doorbell_in_sequence_needs_no_read() -> None:
     core = in_place()
-    core.heard(bell(HERE, NEXT))
+    core.heard(bell(HERE, NEXT), 0.0)
     assert core.take() == UP
     assert core.next_step(0.0).do is Do.HEAR
 
@@ -93,14 +93,14 @@ def test_a_doorbell_in_sequence_needs_no_read() -> None:
 )
 def test_what_may_hide_a_change_makes_it_read_at_once(message: bytes) -> None:
     core = in_place()
-    core.heard(message)
+    core.heard(message, 0.0)
     assert core.take() is None
     assert core.next_step(0.0) == Step(Do.READ_TAIL, position=HERE)
 
 
 def test_changes_that_were_told_before_a_loss_are_handed_out_before_the_table_is_read() -> None:
     core = in_place()
-    core.heard(bell(HERE, NEXT))
+    core.heard(bell(HERE, NEXT), 0.0)
     core.found_page(page(lost=True), 0.0)
     assert core.next_step(0.0).do is Do.AWAIT_ROOM
     assert core.take() == UP
@@ -112,13 +112,13 @@ def test_the_first_entry_after_an_empty_table_is_told_by_its_doorbell() -> None:
     core.found_place(ORIGIN, 0.0)
     core.found_page(page(position=ORIGIN), 0.0)
     core.take()
-    core.heard(bell(ORIGIN, NEXT))
+    core.heard(bell(ORIGIN, NEXT), 0.0)
     assert core.take() == UP
 
 
 def test_the_first_entry_of_a_stream_that_was_missing_is_a_reset() -> None:
     core = in_place(ORIGIN)
-    core.heard(bell(ORIGIN, NEXT))
+    core.heard(bell(ORIGIN, NEXT), 0.0)
     assert core.next_step(0.0) == Step(Do.READ_TAIL, position=ORIGIN)
     core.found_page(page(UP, position=ORIGIN), 0.0)
     core.found_place(NEXT, 0.0)
@@ -239,5 +239,5 @@ def test_a_doorbell_that_was_cut_is_tried_again_soon_and_the_stream_is_read_mean
     assert core.health(0.0).polling
     assert core.next_step(0.0).do is Do.READ_TAIL
     assert core.bell.due_at <= 0.05
-    core.heard(b"")
+    core.heard(b"", 0.0)
     assert not core.health(0.0).polling

@@ -68,6 +68,10 @@ class Registry:
         self.tables[change_id] = self.table
         self.bells.append(f"{previous} {change_id} ".encode() + (record if short else b""))
 
+    def pulse(self) -> None:
+        """Ring as the sweep does."""
+        self.bells.append(f"{self.last} {self.last} pulse 1700000000000".encode())
+
     def roll_back(self, count: int) -> None:
         """Become a replica that had not got the last changes yet."""
         kept = self.entries[: len(self.entries) - count]
@@ -148,6 +152,10 @@ class Following(RuleBasedStateMachine):
         elif how == "delete the stream" and self.core.health(0).position not in (None, ORIGIN):
             registry.entries = []
 
+    @rule()
+    def the_sweep_rings_a_pulse(self) -> None:
+        self.registry.pulse()
+
     # --- what happens to doorbells and reads ----------------------------------------------------------------
 
     @precondition(lambda self: self.registry.bells)
@@ -156,7 +164,7 @@ class Following(RuleBasedStateMachine):
         bells = self.registry.bells
         message = bells.pop(min(which, len(bells) - 1))
         for _ in range(times):
-            self.core.heard(message)
+            self.core.heard(message, self.now)
 
     @precondition(lambda self: self.registry.bells)
     @rule()
@@ -167,7 +175,7 @@ class Following(RuleBasedStateMachine):
     def there_is_trouble(self, what: str) -> None:
         if what == "cut":
             self.registry.bells.clear()
-            self.core.heard(b"")
+            self.core.heard(b"", self.now)
         elif what == "no doorbell":
             self.core.bell_failed(StoreUnavailable("cut"), self.now)
         elif what == "no answer":
@@ -225,7 +233,7 @@ class Following(RuleBasedStateMachine):
         registry.toggle("t0", short=True)
         for _ in range(SETTLED_WITHIN):
             while registry.bells:
-                self.core.heard(registry.bells.pop(0))
+                self.core.heard(registry.bells.pop(0), self.now)
             while self.take():
                 pass
             step = self.core.next_step(self.now)

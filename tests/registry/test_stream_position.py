@@ -49,14 +49,14 @@ def told(change_id: str) -> Change:
 
 def test_a_doorbell_in_sequence_brings_its_change() -> None:
     feed = feed_at()
-    assert feed.heard(bell(HERE, NEXT)) == (told(NEXT),)
+    assert feed.heard(bell(HERE, NEXT), 0.0) == (told(NEXT),)
     assert feed.id == NEXT
-    assert feed.heard(bell(NEXT, LATER)) == (told(LATER),)
+    assert feed.heard(bell(NEXT, LATER), 0.0) == (told(LATER),)
     assert feed.id == LATER
 
 
 def test_the_first_change_of_a_stream_is_in_sequence() -> None:
-    assert feed_at("0-0").heard(bell("0-0", HERE)) == (told(HERE),)
+    assert feed_at("0-0").heard(bell("0-0", HERE), 0.0) == (told(HERE),)
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,25 @@ def test_the_first_change_of_a_stream_is_in_sequence() -> None:
 )
 def test_what_is_not_the_next_change_asks_for_a_read(message: bytes) -> None:
     feed = feed_at()
-    assert feed.heard(message) is None
+    assert feed.heard(message, 0.0) is None
     assert feed.id == HERE
 
 
 @pytest.mark.parametrize("change_id", [HERE, "1700000000000-0", "1699999999999-9"])
 def test_a_doorbell_that_a_read_overtook_brings_nothing(change_id: str) -> None:
     feed = feed_at()
-    assert feed.heard(bell("0-0", change_id)) == ()
+    assert feed.heard(bell("0-0", change_id), 0.0) == ()
     assert feed.id == HERE
 
 
 def test_ids_are_compared_as_numbers() -> None:
     feed = feed_at("999-10")
-    assert feed.heard(bell("x", "999-9")) == ()
-    assert feed.heard(bell("999-10", "1000-0")) == (told("1000-0"),)
+    assert feed.heard(bell("x", "999-9"), 0.0) == ()
+    assert feed.heard(bell("999-10", "1000-0"), 0.0) == (told("1000-0"),)
 
 
 def test_before_the_first_contact_every_doorbell_asks_for_a_read() -> None:
-    assert feed_at(None).heard(bell("0-0", HERE)) is None
+    assert feed_at(None).heard(bell("0-0", HERE), 0.0) is None
 
 
 WORDS = st.sampled_from([HERE, NEXT, LATER, "0-0", "-", "1-", "-1", "{}", "[]", "null", '{"kind":"up"}'])
@@ -110,7 +110,7 @@ WORDS = st.sampled_from([HERE, NEXT, LATER, "0-0", "-", "1-", "-1", "{}", "[]", 
 @example(bell(HERE, NEXT, b"[" * 2_000))
 def test_no_message_breaks_the_feed(message: bytes) -> None:
     feed = feed_at()
-    changes = feed.heard(message)
+    changes = feed.heard(message, 0.0)
     assert changes is None or len(changes) <= 1
     assert (feed.id == HERE) == (not changes)
 
@@ -135,7 +135,7 @@ def test_the_tail_is_read_at_once_when_something_is_left_or_may_have_been_missed
 ) -> None:
     before = stream.misses_nothing
     if what == "missed":
-        assert stream.heard(b"") is None
+        assert stream.heard(b"", 0.0) is None
     elif what == "no answer":
         stream.must_read = True
     else:
@@ -158,7 +158,7 @@ def test_while_the_streams_key_is_foreign_changes_may_be_missed_and_it_is_looked
 def test_a_doorbell_without_a_stream_tells_of_its_change_and_has_the_key_looked_at(
     stream: StreamPosition,
 ) -> None:
-    assert stream.heard(UNRECORDED) is None
+    assert stream.heard(UNRECORDED, 0.0) is None
     (change,) = stream.unrecorded(UNRECORDED)
     assert (change.kind, change.broker_name) == (ChangeKind.UP, "a")
     assert stream.tail_at == 0.0
