@@ -17,7 +17,7 @@ from ..concurrency_async import close_fully, closing_fully, learn_nodes
 from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
-from .discovery import REDIRECTS, Whereabouts
+from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection
 from .packing import packing
 from .replies import (
@@ -193,6 +193,7 @@ class AsyncSubscription(Generic[T]):
         self._prefix = prefix
         self._pubsub: Any = None
         self._token: object = None
+        self._heard_at = -CONFIRM_S
 
     async def wait(self, timeout_s: float) -> T | None:
         """Return what the next message says, or None when none comes in time; 0 or less does not wait.
@@ -202,7 +203,8 @@ class AsyncSubscription(Generic[T]):
         """
         until_s = monotonic() + timeout_s
         try:
-            await self._link.confirm()
+            if not self._channel or monotonic() >= self._heard_at + CONFIRM_S:
+                await self._link.confirm()
             if self._token is not self._link.token:  # its server may no longer be the primary
                 await self.aclose()
             if self._pubsub is None:
@@ -210,7 +212,10 @@ class AsyncSubscription(Generic[T]):
             while True:
                 # redis-py takes a negative timeout for one without end.
                 said = self._read(await self._pubsub.get_message(timeout=max(0.0, timeout_s)))
-                timeout_s = until_s - monotonic()
+                now = monotonic()
+                timeout_s = until_s - now
+                if said:  # whoever published it had asked the Sentinels
+                    self._heard_at = now
                 if said is not None or timeout_s <= 0:
                     return said
         except (*REDIS_ERRORS, RuntimeError) as error:
