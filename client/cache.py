@@ -6,10 +6,11 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 from ..registry.change_stream.stream import EARLIEST
-from ..registry.codec import OF_NO_TABLE
+from ..registry.codec import OF_NO_TABLE, RowChange
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
@@ -20,6 +21,7 @@ _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
+NO_ROWS: Final[Mapping[str, RowChange]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class RouteCache:
         self._dirty: dict[str, int] = dict.fromkeys(
             (*config.topics, *filter(None, (config.default_topic,))), 0
         )
+        self._told: dict[str, int] = {}
+        """By topic: the newest request when a doorbell brought a row; answers up to it may be older."""
+
         self._removed_of: dict[str, set[str]] = {}
         """By topic, the brokers that have lost it, as the feed has told since the last look at it."""
 
@@ -142,7 +147,7 @@ class RouteCache:
         changed |= {
             topic
             for topic in request.topics
-            if self._topic_seen.get(topic, 0) < request.number
+            if not self._is_overtaken(request, answer, topic)
             and self._take_topic(request, answer, topic, belief, now)
         }
         if request.full:
@@ -152,10 +157,13 @@ class RouteCache:
             self._refresh_later(request, now)
         return changed
 
-    def take(self, changes: Iterable[Change]) -> set[str]:
-        """Take in changes of the feed; return the topics whose route changed without another look."""
+    def take(self, changes: Iterable[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> set[str]:
+        """Take in changes of the feed; return the topics whose route changed without another look.
+
+        `rows`: what the doorbell of the only change says of its topics.
+        """
         table = self.table
-        gone: set[str] = set()
+        changed: set[str] = set()
         for change in changes:
             name = change.broker_name
             if change.kind in OF_NO_TABLE:
@@ -165,20 +173,15 @@ class RouteCache:
             if change.kind is ChangeKind.UP:
                 self.losses.brokers.revoked(name)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
-                self._note_removed(change)
-                for topic in chain(change.added, change.changed, change.removed):
-                    if topic in table.rows or topic in table.missing:
-                        self._dirty[topic] = self._number
-                    else:
-                        self._passed_over = self._number
+                changed |= self._take_topics(change, rows)
             elif name in table.groups:
                 self._stale_groups[name] = self._number
                 own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
                 if own_word and self._drop_replica(name, change.broker_id):
-                    gone.add(name)
+                    changed |= table.topics_of((name,))
             else:
                 self._passed_over = self._number
-        return table.topics_of(gone)
+        return changed
 
     def prove(self, now: float) -> None:
         """Put the next look at the leases off: those that ended until now were announced.
@@ -219,6 +222,7 @@ class RouteCache:
             self.answered.pop(topic, None)
             self._dirty.pop(topic, None)
             self._removed_of.pop(topic, None)
+            self._told.pop(topic, None)
             self._topic_seen[topic] = self._number  # answers under way are not wanted any more
 
     def _next(
@@ -336,6 +340,49 @@ class RouteCache:
                 for known in (self._topic_seen, self.answered, self._dirty):
                     known.pop(forgotten, None)
         return served(new) != served(old)
+
+    def _is_overtaken(self, request: Request, answer: Lookup, topic: str) -> bool:
+        """Whether there are later news of a topic; what differs from those of a doorbell is asked for."""
+        if self._told.get(topic, -1) < request.number:
+            self._told.pop(topic, None)
+        elif answer.rows.get(topic) != self.table.rows.get(topic):
+            self._dirty[topic] = self._number
+        return self._topic_seen.get(topic, 0) >= request.number
+
+    def _take_topics(self, change: Change, rows: Mapping[str, RowChange]) -> set[str]:
+        """Take in a change of topics: by its rows, or else by another look; return those that changed."""
+        changed = set()
+        self._note_removed(change)
+        for topic in chain(change.added, change.changed, change.removed):
+            if topic in rows and self._knows_before(topic, rows[topic]):
+                if self._take_row(topic, rows[topic].now):
+                    changed.add(topic)
+            elif topic in self.table.rows or topic in self.table.missing:
+                self._dirty[topic] = self._number
+            else:
+                self._passed_over = self._number
+        return changed
+
+    def _knows_before(self, topic: str, row: RowChange) -> bool:
+        """Whether what a doorbell says of a topic goes on from what is known of it, which is not in doubt.
+
+        An answer that was quicker than the doorbell has the row already, or a newer one.
+        """
+        name, known = row.now.broker_name, self.table.rows.get(topic)
+        if known is None or topic in self._dirty or name not in self.table.groups:
+            return False
+        if topic in self.losses.topics.held:
+            return False
+        ours = next((old for old in known if old.broker_name == name), None)
+        return ours in (row.before, row.now)
+
+    def _take_row(self, topic: str, row: QueueData) -> bool:
+        """Store the row of one broker; whether the topic's route changed. Answers under way may be older."""
+        old = self.table.rows[topic]
+        new = in_order((*(other for other in old if other.broker_name != row.broker_name), row))
+        self._topic_seen[topic] = self._told[topic] = self._number
+        self.table.put(topic, new)
+        return self.table.served(new) != self.table.served(old)
 
     def _note_removed(self, change: Change) -> None:
         """Note what the feed tells to be gone: a look that lacks it is the second word."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step
+from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step, record_in
+from ..registry.codec import decode_rows
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.keys import Keys
 from ..registry.plans import ChangePage, changes_since, hint, hints, last_change_id, lookup
@@ -94,7 +95,10 @@ class CacheFollower:
         """
         with self._known.changing():
             changes = self._stream.heard(message, now)
-            self._known.take(self._stream.unrecorded(message) if changes is None else changes)
+            if changes is None:
+                self._known.take(self._stream.unrecorded(message))
+            elif changes:
+                self._known.take(changes, decode_rows(record_in(message)))
             if self._stream.pulse_at == now:
                 self._known.prove(now)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from ..registry.change_stream.stream import StreamPosition
+from ..registry.codec import RowChange
 from ..registry.errors import CorruptData
 from ..registry.keys import Keys
 from ..registry.model import Change, ChangeKind
 from ..registry.plans import Lookup
-from .cache import Request, RouteCache
+from .cache import NO_ROWS, Request, RouteCache
 from .changes import Watches
 from .config import ClientConfig
 from .flights import Flights
@@ -118,13 +119,13 @@ class LockedCache:
             if request.topics:
                 self._add(LookupDone(len(request.topics), len(answer.missing), took_s))
 
-    def take(self, changes: Iterable[Change]) -> None:
-        """Take in changes of the stream; the lock is held."""
+    def take(self, changes: Iterable[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> None:
+        """Take in changes of the stream, or one and the rows that its doorbell brings; the lock is held."""
         changes = tuple(changes)
         for change in changes:
             if change.kind is ChangeKind.UP:
                 self._events.add(partial(self._restart, change.broker_name))
-        self._changed(self.cache.take(changes))
+        self._changed(self.cache.take(changes, rows))
 
     def prove(self, now: float) -> None:
         """Take in that nothing was missed, and that leases which ended were announced; the lock is held."""

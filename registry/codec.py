@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -367,6 +367,27 @@ def _change_field(name: str, value: Any) -> tuple[str, Any]:
     except (ValueError, TypeError):
         what = "list of names" if read is _names else "whole number"
         raise ValueError(f"{name} is no {what}: {value!r:.80}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """What a doorbell says of one topic of the broker that it is about."""
+
+    before: QueueData | None
+    """None: the broker had no row of it."""
+
+    now: QueueData
+
+
+def decode_rows(record: bytes) -> dict[str, RowChange]:
+    """Return the rows that the record of a doorbell brings, by topic; empty = none, or some make no sense."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        said = iter(orjson.loads(record)["rows"])
+        return {
+            topic: RowChange(_decode_row(before.encode()) if before else None, _decode_row(now.encode()))
+            for topic, before, now in zip(said, said, said, strict=True)
+        }
+    return {}
 
 
 def decode_change(key: str, change_id: str, record: bytes) -> Change:

@@ -55,6 +55,11 @@ def order(change_id: str) -> tuple[int, int] | None:
     return int(ms), int(sequence)
 
 
+def record_in(message: bytes) -> bytes:
+    """Return the record of a doorbell, "previous-id id record"; empty = it has none."""
+    return message.partition(b" ")[2].partition(b" ")[2]
+
+
 def pulse_ms(message: bytes) -> int | None:
     """Return the time of the store (ms) in a pulse; None for any other message of the doorbell."""
     _, mark, time_ms = message.partition(_PULSE)

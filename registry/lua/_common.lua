@@ -135,11 +135,19 @@ local function row_of(broker, config)
   return numbers and broker .. ' ' .. numbers .. (mapping ~= '' and ' ' .. mapping or '')
 end
 
+local SHORT_BYTES = 512
+
 -- Appends `record` to the stream and rings the doorbell: "previous id, id, record if it is short", and "- - record"
 -- where a foreign key stands in the place of the stream: then nobody can read it again.
+-- `rows`, if any, are topic, row before ('' = none) and row now of a few topics: the doorbell alone has them, in the
+-- record if that stays short, so that whoever knows the row before need not read the index.
 -- `bounds` is "entries, minimum age in ms": older surplus is trimmed, in whole nodes of the stream.
-local function announce(stream, bounds, record)
-  local short = #record <= 512 and record or ''
+local function announce(stream, bounds, record, rows)
+  local short = #record <= SHORT_BYTES and record or ''
+  if rows and #rows > 0 then
+    local longer = string.sub(record, 1, -2) .. ',"rows":' .. cjson.encode(rows) .. '}'
+    short = #longer <= SHORT_BYTES and longer or short
+  end
   local last = attempt('stream', 'XREVRANGE', stream, '+', '-', 'COUNT', 1)
   if not last then
     redis.call('PUBLISH', stream, '- - ' .. short)

@@ -16,6 +16,7 @@ for i = 5, 4 + ARGV[9] do
 end
 
 local FIRST_KEY, FIRST_ARG = 5 + ARGV[9], 10
+local TOLD_TOPICS = 4 -- more would hardly fit into the doorbell
 local broker, name_from = ARGV[5], ARGV[8] + 1
 
 -- MGET answers nil for a key of another type: when fewer values came than keys exist, look which.
@@ -38,21 +39,23 @@ end
 
 local mark = '\n' .. broker .. ' '
 
--- Returns the index with the broker's row replaced, added, or (row = nil) removed.
+-- Returns the index with the broker's row replaced, added, or (row = nil) removed, and the row that it had ('' = none).
 local function with_row(index, row)
   local text = '\n' .. index
   local from = string.find(text, mark, 1, true)
   if not from then
-    return row and index .. '\n' .. row or index
+    return row and index .. '\n' .. row or index, ''
   end
   local to = string.find(text, '\n', from + 1, true)
+  local old = string.sub(text, from + 1, to and to - 1)
   if row then
-    return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or '')
+    return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or ''), old
   end
-  return to and string.sub(text, 2, from) .. string.sub(text, to + 1) or string.sub(text, 2, from - 1)
+  return to and string.sub(text, 2, from) .. string.sub(text, to + 1) or string.sub(text, 2, from - 1), old
 end
 
-local configs, gone, unrouted, changed, emptied, listed, unlisted = {}, {}, {}, {}, {}, {}, {}
+local configs, gone, unrouted, changed, emptied, listed, unlisted, rows = {}, {}, {}, {}, {}, {}, {}, {}
+local few = #KEYS - FIRST_KEY < TOLD_TOPICS
 
 -- Adds up what is to be written for the topic with the i-th index key.
 local function plan(i, config, row)
@@ -69,7 +72,15 @@ local function plan(i, config, row)
     gone[#gone + 1] = topic
   end
   local known = indexes[i] and indexes[i] ~= ''
-  local index = known and with_row(indexes[i], row) or row or ''
+  local index, old = row or '', ''
+  if known then
+    index, old = with_row(indexes[i], row)
+  end
+  if row and few then
+    for _, part in ipairs({topic, old, row}) do
+      rows[#rows + 1] = part
+    end
+  end
   if index == '' then
     emptied[#emptied + 1] = key
     unlisted[#unlisted + 1] = topic
@@ -98,5 +109,5 @@ if #listed > 0 then attempt('set', 'SADD', KEYS[3], unpack(listed)) end
 if #emptied > 0 then redis.call('DEL', unpack(emptied)) end
 if #unlisted > 0 then attempt('set', 'SREM', KEYS[3], unpack(unlisted)) end
 redis.call('HSET', KEYS[1], 'token', ARGV[4])
-if #configs + #gone > 0 then announce(KEYS[4], ARGV[7], ARGV[6]) end
+if #configs + #gone > 0 then announce(KEYS[4], ARGV[7], ARGV[6], rows) end
 return reply

@@ -18,6 +18,7 @@ from sharedroutes.registry import (
     QueueData,
     TopicRoute,
 )
+from sharedroutes.registry.codec import RowChange
 from sharedroutes.registry.model import in_order
 
 CLUSTER: Final = "cluster-1"
@@ -34,6 +35,9 @@ class FakeTable:
         self.members: dict[str, set[int]] = {}
         self.leases: dict[tuple[str, int], str] = {}
         self.wiped: set[str] = set()
+        self.told: dict[int, dict[str, RowChange]] = {}
+        """By stamp of a change: the rows that its doorbell brings."""
+
         self._stamps = itertools.count(1)
 
     def register(self, name: str, *topics: str, broker_id: int = MASTER_ID) -> list[Change]:
@@ -44,13 +48,15 @@ class FakeTable:
     def write(self, name: str, topics: Iterable[str]) -> Change:
         """Make `topics` the whole table of a broker."""
         stamp, topics = next(self._stamps), set(topics)
-        before = {topic for topic, rows in self.rows.items() if name in rows}
+        old = {topic: rows[name] for topic, rows in self.rows.items() if name in rows}
+        before = old.keys()
         for topic in topics:
             self.rows.setdefault(topic, {})[name] = QueueData(name, 4, 4, 6, stamp)
         for topic in before - topics:
             del self.rows[topic][name]
         self.rows = {topic: rows for topic, rows in self.rows.items() if rows}
         self.members.setdefault(name, set())
+        self.told[stamp] = {topic: RowChange(old.get(topic), self.rows[topic][name]) for topic in topics}
         return Change(
             kind=ChangeKind.TOPICS,
             broker_name=name,

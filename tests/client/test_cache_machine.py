@@ -153,12 +153,13 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.follower = None
 
     @precondition(lambda self: self.follower is None and self.in_place)
-    @rule(count=st.integers(1, 5))
-    def the_follower_hears(self, count: int) -> None:
+    @rule(count=st.integers(1, 5), rows=st.booleans())
+    def the_follower_hears(self, count: int, rows: bool) -> None:  # noqa: FBT001 - by name
+        """Hear changes by doorbells, of which those that are short bring rows, or read them in the stream."""
         for _ in range(min(count, len(self.feed))):
             told = self.feed.popleft()
             self.hear(told.change)
-            self.cache.take([told.change])
+            self.cache.take([told.change], self.table.told.get(told.change.epoch, {}) if rows else {})
             if told.ended is not None:
                 self.ended.add(told.ended)
                 self.kept -= {topic for topic in self.kept if self.cache.table.route(topic) is None}
@@ -296,7 +297,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.the_follower_is_answered(lost=False)
         if not self.in_place:
             self.the_follower_finds_its_place()
-        self.the_follower_hears(len(self.feed))
+        self.the_follower_hears(len(self.feed), rows=True)
         while self.follower is None and (request := self.cache.due(self.now)) is not None:
             self.deliver(Asked(request))
 

@@ -301,3 +301,24 @@ def test_rows_in_another_order_are_the_same_rows() -> None:
     ((found, bad),) = in_any_order
     assert [row.broker_name for row in found] == ["a", "b", "c"]
     assert bad is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "7",
+        '{"t": 1}',
+        '["t"]',
+        '["t", "", "broker-a 4 4"]',
+        '["t", "garbage", "broker-a 4 4 6 0"]',
+        '["t", "", ""]',
+        '["t", 1, 2]',
+    ],
+)
+def test_rows_of_a_doorbell_that_make_no_sense_are_none(rows: str) -> None:
+    assert codec.decode_rows(b'{"kind":"topics","rows":%b}' % rows.encode()) == {}
+
+
+@pytest.mark.parametrize("record", [b"", b"{", b"7", b"[]", b'{"kind":"topics"}', b"\xff"])
+def test_a_record_without_rows_brings_none(record: bytes) -> None:
+    assert codec.decode_rows(record) == {}

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import EmbeddedServer, StoreUnavailable, TopicConfig, codec
+from sharedroutes.registry import EmbeddedServer, QueueMapping, StoreUnavailable, TopicConfig, codec
+from sharedroutes.registry.change_stream.stream import record_in
 from sharedroutes.registry.plans import ORIGIN
 from tests.fix_redis import Store, StoreMaker
-from tests.registry.builders import broker, topics
+from tests.registry.builders import broker, row, topics
 from tests.support import await_until
 
 SUBSCRIBED = b""
@@ -52,6 +53,40 @@ async def test_every_change_rings_with_the_id_before_it_its_own_id_and_the_recor
     assert [previous for previous, _, _ in rung] == [ORIGIN, *(change.change_id for change in changes[:2])]
     decoded = [codec.decode_change("", change_id, record.encode()) for _, change_id, record in rung]
     assert tuple(decoded) == changes
+
+
+async def test_a_change_of_few_topics_brings_their_rows_as_they_were_and_are(store: Store) -> None:
+    held = await store.register(broker(), topics(2))
+    async with listening(store) as bell:
+        changed = TopicConfig("t1", 8, 4, queue_mapping=QueueMapping(2, 1, {0: 1}))
+        added = TopicConfig("new", 1, 1)
+        await store.register(broker(), [*topics(1), changed, added], held=held)
+        message = await heard(bell)
+    rows = codec.decode_rows(record_in(message))
+    before = row("broker-a", topics(1, first=1)[0])
+    assert rows == {
+        "t1": codec.RowChange(before, row("broker-a", changed)),
+        "new": codec.RowChange(None, row("broker-a", added)),
+    }
+    (change,) = (await store.changes_since()).changes[-1:]
+    assert (change.added, change.changed) == (("new",), ("t1",))
+
+
+@pytest.mark.parametrize("count", [4, 5])
+async def test_only_a_short_change_brings_rows(store: Store, count: int) -> None:
+    async with listening(store) as bell:
+        await store.register(broker(), topics(count))
+        record = record_in(await heard(bell))
+    assert len(codec.decode_rows(record)) == (count if count == 4 else 0)
+    assert codec.decode_change("", ORIGIN, record).added == tuple(f"t{number}" for number in range(count))
+
+
+async def test_rows_for_which_there_is_no_room_are_left_out_of_the_record(store: Store) -> None:
+    async with listening(store) as bell:
+        await store.register(broker(), [TopicConfig("x" * 200)])
+        record = record_in(await heard(bell))
+    assert codec.decode_rows(record) == {}
+    assert codec.decode_change("", ORIGIN, record).added == ("x" * 200,)
 
 
 async def test_a_long_record_is_left_to_the_stream(store: Store) -> None:
