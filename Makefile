@@ -111,7 +111,8 @@ generate: $(READY) ## the blocking twins of the asyncio modules, the tables of t
 	@for made in unasync pipeline_docs metrics_docs settings_docs public_api cli_docs; do \
 	  $(BIN)/python -m tools.$$made || exit 1; done
 
-pictures: $(READY) ## the pictures in the docs, anew: a report and the status pages; needs Java and Chromium with its driver
+pictures: $(READY) ## the pictures in the docs, anew: a terminal, a report, the status pages; needs Java and Chromium with its driver
+	$(BIN)/python -m tools.recording
 	$(BIN)/python -m tools.pictures $(ARGS)
 	$(BIN)/python -m tools.status_pictures
 

@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((release.ROOT / "pyproject.toml").read_text(encoding="ut
 @pytest.mark.parametrize(
     ("link", "on_an_index"),
     [
-        ("[a](docs/agent.md#sizes)", f"[a]({HOME}/blob/v1.2/docs/agent.md#sizes)"),
-        ("![a](docs/page.png)", f"![a]({HOME}/blob/v1.2/docs/page.png)"),
+        ("[a](docs/agent.md#limits)", f"[a]({HOME}/blob/v1.2/docs/agent.md#limits)"),
+        ("![a](docs/page.png)", f"![a]({HOME}/raw/v1.2/docs/page.png)"),
         ("[a](https://redis.io) [b](#here)", "[a](https://redis.io) [b](#here)"),
         ("f(x) and [a]", "f(x) and [a]"),
     ],

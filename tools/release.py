@@ -27,7 +27,7 @@ TOOLS: Final = ROOT / ".venv" / "release" / "bin"
 """Where `make release-check` installs the group `release`."""
 
 _ALL: Final = "all extras"
-_RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?=[^)]+\))")
+_RELATIVE_LINK: Final = re.compile(r"(!?)(\[[^]]*\]\()(?!https?:|mailto:|#)(?=[^)]+\))")
 _QUICK_START: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _IMPORTED: Final[Mapping[str, str]] = {
     "metrics": "sharedroutes.client.observers.prometheus",
@@ -94,8 +94,13 @@ def committed_source(folder: Path) -> Path:
 
 
 def with_absolute_links(text: str, home: str, version: str) -> str:
-    """Return Markdown whose relative links lead to the files of a version at the project's home."""
-    return _RELATIVE_LINK.sub(f"{home}/blob/v{version}/", text)
+    """Return Markdown whose relative links lead to the files of a version at the project's home.
+
+    A picture is loaded from there as it is, and not as the page about it.
+    """
+    return _RELATIVE_LINK.sub(
+        lambda found: f"{found[0]}{home}/{'raw' if found[1] else 'blob'}/v{version}/", text
+    )
 
 
 def build(source: Path, out: Path) -> tuple[Path, Path]:
