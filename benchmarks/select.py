@@ -1,7 +1,7 @@
 """What does choosing a queue cost, with and without brokers that fail, and from several threads?
 
 Peers: a dict and random.choice by hand, and RocketMQ's MQFaultStrategy in Java. Ratios: select_queue to
-each of them, 10,000 queues to 8, and eight threads to one.
+each of them, with faults to without, 10,000 queues to 8, and eight threads to one.
 """
 
 from __future__ import annotations
@@ -205,6 +205,7 @@ def _figures(size: Size, values: dict[str, list[float]]) -> list[Figure]:
     return [
         *found.values(),
         *(ratio(found[one], found[other]) for one, other in pairs),
+        ratio(found[_FAULTY], found[_QUIET], at_most(2)),
         *(ratio(found[f"{name}, {many}"], found[f"{name}, {few}"], _FLAT) for name in (_QUIET, _FAULTY)),
     ]
 

@@ -116,8 +116,15 @@ class AsyncRouteClient(AsyncRouteClientBase):
         for what cannot be a name.
         """
         view = self._views.get(topic)
-        if view is not None and avoid is None and key is None and self._faults.quiet and view.length:
-            return view.schedule[next(view.turns) % view.length]
+        if view is not None and avoid is None and key is None:
+            faults = self._faults
+            if faults.quiet:
+                if view.length:
+                    return view.schedule[next(view.turns) % view.length]
+            else:
+                verdict, schedule, length = view.ready
+                if verdict is faults.latest and monotonic() < faults.valid_until:
+                    return schedule[next(view.turns) % length]
         avoided = NOBODY if avoid is None else self._core.brokers.avoided(avoid)
         found = view if view is not None else await self._found(topic, self._core.view)
         return self._core.brokers.pick(topic, found, avoided, monotonic(), key)

@@ -62,10 +62,13 @@ class FaultMemory:
         self._restarts: dict[str, int] = {}
         self._older_restarts: dict[str, int] = {}
         self._prune_at = -inf
-        self._verdict = _NOBODY
-        self._next_change = inf
         self.quiet = True
-        """Whether no broker at all is restricted: the one thing that the hot path looks at."""
+        """Whether no broker at all is restricted: the one thing that the hot path looks at then."""
+
+        self.latest = _NOBODY
+        """The verdict until `valid_until`; what the hot path looks at while a broker is restricted."""
+
+        self.valid_until = inf
         self.generation = 0
         """Grows when a broker is restarted: note it before an operation and pass it with the result."""
 
@@ -81,7 +84,7 @@ class FaultMemory:
                 return False
             now = self._now = max(now, self._now)  # another thread may have been quicker
             broker = self._brokers.get(broker_name) or self._new(broker_name)
-            events = self._settle() if now >= self._next_change else []
+            events = self._settle() if now >= self.valid_until else []
             if broker.record(result, now):
                 self._restricted[broker_name] = broker
                 events += self._settle()
@@ -133,12 +136,12 @@ class FaultMemory:
 
     def verdict(self, now: float) -> Verdict:
         """Return how to treat the brokers; costs next to nothing while that does not change."""
-        if now < self._next_change:
-            return self._verdict
+        if now < self.valid_until:
+            return self.latest
         with self._lock:
             self._now = max(now, self._now)
             events = self._settle()
-            verdict = self._verdict
+            verdict = self.latest
         self._announce(events)
         return verdict
 
@@ -190,10 +193,10 @@ class FaultMemory:
             for name, broker in self._restricted.items()
             if changes_at[name] < inf or broker.suspected
         }
-        old, new = self._verdict, self._judge(now)
+        old, new = self.latest, self._judge(now)
         if (old.blocked, old.unreachable, old.shares) != (new.blocked, new.unreachable, new.shares):
-            self._verdict = new
-        self._next_change = min(changes_at.values(), default=inf)
+            self.latest = new
+        self.valid_until = min(changes_at.values(), default=inf)
         self.quiet = not self._restricted
         return self._changes(now)
 

@@ -46,6 +46,15 @@ class _Judged(NamedTuple):
     """By the brokers to avoid; made on first use."""
 
 
+class _Ready(NamedTuple):
+    """The queues that take turns by a verdict, without more ado: no broker is avoided, or in slow start."""
+
+    verdict: Verdict | None
+    schedule: tuple[MessageQueue, ...]
+    length: int
+
+
+_NOT_READY: Final = _Ready(None, (), 0)
 _NOT_YET: Final = _Judged(None, _NOBODY, _NOBODY, _NOBODY, _NOBODY, {}, {})
 
 
@@ -59,7 +68,7 @@ class PublishView:
 
     __slots__ = (
         "_judged", "_max_isolated_share", "_ring", "_rings", "_route", "_rules", "_strategy",
-        "length", "queues", "schedule", "size", "turns",
+        "length", "queues", "ready", "schedule", "size", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +93,8 @@ class PublishView:
         """The order of turns while no broker is restricted: `schedule[next(turns) % length]`."""
         self.length = len(self.schedule)
         self._judged = _NOT_YET
+        self.ready = _NOT_READY
+        """While its verdict is the latest: `ready.schedule[next(turns) % ready.length]`."""
         self._rings = ring or TopicRing()
         self._ring: QueueRing | None = None
 
@@ -110,6 +121,8 @@ class PublishView:
                     return drawn
             plan = self._plan(judged, avoid)
         schedule, shares = plan.schedule, judged.shares
+        if not (avoid or shares):
+            self.ready = _Ready(verdict, schedule, len(schedule))
         queue = schedule[next(self.turns) % len(schedule)]
         if shares and rng.random() >= shares.get(queue.broker_name, 1.0):
             return _draw(schedule, _NOBODY, shares, rng) or queue

@@ -34,6 +34,19 @@ def test_the_schedule_is_what_pick_follows_while_all_is_quiet() -> None:
     assert picked == [again.schedule[next(again.turns) % again.length] for _ in range(8)]
 
 
+def test_what_is_ready_goes_on_as_pick_does_and_only_for_its_own_verdict() -> None:
+    view, isolated, slow = view_of("abc"), verdict(blocked="a"), verdict(shares={"b": 0.5})
+    assert view.ready.length == 0
+    picked = [view.pick(isolated, NOBODY, RNG) for _ in range(4)]
+    assert view.ready.verdict is isolated
+    assert view.ready.length == len(view.ready.schedule) == 4
+    assert picked == [view.ready.schedule[turn % 4] for turn in range(4)]
+    view.pick(isolated, frozenset("b"), RNG)
+    assert {queue.broker_name for queue in view.ready.schedule} == {*"bc"}
+    view.pick(slow, NOBODY, RNG)
+    assert view.ready.verdict is isolated
+
+
 def test_a_topic_without_a_queue_has_an_empty_view_whatever_the_strategy() -> None:
     class Picky:
         def arrange(self, candidates: Candidates) -> Sequence[MessageQueue]:
