@@ -40,7 +40,9 @@ class Auditor:
         self._primary: tuple[EmbeddedServer | None, int] = None, 0
         """Whom we asked last, and when."""
 
-        self._position = _ORIGIN
+        self.position = _ORIGIN
+        """The id of the newest change that was seen."""
+
         self._said_at_s: dict[str, float] = {}
         self._seen_us: dict[str, int] = {}
         """Broker to when its lease was there last."""
@@ -101,7 +103,7 @@ class Auditor:
                 pipeline.get(KEYS.lease(broker, 0))
             pipeline.execute_command(b"XRANGE", KEYS.changes, "-", "+", "COUNT", 1)
             pipeline.execute_command(b"XREVRANGE", KEYS.changes, "+", "-", "COUNT", 1)
-            pipeline.execute_command(b"XRANGE", KEYS.changes, self._position, "+", "COUNT", _MOST)
+            pipeline.execute_command(b"XRANGE", KEYS.changes, self.position, "+", "COUNT", _MOST)
             for command in commands:
                 pipeline.execute_command(*command)
             replies = pipeline.execute(raise_on_error=False)
@@ -156,15 +158,15 @@ class Auditor:
 
     def _say_changes(self, first: Any, last: Any, entries: Any) -> None:
         newest = last[0][0].decode() if last else _ORIGIN
-        if _order(newest) < _order(self._position):  # the store lost what was written
-            self._position = _ORIGIN
+        if _order(newest) < _order(self.position):  # the store lost what was written
+            self.position = _ORIGIN
             return
-        previous: str | None = self._position if entries and _id(entries[0]) == self._position else None
+        previous: str | None = self.position if entries and _id(entries[0]) == self.position else None
         if entries and previous is None and _id(entries[0]) == _id(first[0]):
             previous = _ORIGIN
-        for entry in entries[1:] if previous == self._position and previous != _ORIGIN else entries:
+        for entry in entries[1:] if previous == self.position and previous != _ORIGIN else entries:
             self._history.write(Change(id=_id(entry), previous=previous, record=_record(entry)))
-            previous = self._position = _id(entry)
+            previous = self.position = _id(entry)
 
 
 def _id(entry: Any) -> str:

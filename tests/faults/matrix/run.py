@@ -115,7 +115,7 @@ class StoreRun:
         self._fleet = stack.enter_context(Fleet(self._store, folder, self._driver))
         self._auditor = stack.enter_context(Auditor(self._store, audited))
         self._watchers = stack.enter_context(Watchers(self._fleet, self._driver))
-        self._views = Views(self._fleet, self._watchers)
+        self._views = Views(self._fleet, self._watchers, self._auditor)
         stack.callback(self._views.close)
         if self._calm("everything works", READY_S) is None:
             raise NotReady(f"{self.told.deployment}: not within {READY_S:.0f} s: {self._behind()}")

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry.change_stream.stream import order
 from sharedroutes.registry.plans import whole_table
+from tests.faults.checker.feed import Replay, in_one_form
 from tests.faults.checker.history import (
     STORE,
     BadHistory,
+    Event,
+    Item,
     Replica,
     Route,
     Table,
@@ -19,6 +23,7 @@ from tests.faults.checker.history import (
     Writer,
     parse_event,
 )
+from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import CHURN, Fleet
 from tests.faults.matrix.follower import content_of
 from tests.faults.matrix.settings import CALL_S, ON, TOPICS
@@ -27,39 +32,67 @@ from tests.faults.matrix.watchers import Watchers
 _AT_WORK: Final = {"agent-a": ("owner",), "agent-b": ("owner", "standby")}
 """What agents say when all is well: beside agent-b, fronts may own the broker."""
 
-_ROUTE: Final = b'"what":"route"'
 
-
-class ClientView:
-    """What a client has said of each topic, as it writes it into its history."""
+class _Reader:
+    """Reads what a process writes into its history."""
 
     def __init__(self, path: Path) -> None:
-        self.routes: dict[str, Route] = {}
         self._path = path
         self._read_bytes = 0
 
-    def look(self) -> None:
-        """Read what is new."""
+    def news(self) -> Iterator[Event]:
+        """Yield the events since the last time."""
         with suppress(FileNotFoundError), self._path.open("rb") as file:
             file.seek(self._read_bytes)
             whole, end, _ = file.read().rpartition(b"\n")
             self._read_bytes += len(whole) + len(end)
             for line in whole.splitlines():
-                if _ROUTE in line:
-                    with suppress(BadHistory):
-                        event = parse_event(line)
-                        if isinstance(event, Route):
-                            self.routes[event.topic] = event
+                with suppress(BadHistory):
+                    yield parse_event(line)
+
+
+class ClientView(_Reader):
+    """What a client has said of each topic."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.routes: dict[str, Route] = {}
+
+    def look(self) -> None:
+        """Read what is new."""
+        for event in self.news():
+            if isinstance(event, Route):
+                self.routes[event.topic] = event
+
+
+class FollowerView(_Reader):
+    """What a follower was told."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._replay = Replay()
+        self._id = ""
+
+    def knows(self, table: TableContent, change_id: str) -> bool:
+        """Whether it was told of a change, or of later ones, and a table follows from all of it."""
+        for event in self.news():
+            if isinstance(event, Item):
+                self._replay.take(event)
+                self._id = event.id
+        is_told = (order(self._id) or ()) >= (order(change_id) or ())
+        return is_told and self._replay.is_complete and self._replay.table == in_one_form(table)
 
 
 class Views:
     """Who has not yet come to see what is true."""
 
-    def __init__(self, fleet: Fleet, watchers: Watchers) -> None:
+    def __init__(self, fleet: Fleet, watchers: Watchers, auditor: Auditor) -> None:
         self._fleet = fleet
+        self._auditor = auditor
         self._watchers = watchers
         history = fleet.folder / "history"
         self._clients = {name: ClientView(history / f"{name}.jsonl") for name in fleet.clients}
+        self._follower = FollowerView(history / f"{fleet.follower.name}.jsonl")
         config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
         self._store = RouteStore.from_url(fleet.store.url, config)
 
@@ -82,6 +115,8 @@ class Views:
         if found is None or {*found.leases} != {*expected.leases} or _steady(found) != expected.topics:
             yield f"the store ({found})"
             return
+        if not self._follower.knows(found, self._auditor.position):
+            yield self._fleet.follower.name
         yield from self._clients_behind(since_us)
         yield from self._agents_behind(since_us)
         yield from self._fronts_behind(since_us)
