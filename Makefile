@@ -122,8 +122,10 @@ docs: $(DOCS) ## the documentation site, in build/site, every link checked; ARGS
 docs-serve: $(DOCS) ## the documentation site at 127.0.0.1:8000, following the pages as they change
 	$(SITE) serve $(ARGS)
 
-bench: $(READY) ## the benchmarks, with ratios
-	$(BIN)/python -m benchmarks all $(ARGS)
+bench: $(READY) ## the benchmarks beside their peers, and docs/benchmarks.md; ARGS=--quick in minutes, into build/; etcd, ZooKeeper, Java
+	@mkdir -p build
+	$(BIN)/python -m benchmarks all --out build/benchmarks.json $(ARGS)
+	$(BIN)/python -m benchmarks.report build/benchmarks.json $(if $(findstring --quick,$(ARGS)),build,docs)
 
 release-check: $(RELEASE) ## a release of what is committed, proven: metadata, each extra on Python 3.11 to 3.13, bill of materials, audit
 	$(BIN)/python -m tools.release $(ARGS)

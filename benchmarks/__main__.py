@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME [--quick] [--check] [--json FILE]`."""
+"""`python -m benchmarks NAME [--quick] [--check] [--out FILE]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ BENCHMARKS: Final = benchmarks_of(
         *("lookup", "register", "heartbeat", "memory", "scale", "select", "samples", "refresh", "outage"),
         *("storm", "propagate", "fanout", "expiry", "agent", "idle", "rejoin"),
         *("nameserver", "nameserver_faults"),
+        *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
     ),
 )
 

@@ -7,8 +7,6 @@ MGET of the route indexes to redis-benchmark, decoded lookups to the pipeline.
 from __future__ import annotations
 
 import random
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +16,7 @@ import redis
 
 from sharedroutes.registry import RouteStore
 
+from .kit import redis_benchmark
 from .kit.figures import Contestant, Figure, Outcome, at_least, interleave, ratio, seconds
 from .kit.workload import fill, fill_hashes, hash_key, mget, opened, tables, topic_names
 
@@ -67,9 +66,8 @@ def run(size: Size) -> Outcome:
         fill_hashes(client, of_brokers)
         _fill_plain_keys(client, store, names)
         contestants = _ours(size, store, client, names)
-        binary = shutil.which("redis-benchmark")
-        if binary is not None:
-            contestants[_REDIS_BENCHMARK] = partial(_redis_benchmark, binary, server.port, size)
+        if redis_benchmark.is_there():
+            contestants[_REDIS_BENCHMARK] = partial(_redis_benchmark, server.port, size)
         return _judge(size, interleave(size.rounds, contestants))
 
 
@@ -114,17 +112,10 @@ def _fill_plain_keys(client: redis.Redis, store: RouteStore, names: Sequence[str
         client.mset({f"key:{start + number:012d}": value for number, value in enumerate(values)})
 
 
-def _redis_benchmark(binary: str, port: int, size: Size) -> float:
+def _redis_benchmark(port: int, size: Size) -> float:
     """Return thousands of GETs a second."""
-    options = f"-p {port} -c 1 -P 1000 -n {size.gets} -r {size.topics} --csv".split()
-    command = (binary, *options, "GET", "key:__rand_int__")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return rate_of(done.stdout) / 1_000
-
-
-def rate_of(csv: str) -> float:
-    """Return the requests a second that `redis-benchmark --csv` reports for its one test."""
-    return float(csv.splitlines()[-1].split(",")[1].strip('"'))
+    command = ("GET", "key:__rand_int__")
+    return redis_benchmark.rate(port, size.gets, command, pipeline=1_000, keys=size.topics) / 1_000
 
 
 def _judge(size: Size, values: dict[str, list[float]]) -> Outcome:
@@ -137,6 +128,6 @@ def _judge(size: Size, values: dict[str, list[float]]) -> Outcome:
     if _REDIS_BENCHMARK in found:
         figures.append(ratio(found[_RAW], found[_REDIS_BENCHMARK], at_least(0.6)))
     else:
-        notes.append("redis-benchmark is not on PATH: the raw read is compared with nothing")
+        notes.append(redis_benchmark.ABSENT.format("the raw read"))
     figures.append(ratio(found[_DECODED], found[_BY_HAND], at_least(1)))
     return Outcome(figures, notes)

@@ -21,9 +21,10 @@ from typing import IO, Final, NamedTuple
 from sharedroutes.registry import EmbeddedServer
 
 from .kit.figures import Figure, Outcome, Target, at_most
-from .kit.name_servers import Front, Link, await_listening, brokers_of, route_request
+from .kit.name_servers import Front, Link, brokers_of, route_request
 from .kit.processes import await_until
 from .kit.rocketmq import Broker, JavaAbsent, broker, name_server, sender
+from .kit.server_process import await_listening
 
 _TOPIC: Final = "orders"
 _VICTIM: Final = "broker-a"

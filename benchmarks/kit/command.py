@@ -7,32 +7,22 @@ as defaults, and `QUICK`, the sizes of a quick run.
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 
 from sharedroutes.registry import RegistryError
-from sharedroutes.registry.embedded import find_server
 
 from .figures import Benchmark, Figure, Outcome
+from .machine import Machine, load_now, this_machine
 
 _ALL: Final = "all"
-_CPUINFO: Final = Path("/proc/cpuinfo")
-_MODEL: Final = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
-_VERSION: Final = re.compile(r"^(\w+) server v=(\S+)", re.IGNORECASE)
-_HEAD: Final = ("measured", "median", "min - max", "unit", "target", "")
+_HEAD: Final = ("measured", "median", "quartiles", "unit", "target", "")
 _GAP: Final = "  "
 _VERDICTS: Final = {None: "", True: "met", False: "NOT MET"}
 
@@ -66,7 +56,11 @@ def command(
     @click.option("--quick", is_flag=True, help="Fewer rounds: for a first look, not for a report.")
     @click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
     @click.option(
-        "--json", "json_file", type=click.File("w", lazy=False), help="Write all rounds to this file."
+        "--out",
+        "--json",
+        "json_file",
+        type=click.File("w", lazy=False),
+        help="Write all rounds to this file, as JSON.",
     )
     @click.option(
         "--list",
@@ -91,70 +85,17 @@ def command(
 
 def _run(chosen: Mapping[str, Benchmark], json_file: TextIO | None, *, quick: bool) -> list[Outcome]:
     outcomes: dict[str, tuple[str, Outcome]] = {}
-    machine = this_machine()
-    click.echo(f"{machine}\n")
+    machine, begin = this_machine(), load_now()
+    click.echo(f"{machine}; load {begin:.1f}\n")
     for name, benchmark in chosen.items():
         outcome = benchmark.quick() if quick else benchmark.full()
         outcomes[name] = (benchmark.question, outcome)
         click.echo(render(name, benchmark.question, outcome) + "\n")
+    end = load_now()
+    click.echo(f"load at the end: {end:.1f}")
     if json_file is not None:
-        json_file.write(to_json(machine, outcomes))
+        json_file.write(to_json(machine, outcomes, load=(begin, end), quick=quick))
     return [outcome for _, outcome in outcomes.values()]
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Hardware, software and date of a run."""
-
-    cpu: str
-    cores: int
-    system: str
-    python: str
-    redis_py: str
-    hiredis: str
-    server: str
-    date: str
-    """UTC, ISO 8601."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.cpu}, {self.cores} cores, {self.system}; Python {self.python}, redis-py {self.redis_py}, "
-            f"hiredis {self.hiredis}, {self.server}; {self.date}"
-        )
-
-
-def this_machine() -> Machine:
-    """Return the machine of this process; raises EmbeddedServerError without a server to measure with."""
-    described = subprocess.run((find_server(), "--version"), capture_output=True, text=True, check=True)
-    return Machine(
-        cpu=cpu_model(_CPUINFO.read_text(encoding="utf-8") if _CPUINFO.exists() else ""),
-        cores=os.cpu_count() or 1,
-        system=platform.platform(),
-        python=platform.python_version(),
-        redis_py=_installed("redis"),
-        hiredis=_installed("hiredis"),
-        server=server_version(described.stdout),
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def cpu_model(cpuinfo: str) -> str:
-    """Return the model that the text of /proc/cpuinfo names, else what the platform calls the processor."""
-    found = _MODEL.search(cpuinfo)
-    return found[1].strip() if found else platform.processor() or platform.machine()
-
-
-def server_version(described: str) -> str:
-    """Return name and version from what a server prints for --version."""
-    found = _VERSION.match(described)
-    return f"{found[1]} {found[2]}" if found else described.strip()
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"
 
 
 def render(name: str, question: str, outcome: Outcome) -> str:
@@ -166,10 +107,17 @@ def render(name: str, question: str, outcome: Outcome) -> str:
     return "\n".join([f"{name}: {question}", *table, *(f"note: {note}" for note in outcome.notes)])
 
 
-def to_json(machine: Machine, outcomes: Mapping[str, tuple[str, Outcome]]) -> str:
-    """Return everything that was measured, with all rounds; `outcomes` = name to question and outcome."""
+def to_json(
+    machine: Machine, outcomes: Mapping[str, tuple[str, Outcome]], *, load: tuple[float, float], quick: bool
+) -> str:
+    """Return everything that was measured, with all rounds; `outcomes` = name to question and outcome.
+
+    `load`: of the machine, when the run began and when it ended.
+    """
     document = {
         "machine": asdict(machine),
+        "quick": quick,
+        "load": {"begin": load[0], "end": load[1]},
         "benchmarks": [
             {
                 "name": name,
@@ -185,9 +133,10 @@ def to_json(machine: Machine, outcomes: Mapping[str, tuple[str, Outcome]]) -> st
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
-    spread = f"{_number(figure.low)} - {_number(figure.high)}" if len(figure.rounds) > 1 else ""
+    first, third = figure.quartiles
+    spread = f"{number(first)} - {number(third)}" if len(figure.rounds) > 1 else ""
     target = "" if figure.target is None else str(figure.target)
-    return (figure.name, _number(figure.median), spread, figure.unit, target, _VERDICTS[figure.met])
+    return (figure.name, number(figure.median), spread, figure.unit, target, _VERDICTS[figure.met])
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -199,7 +148,7 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
         yield cell.rjust(width) if column in (1, 2) else cell.ljust(width)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Return three significant digits, and all digits before the point."""
     decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     return f"{value:,.{decimals}f}"
@@ -213,6 +162,7 @@ def _fields(figure: Figure) -> dict[str, Any]:
         "median": figure.median,
         "min": figure.low,
         "max": figure.high,
+        "quartiles": list(figure.quartiles),
         "rounds": list(figure.rounds),
         "target": None if target is None else {"bound": target.bound.value, "limit": target.limit},
         "met": figure.met,

@@ -17,7 +17,6 @@ from .hosts import stand_in
 from .name_servers import (
     Front,
     Link,
-    await_listening,
     brokers_of,
     heartbeat,
     loopback,
@@ -26,6 +25,7 @@ from .name_servers import (
 )
 from .processes import await_until
 from .rocketmq import name_server
+from .server_process import await_listening
 from .usage import resident_mb
 from .workload import Table, long_topic_names, tables
 

@@ -75,6 +75,14 @@ class Figure:
         return max(self.rounds)
 
     @property
+    def quartiles(self) -> tuple[float, float]:
+        """Between which values the middle half of the rounds is."""
+        if len(self.rounds) == 1:
+            return self.low, self.high
+        first, _, third = statistics.quantiles(self.rounds, n=4, method="inclusive")
+        return first, third
+
+    @property
     def met(self) -> bool | None:
         """Whether the target is met; None without a target."""
         return None if self.target is None else self.target.is_met_by(self.median)

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,8 +16,7 @@ from sharedroutes.registry import TopicConfig
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, ResponseCode, encode, request
 
 from .load import OPAQUE
-from .processes import await_until
-from .rocketmq import free_port
+from .server_process import free_port
 
 _LOOPBACK: Final = "127.0.0.1"
 _CLUSTER: Final = "DefaultCluster"
@@ -89,6 +87,10 @@ class Link:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, command: RemotingCommand) -> RemotingCommand:
@@ -107,18 +109,6 @@ class Link:
         if not data:
             raise ConnectionResetError("the name server has closed the connection")
         return data
-
-
-def await_listening(port: int, alive: Any) -> None:
-    """Wait until a name server takes connections; raises TimeoutError and what `alive.check` does."""
-
-    def listens() -> bool:
-        alive.check()
-        with suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=1.0):
-            return True
-        return False
-
-    await_until(listens, f"a name server listens at {port}")
 
 
 def route_request(topic: str) -> RemotingCommand:

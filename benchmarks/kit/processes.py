@@ -25,6 +25,7 @@ class Child(NamedTuple):
 
     commands: IO[str]
     answers: IO[str]
+    pid: int
 
     def tell(self, command: Any) -> None:
         """Send a command, and wait until the other process has begun with it."""
@@ -57,7 +58,7 @@ def running(work: Callable[..., None], *arguments: Any) -> Iterator[Child]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        child = Child(cast(IO[str], process.stdin), cast(IO[str], process.stdout))
+        child = Child(cast(IO[str], process.stdin), cast(IO[str], process.stdout), process.pid)
         try:
             yield child
             child.commands.close()

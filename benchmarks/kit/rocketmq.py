@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ from typing import IO, Final, cast
 from demo.nameserver.rocketmq import NO_TLS, own_files, write_broker_conf
 
 from .hosts import topics_json, write_topics
+from .server_process import ServerProcess, free_port
 
 QUIET: Final = "quiet"
 FAULTY: Final = "faulty"
@@ -86,51 +85,7 @@ def java_selection(brokers: int, queues: int, isolated: int) -> Iterator[Selecti
             process.kill()
 
 
-class JavaProcess:
-    """A process of RocketMQ that listens on a loopback port; what it says goes to a file in `folder`."""
-
-    def __init__(self, what: str, command: Sequence[str], folder: Path, port: int) -> None:
-        self.host = _LOOPBACK
-        self.port = port
-        self._what = what
-        self._command = command
-        self._log = folder / "output.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        """The process; raises RuntimeError when it does not run."""
-        if self._process is None:
-            raise RuntimeError(f"the {self._what} does not run")
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it; it listens a few seconds later."""
-        with self._log.open("ab") as said:
-            # In a session of its own: of an orphaned group, a stopped process gets SIGHUP.
-            self._process = subprocess.Popen(self._command, stdout=said, stderr=said, start_new_session=True)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send it a signal, for example SIGSTOP."""
-        os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """End it with SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(_END_S)
-            self._process = None
-
-    def check(self) -> None:
-        """Raise RuntimeError with its last words when it has ended."""
-        if self._process is None or self._process.poll() is not None:
-            words = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RuntimeError(
-                f"the {self._what} does not run: {' | '.join(words[-5:]) or 'it said nothing'}"
-            )
-
-
-class NameServer(JavaProcess):
+class NameServer(ServerProcess):
     """RocketMQ's name server."""
 
     def __init__(
@@ -145,7 +100,7 @@ class NameServer(JavaProcess):
         super().__init__("name server", command, folder, port)
 
 
-class Broker(JavaProcess):
+class Broker(ServerProcess):
     """A broker of RocketMQ with default timers and some topics of four queues."""
 
     def __init__(
@@ -200,6 +155,15 @@ def sender(name_server: str, topic: str, *, threads: int, pause_ms: int) -> Iter
 
 
 @contextmanager
+def java_command(program: str, *arguments: str) -> Iterator[tuple[str, ...]]:
+    """Yield how to run a program of java/ with RocketMQ's client; its files go with it. Raises JavaAbsent."""
+    classpath = _classpath(_FOLDER)
+    with tempfile.TemporaryDirectory(prefix="sharedroutes-java-", ignore_cleanup_errors=True) as folder:
+        options = (*_own(Path(folder)), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath)
+        yield ("java", *options, str(_FOLDER / program), *arguments)
+
+
+@contextmanager
 def name_server(
     *, scan_s: float = 5.0, idle_s: float = 120.0, options: Sequence[str] = _SMALL
 ) -> Iterator[NameServer]:
@@ -222,12 +186,6 @@ def require_java() -> None:
     for tool in ("java", "javac", "mvn"):
         if shutil.which(tool) is None:
             raise JavaAbsent(f"{tool} is not on PATH")
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens at."""
-    with socket.create_server((_LOOPBACK, 0)) as bound:
-        return int(bound.getsockname()[1])
 
 
 def _classpath(project: Path) -> str:

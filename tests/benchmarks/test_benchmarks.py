@@ -29,6 +29,7 @@ from benchmarks import (
 )
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.kit.figures import Outcome
+from benchmarks.kit.redis_benchmark import rate_of
 from benchmarks.kit.usage import processes_are_seen
 
 
@@ -203,8 +204,11 @@ QUICK = ("lookup", "register", "heartbeat", "memory")
 """The benchmarks that start nothing but a server; the others take seconds each, even at their smallest."""
 
 
-ELSEWHERE = ("nameserver", "nameserver_faults")
-"""The benchmarks that measure nothing without Java: see test_nameserver.py."""
+ELSEWHERE = (
+    *("nameserver", "nameserver_faults"),
+    *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
+)
+"""The benchmarks that need servers of others: see test_nameserver.py and test_peers.py."""
 
 
 def test_every_benchmark_is_run_here_or_elsewhere() -> None:
@@ -237,4 +241,4 @@ def test_without_redis_benchmark_the_raw_read_is_compared_with_nothing(
 
 def test_the_rate_is_read_from_the_last_line_of_the_csv() -> None:
     csv = '"test","rps","avg_latency_ms"\n"GET key:__rand_int__","1932367.12","0.441"\n'
-    assert lookup.rate_of(csv) == pytest.approx(1_932_367.12)
+    assert rate_of(csv) == pytest.approx(1_932_367.12)

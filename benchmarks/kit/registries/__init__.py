@@ -1,0 +1,1 @@
+"""The registries that are compared: a server each, and sessions that do the same work with it."""

@@ -1,0 +1,1 @@
+"""Questions that are put to this registry and to others, with the same work for each: `kit/registries`."""

@@ -1,0 +1,1 @@
+"""The page of what was measured, docs/benchmarks.md, and its plots."""

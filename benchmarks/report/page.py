@@ -1,0 +1,146 @@
+"""The page, and the plots that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from ..kit.command import number
+from ..peers import crash, lookup, propagate, register, watchers
+from .runs import Cell, Run, benchmarks_of, by_registry, cell_of
+
+NAME: Final = "benchmarks"
+_TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=select_autoescape(["svg.j2"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_COLUMNS: Final = {
+    register.WHAT: "a broker registered",
+    lookup.COLD: "a route asked of the server",
+    lookup.CACHED: "a route read from memory",
+    propagate.CHANGE: "a change known, p50",
+    propagate.CHANGE_P99: "p99",
+    propagate.PING: "least request, p50",
+    crash.KNOWN: "a crash known, p50",
+    crash.KNOWN_P99: "p99 ",
+    watchers.LAST: "last of the watchers knows",
+    watchers.MEMORY: "memory of the server with them",
+    watchers.IDLE_CPU: "its CPU while nothing changes",
+    watchers.CHANGE_CPU: "its CPU for one change",
+}
+_PLOTS: Final = {
+    "register": (register.WHAT, "A broker with 1,000 topics is registered"),
+    "lookup": (lookup.COLD, "A route is asked of the server"),
+    "cached": (lookup.CACHED, "A route is read from the memory of a client"),
+    "propagate": (propagate.CHANGE, "A change is known to another process, p50"),
+    "crash": (crash.KNOWN, "A killed broker is known to a client, p50"),
+    "watchers": (watchers.LAST, "The last of 1,000 watchers knows of a change"),
+}
+_LEFT: Final = 260
+_WIDTH: Final = 480
+_ROW: Final = 26
+_TOP: Final = 52
+
+
+class Bar(NamedTuple):
+    """A row of a plot; places in pixels."""
+
+    name: str
+    y: int
+    end: float
+    low: float
+    high: float
+    label: str
+    ours: bool
+
+
+class Tick(NamedTuple):
+    """A place on its axis."""
+
+    x: float
+    label: str
+
+
+def text(runs: Sequence[Run]) -> str:
+    """Return the page in Markdown."""
+    registries = [*dict.fromkeys(name for what in _COLUMNS for name in by_registry(runs, what))]
+    columns = {what: by_registry(runs, what) for what in _COLUMNS}
+    return _TEMPLATES.get_template("page.md.j2").render(
+        runs=runs,
+        benchmarks=[*benchmarks_of(runs)],
+        heads=[head.strip() for what, head in _COLUMNS.items() if columns[what]],
+        rows={name: [_shown(cells.get(name)) for cells in columns.values() if cells] for name in registries},
+        plots={name: title for name, (what, title) in _PLOTS.items() if by_registry(runs, what)},
+        quick=any(run["quick"] for run in runs),
+        figures=_figures,
+    )
+
+
+def plots(runs: Sequence[Run]) -> dict[str, str]:
+    """Return each plot as SVG, by name; those of which nothing was measured are left out."""
+    template = _TEMPLATES.get_template("bars.svg.j2")
+    found = {}
+    for name, (what, title) in _PLOTS.items():
+        cells = by_registry(runs, what)
+        if cells:
+            bars, ticks = _bars(cells)
+            found[name] = template.render(
+                title=title,
+                bars=bars,
+                ticks=ticks,
+                left=_LEFT,
+                right=_LEFT + _WIDTH,
+                bottom=_TOP + _ROW * len(bars),
+            )
+    return found
+
+
+def _bars(cells: Mapping[str, Cell]) -> tuple[list[Bar], list[Tick]]:
+    """Return the bars, on an axis of powers of ten: the registries differ by more than a thousand times."""
+    least = floor(log10(min(cell.low for cell in cells.values())))
+    most = max(ceil(log10(max(cell.high for cell in cells.values()))), least + 1)
+
+    def place(value: float) -> float:
+        return round(_LEFT + _WIDTH * (log10(value) - least) / (most - least), 1)
+
+    bars = [
+        Bar(
+            name,
+            _TOP + _ROW * row,
+            place(cell.median),
+            place(cell.low),
+            place(cell.high),
+            f"{number(cell.median)} {cell.unit}",
+            name.startswith("sharedroutes"),
+        )
+        for row, (name, cell) in enumerate(cells.items())
+    ]
+    unit = next(iter(cells.values())).unit
+    ticks = [Tick(place(10.0**power), f"{10.0**power:g} {unit}") for power in range(least, most + 1)]
+    return bars, ticks
+
+
+def _shown(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    spread = f" ({number(cell.low)} to {number(cell.high)})" if cell.rounds > 1 else ""
+    return f"{number(cell.median)} {cell.unit}{spread}"
+
+
+def _figures(benchmark: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Return what a benchmark has found, a row a figure."""
+    for figure in benchmark["figures"]:
+        cell = cell_of(figure)
+        target = figure["target"]
+        wanted = "" if target is None else f"{target['bound']} {target['limit']:g}"
+        verdict = {None: "", True: ", met", False: ", not met"}[figure["met"]]
+        spread = f"{number(cell.low)} to {number(cell.high)}" if cell.rounds > 1 else ""
+        yield figure["name"], number(cell.median), spread, cell.unit, str(cell.rounds), wanted + verdict
