@@ -17,9 +17,8 @@ from sharedroutes.registry import TopicConfig
 
 from ..workload import Table
 from .ours import redis_server
-from .registry import Queues, Registry, Session, View, packed, write_queues
+from .registry import Queues, Registry, Session, View, address_of, packed, write_queues
 
-_ADDRESS: Final = "127.0.0.1:10911"
 CHANNEL: Final = "changes"
 _EXPIRED: Final = "__keyevent@0__:expired"
 _ALIVE: Final = "alive:"
@@ -56,7 +55,7 @@ class HandWritten(Session):
 
     def beat(self) -> None:
         """Renew the key that ends."""
-        self._client.psetex(_ALIVE + self._name, self._lease_ms, _ADDRESS)
+        self._client.psetex(_ALIVE + self._name, self._lease_ms, address_of(self._name))
 
     def change(self, config: TopicConfig) -> None:
         """Write the row, and tell."""
@@ -98,7 +97,7 @@ class HandWritten(Session):
         pipeline = self._client.pipeline()
         for topic, config in table.items():
             pipeline.set(_row(topic, name), packed(config))
-        pipeline.psetex(_ALIVE + name, self._lease_ms, _ADDRESS)
+        pipeline.psetex(_ALIVE + name, self._lease_ms, address_of(self._name))
         for topic, config in table.items():
             pipeline.publish(CHANNEL, f"{topic}:{name}:{config.write_queue_nums}")
         pipeline.execute()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,9 +19,8 @@ from ..name_servers import Link, heartbeat, registration, route_request, unregis
 from ..rocketmq import AS_LAUNCHED, JavaAbsent, java_command, name_server
 from ..server_process import await_listening
 from ..workload import Table
-from .registry import Absent, Queues, Registry, Server, Session, View, Watcher
+from .registry import DEADLINE_S, Absent, Queues, Registry, Server, Session, View, Watcher, address_of
 
-_ADDRESS: Final = "127.0.0.1:10911"
 _VERSION: Final = "RocketMQ 5.3.3"
 _CLIENTS: Final = 10
 DEFAULT_POLL_S: Final = 30.0
@@ -47,12 +47,12 @@ class NameServerSession(Session):
     def registering(self, name: str, table: Table) -> Callable[[], object]:
         """Return what sends the registration, which is made before."""
         self._name, self._table = name, {**table}
-        command = registration(name, _ADDRESS, table, counter=self._counter)
+        command = registration(name, address_of(name), table, counter=self._counter)
         return lambda: succeeded(self._link.ask(command))
 
     def beat(self) -> None:
         """Say that the broker lives."""
-        self._link.ask(heartbeat(self._name, _ADDRESS))
+        self._link.ask(heartbeat(self._name, address_of(self._name)))
 
     def change(self, config: TopicConfig) -> None:
         """Register the whole table anew, as brokers do."""
@@ -61,7 +61,7 @@ class NameServerSession(Session):
 
     def leave(self) -> None:
         """Unregister."""
-        succeeded(self._link.ask(unregistration(self._name, _ADDRESS)))
+        succeeded(self._link.ask(unregistration(self._name, address_of(self._name))))
 
     def lookup(self, topic: str) -> Queues:
         """Ask for the route."""
@@ -79,9 +79,10 @@ class NameServerSession(Session):
 class JavaWatcher:
     """Producers of RocketMQ in one process, java/Watch.java."""
 
-    def __init__(self, commands: IO[str], answers: IO[str]) -> None:
-        self._commands = commands
-        self._answers = answers
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._commands = cast(IO[str], process.stdin)
+        self._answers = cast(IO[str], process.stdout)
         self._wanted: tuple[str, int | None] = ("", None)
         self._known: dict[int, tuple[int, Queues]] = {}
 
@@ -117,9 +118,12 @@ class JavaWatcher:
         self._known[int(number)] = (int(at_ns), {name: int(count) for name, count in pairs})
 
     def _said(self) -> list[str]:
+        overdue = threading.Timer(DEADLINE_S, self._process.kill)
+        overdue.start()
         line = self._answers.readline()
+        overdue.cancel()
         if not line:
-            raise RuntimeError("RocketMQ's clients have ended; the reason is on standard error")
+            raise RuntimeError(f"RocketMQ's clients have ended, or saw nothing for {DEADLINE_S:g} s")
         return line.split()
 
 
@@ -133,7 +137,7 @@ def _watching(poll_s: float, address: str, topic: str) -> Iterator[Watcher]:
         ) as process,
     ):
         try:
-            watcher = JavaWatcher(cast(IO[str], process.stdin), cast(IO[str], process.stdout))
+            watcher = JavaWatcher(process)
             watcher.await_ready()
             yield watcher
         finally:

@@ -23,9 +23,7 @@ from sharedroutes.registry.plans.expiry import server_time
 
 from ..machine import server_version, version_said
 from ..workload import Table
-from .registry import Queues, Registry, Server, Session, View
-
-_ADDRESS: Final = "127.0.0.1:10911"
+from .registry import Queues, Registry, Server, Session, View, address_of
 
 
 class OurSession(Session):
@@ -49,7 +47,7 @@ class OurSession(Session):
 
     def registering(self, name: str, table: Table) -> Callable[[], object]:
         """Return what registers a broker."""
-        return partial(self._register, Broker(name, _ADDRESS), table)
+        return partial(self._register, Broker(name, address_of(name)), table)
 
     def beat(self) -> None:
         """Renew the lease."""
