@@ -1,7 +1,9 @@
-"""`python -m benchmarks NAME [--quick] [--check] [--out FILE]`."""
+"""`python -m benchmarks NAME... [--quick] [--check] [--out FILE]`."""
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Final
 
 from .kit.command import benchmarks_of, command
@@ -19,4 +21,5 @@ BENCHMARKS: Final = benchmarks_of(
 main: Final = command(BENCHMARKS)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that servers end, too
     main(prog_name="python -m benchmarks")

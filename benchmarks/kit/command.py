@@ -52,7 +52,7 @@ def command(
             context.exit()
 
     @click.command()
-    @click.argument("name", type=click.Choice([*benchmarks, _ALL]), default=_ALL)
+    @click.argument("names", nargs=-1, type=click.Choice([*benchmarks, _ALL]))
     @click.option("--quick", is_flag=True, help="Fewer rounds: for a first look, not for a report.")
     @click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
     @click.option(
@@ -70,9 +70,9 @@ def command(
         callback=list_them,
         help="List the questions.",
     )
-    def main(name: str, json_file: TextIO | None, *, quick: bool, check: bool) -> None:
-        """Answer one question about speed, or all of them, on servers that are started for it."""
-        chosen = {key: one for key, one in benchmarks.items() if name in (_ALL, key)}
+    def main(names: tuple[str, ...], json_file: TextIO | None, *, quick: bool, check: bool) -> None:
+        """Answer some questions about speed, or all of them, on servers that are started for it."""
+        chosen = {key: one for key, one in benchmarks.items() if not names or {key, _ALL} & {*names}}
         try:
             outcomes = _run(chosen, json_file, quick=quick)
         except problems as error:

@@ -52,10 +52,10 @@ _STEADY: Final = 4
 class Size:
     """How much one run does."""
 
-    rounds: int = 12
+    rounds: int = 10
     lease_s: float = 5.0
     topics: int = 10
-    polled: int = 2
+    polled: int = 1
     """Kills with RocketMQ's own interval of 30 s, after the rounds; 0 = none."""
 
 
@@ -167,13 +167,15 @@ def _beside(one: Running, size: Size) -> Iterator[_Beside]:
 def _polled(one: Running, size: Size) -> list[float]:
     """Return when clients with RocketMQ's own interval knew (ms)."""
     found: list[float] = []
-    with watching(ROCKETMQ, one.server.address, TOPIC) as watcher:
-        for _ in range(size.polled):
-            with registrant(one.registry, one.server.address, size.lease_s, size.topics) as victim:
-                watcher.expect(VICTIM, QUEUES)
-                watcher.seen()
-                watcher.expect(VICTIM, None)
-                os.kill(victim.pid, signal.SIGKILL)
-                begin_ns = time.monotonic_ns()
-                found += [(at_ns - begin_ns) / 1e6 for at_ns in watcher.seen()]
+    for _ in range(size.polled):
+        with (
+            registrant(one.registry, one.server.address, size.lease_s, size.topics) as victim,
+            watching(ROCKETMQ, one.server.address, TOPIC) as watcher,
+        ):
+            watcher.expect(VICTIM, QUEUES)
+            watcher.seen()
+            watcher.expect(VICTIM, None)
+            os.kill(victim.pid, signal.SIGKILL)
+            begin_ns = time.monotonic_ns()
+            found += [(at_ns - begin_ns) / 1e6 for at_ns in watcher.seen()]
     return found

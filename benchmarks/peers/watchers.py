@@ -36,10 +36,10 @@ _BROKER: Final = "broker-000"
 class Size:
     """How much one run does."""
 
-    rounds: int = 5
+    rounds: int = 3
     watchers: int = 1_000
     topics: int = 100
-    idle_s: float = 5.0
+    idle_s: float = 3.0
     name_server: Registry = ROCKETMQ
 
 

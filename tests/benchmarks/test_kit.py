@@ -65,6 +65,12 @@ def test_one_name_runs_that_benchmark_alone() -> None:
     assert "register: " not in result.output
 
 
+def test_several_names_run_those_benchmarks_in_their_usual_order() -> None:
+    output = run("heartbeat", "lookup").output
+    assert 0 <= output.index("lookup: ") < output.index("heartbeat: ")
+    assert "register: " not in output
+
+
 def test_an_unknown_name_is_refused() -> None:
     assert run("lookups").exit_code == 2
 
