@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import dedent
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -135,3 +138,38 @@ class Table:
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
+
+
+_COMMON: Final = {
+    "registry": Column("registry", "string", "which registry"),
+    "cluster": Column("cluster", "string", "cluster name"),
+    "broker": Column("broker", "string", "broker name"),
+    "broker_id": Column("broker_id", "bigint", "0 = master"),
+    "topic": Column("topic", "string", "topic name"),
+    "system": Column("system", "boolean", "whether the topic is RocketMQ's own"),
+}
+"""Columns that many tables have."""
+
+_GOES_ON: Final = re.compile(r"\n {2,}")
+_COLUMN: Final = re.compile(r"(\w+) (\S+)(?: \((.+)\))?")
+
+
+def table(text: str, before: Iterable[Column] = ()) -> Table:
+    """Return the table that a text declares, after the columns that stand `before` its own.
+
+    The first line is `name: what a row is`, all others `name type: meaning` or `name type (title): meaning`;
+    columns that many tables have are named alone. A line that is indented belongs to the one above.
+    """
+    head, *lines = _GOES_ON.sub(" ", dedent(text).strip()).split("\n")
+    name, _, meaning = head.partition(": ")
+    return Table(name, meaning, (*before, *(column for line in lines for column in _columns(line))))
+
+
+def _columns(line: str) -> Iterator[Column]:
+    declared, colon, meaning = line.partition(": ")
+    if not colon:
+        yield from (_COMMON[name] for name in line.split(", "))
+    elif parts := _COLUMN.fullmatch(declared):
+        yield Column(parts[1], parts[2], meaning, parts[3] or "")
+    else:
+        raise ValueError(f"{line!r} declares no column")

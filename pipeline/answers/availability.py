@@ -9,81 +9,51 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
-from ..tables import Column, Table
+from ..tables import table
 from .frames import eras, in_runs, readable, shaped
 from .holdings import SET, Seen
 
 _MINUTE_MS: Final = 60_000
 _WHO: Final = "struct<broker:string,cause:string>"
 
-_TOPIC: Final = (
-    Column("registry", "string", "which registry"),
-    Column("topic", "string", "topic name"),
-)
+TOPIC_OUTAGES: Final = table("""
+    topic_outages: a time in which fewer than n of the brokers that hold a topic took messages, [from_ms,
+        to_ms)
+    registry, topic
+    from_ms bigint: when it began, by the store's clock
+    to_ms bigint: when it was over, or the end of the knowledge
+    lost_ms bigint: to_ms - from_ms
+    over boolean: whether its end was seen; false = it lasted until the end of the knowledge, or until its
+        brokers were forgotten
+    brokers bigint: how many brokers held the topic when it began
+    fewest bigint: how many of the brokers took messages at the worst moment
+    caused_by array<string>: the brokers whose end, or whose wiping, began it; empty = the topic left who took
+        messages
+    causes array<string>: how these ended: as `ended` in BROKER_SESSIONS, or wiped; sorted, without repetition
+    system
+""")
 
-_SYSTEM: Final = Column("system", "boolean", "whether the topic is RocketMQ's own")
+TOPIC_AVAILABILITY: Final = table("""
+    topic_availability: a topic over the whole observation
+    registry, topic
+    held_ms bigint: how long at least one broker held it, gaps left out
+    unknown_ms bigint: how long gaps lasted before or after which a broker held it
+    outages bigint: number of its TOPIC_OUTAGES
+    lost_min double: minutes that they lasted
+    longest_min double: minutes that the longest one lasted; 0 = none
+    availability double: 1 - lost time / held_ms; null = it was never held for a ms
+    system
+""")
 
-TOPIC_OUTAGES: Final = Table(
-    "topic_outages",
-    "a time in which fewer than n of the brokers that hold a topic took messages, [from_ms, to_ms)",
-    (
-        *_TOPIC,
-        Column("from_ms", "bigint", "when it began, by the store's clock"),
-        Column("to_ms", "bigint", "when it was over, or the end of the knowledge"),
-        Column("lost_ms", "bigint", "to_ms - from_ms"),
-        Column(
-            "over",
-            "boolean",
-            "whether its end was seen; false = it lasted until the end of the knowledge, or until its "
-            "brokers were forgotten",
-        ),
-        Column("brokers", "bigint", "how many brokers held the topic when it began"),
-        Column("fewest", "bigint", "how many of the brokers took messages at the worst moment"),
-        Column(
-            "caused_by",
-            "array<string>",
-            "the brokers whose end, or whose wiping, began it; empty = the topic left who took messages",
-        ),
-        Column(
-            "causes",
-            "array<string>",
-            "how these ended: as `ended` in BROKER_SESSIONS, or wiped; sorted, without repetition",
-        ),
-        _SYSTEM,
-    ),
-)
-
-TOPIC_AVAILABILITY: Final = Table(
-    "topic_availability",
-    "a topic over the whole observation",
-    (
-        *_TOPIC,
-        Column("held_ms", "bigint", "how long at least one broker held it, gaps left out"),
-        Column("unknown_ms", "bigint", "how long gaps lasted before or after which a broker held it"),
-        Column("outages", "bigint", "number of its TOPIC_OUTAGES"),
-        Column("lost_min", "double", "minutes that they lasted"),
-        Column("longest_min", "double", "minutes that the longest one lasted; 0 = none"),
-        Column(
-            "availability",
-            "double",
-            "1 - lost time / held_ms; null = it was never held for a ms",
-        ),
-        _SYSTEM,
-    ),
-)
-
-OUTAGE_CAUSES: Final = Table(
-    "outage_causes",
-    "a broker that caused outages of topics",
-    (
-        Column("registry", "string", "which registry"),
-        Column("broker", "string", "broker name; empty = no broker did, topics left theirs"),
-        Column("outages", "bigint", "number of TOPIC_OUTAGES that it caused, alone or with others"),
-        Column("topics", "bigint", "number of topics that they hit"),
-        Column("lost_min", "double", "minutes that they lasted, summed over the topics"),
-        Column("causes", "array<string>", "as in TOPIC_OUTAGES, of all of them"),
-    ),
-)
+OUTAGE_CAUSES: Final = table("""
+    outage_causes: a broker that caused outages of topics
+    registry
+    broker string: broker name; empty = no broker did, topics left theirs
+    outages bigint: number of TOPIC_OUTAGES that it caused, alone or with others
+    topics bigint: number of topics that they hit
+    lost_min double: minutes that they lasted, summed over the topics
+    causes array<string>: as in TOPIC_OUTAGES, of all of them
+""")
 
 
 def topic_outages(

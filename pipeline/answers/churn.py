@@ -11,79 +11,54 @@ from pyspark.sql import functions as F
 
 from ...registry.model import ChangeKind
 from ..schemas import GAP
-from ..tables import Column, Table
+from ..tables import table
 from .frames import in_runs, readable, shaped, with_registry
 from .holdings import Seen
 
 _HOUR_MS: Final = 3_600_000
 
-CHURN: Final = Table(
-    "churn",
-    "the changes of a kind that concern a broker, in an hour",
-    (
-        Column("registry", "string", "which registry"),
-        Column("hour_ms", "bigint", "when the hour began, by the store's clock, ms since 1970"),
-        Column("kind", "string", "as in CHANGES; gap is none"),
-        Column("broker", "string", "broker name; empty with deleted and kv"),
-        Column("changes", "bigint", "number of changes"),
-        Column("added", "bigint", "with topics: number of topics that were added"),
-        Column("changed", "bigint", "with topics: number of topics that changed"),
-        Column("removed", "bigint", "with topics and deleted: number of topics that went"),
-    ),
-)
+CHURN: Final = table("""
+    churn: the changes of a kind that concern a broker, in an hour
+    registry
+    hour_ms bigint: when the hour began, by the store's clock, ms since 1970
+    kind string: as in CHANGES; gap is none
+    broker string: broker name; empty with deleted and kv
+    changes bigint: number of changes
+    added bigint: with topics: number of topics that were added
+    changed bigint: with topics: number of topics that changed
+    removed bigint: with topics and deleted: number of topics that went
+""")
 
-STORMS: Final = Table(
-    "storms",
-    "a time in which brokers registered faster than allowed for",
-    (
-        Column("registry", "string", "which registry"),
-        Column("begin_ms", "bigint", "the second in which it began, by the store's clock, ms since 1970"),
-        Column("end_ms", "bigint", "the end of the last second of it"),
-        Column("lasted_s", "bigint", "(end_ms - begin_ms) / 1000"),
-        Column("ups", "bigint", "number of up"),
-        Column("tables", "bigint", "number of topics records: parts of tables that were written"),
-        Column("brokers", "bigint", "number of brokers that registered"),
-        Column("peak_per_s", "bigint", "most of both in a second"),
-    ),
-)
+STORMS: Final = table("""
+    storms: a time in which brokers registered faster than allowed for
+    registry
+    begin_ms bigint: the second in which it began, by the store's clock, ms since 1970
+    end_ms bigint: the end of the last second of it
+    lasted_s bigint: (end_ms - begin_ms) / 1000
+    ups bigint: number of up
+    tables bigint: number of topics records: parts of tables that were written
+    brokers bigint: number of brokers that registered
+    peak_per_s bigint: most of both in a second
+""")
 
-TOPIC_LIVES: Final = Table(
-    "topic_lives",
-    "a life of a topic that was created, deleted or moved while changes were seen",
-    (
-        Column("registry", "string", "which registry"),
-        Column("topic", "string", "topic name"),
-        Column(
-            "life",
-            "int",
-            "1 = the first that is known; the next one begins after more than `apart_s` on no broker",
-        ),
-        Column(
-            "created_ms",
-            "bigint",
-            "when its first broker got it; in a gap: when the gap began; null = before the first change",
-        ),
-        Column(
-            "gone_ms",
-            "bigint",
-            "when its last broker lost it; in a gap: when the gap was over; null = it is still there",
-        ),
-        Column("brokers", "array<string>", "who has it at the end, or had it last; sorted"),
-        Column("came", "array<string>", "brokers that got it later than `settle_s` after the first; sorted"),
-        Column("left", "array<string>", "brokers that lost it for good while another kept it; sorted"),
-        Column("moved", "boolean", "whether brokers came and others left"),
-        Column("first_used_ms", "bigint", "its first sample; null = none"),
-        Column("last_used_ms", "bigint", "its last sample; null = none"),
-        Column("attempts", "double", "attempts that its samples stand for"),
-        Column(
-            "use",
-            "string",
-            "never used: no sample of this life; abandoned: none in their last `quiet_s`; used; "
-            "null: it is gone, or there are too few samples to tell",
-        ),
-        Column("system", "boolean", "whether the topic is RocketMQ's own"),
-    ),
-)
+TOPIC_LIVES: Final = table("""
+    topic_lives: a life of a topic that was created, deleted or moved while changes were seen
+    registry, topic
+    life int: 1 = the first that is known; the next one begins after more than `apart_s` on no broker
+    created_ms bigint: when its first broker got it; in a gap: when the gap began; null = before the first
+        change
+    gone_ms bigint: when its last broker lost it; in a gap: when the gap was over; null = it is still there
+    brokers array<string>: who has it at the end, or had it last; sorted
+    came array<string>: brokers that got it later than `settle_s` after the first; sorted
+    left array<string>: brokers that lost it for good while another kept it; sorted
+    moved boolean: whether brokers came and others left
+    first_used_ms bigint: its first sample; null = none
+    last_used_ms bigint: its last sample; null = none
+    attempts double: attempts that its samples stand for
+    use string: never used: no sample of this life; abandoned: none in their last `quiet_s`; used; null: it is
+        gone, or there are too few samples to tell
+    system
+""")
 
 
 def churn(changes: DataFrame, until_ms: int | None = None) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
-from ..tables import Column, Table
+from ..tables import table
 from .frames import shaped, with_registry
 from .uptime import failure
 
@@ -29,124 +29,82 @@ _PHASES: Final = 1_000_000
 _ACCURACY: Final = 10_000
 """Of percentiles: an error of one in so many ranks; exact up to as many values."""
 
-_END: Final = (
-    Column("registry", "string", "which registry"),
-    Column("broker", "string", "broker name"),
-    Column("broker_id", "bigint", "0 = master"),
-    Column("end_id", "string", "change_id of the record of the end"),
-)
+_KEY: Final = ("registry", "broker", "broker_id", "end_id")
 """What names an end."""
 
-_KEY: Final = tuple(column.name for column in _END)
+AVOIDANCE: Final = table("""
+    avoidance: a client that had sent to a broker that ended
+    registry, broker, broker_id
+    end_id string: change_id of the record of the end
+    client string: which client, as in SAMPLES
+    since_ms bigint: as in DETECTION
+    last_attempt_ms bigint: its last attempt on the broker after that; null = none
+    elsewhere_ms bigint: its first attempt elsewhere after that; null = none
+    avoided_ms bigint: its first message to another broker after its last attempt on this one; null = none was
+        seen
+    knew_ms bigint: its first attempt with the change of the end seen; null = none
+    misdirected double: its failed attempts on the broker, as many as the samples stand for
+    error_ms double: how far these times can be off; null = the client's own clock
+    avoided_after_ms bigint: avoided_ms - since_ms; null = none was seen
+""")
 
 
-AVOIDANCE: Final = Table(
-    "avoidance",
-    "a client that had sent to a broker that ended",
-    (
-        *_END,
-        Column("client", "string", "which client, as in SAMPLES"),
-        Column("since_ms", "bigint", "as in DETECTION"),
-        Column("last_attempt_ms", "bigint", "its last attempt on the broker after that; null = none"),
-        Column("elsewhere_ms", "bigint", "its first attempt elsewhere after that; null = none"),
-        Column(
-            "avoided_ms",
-            "bigint",
-            "its first message to another broker after its last attempt on this one; null = none was seen",
-        ),
-        Column("knew_ms", "bigint", "its first attempt with the change of the end seen; null = none"),
-        Column(
-            "misdirected", "double", "its failed attempts on the broker, as many as the samples stand for"
-        ),
-        Column("error_ms", "double", "how far these times can be off; null = the client's own clock"),
-        Column("avoided_after_ms", "bigint", "avoided_ms - since_ms; null = none was seen"),
-    ),
-)
+CLIENTS: Final = table("""
+    clients: a client, and what it met
+    registry string: which registry, as in SAMPLES; null = not told
+    client string: which client, as in SAMPLES
+    first_at_ms bigint (from): its first sample
+    last_at_ms bigint (to): its last sample
+    attempts double: attempts that its samples stand for
+    failures double: those that failed by fault of the broker
+    failure_share double (failed): failures / attempts
+    slowest_ms double: the longest attempt that was recorded, of those that did not fail
+    ends bigint (brokers lost): ends of brokers that it had sent to, as in AVOIDANCE
+    misdirected double: failed attempts on these, as many as the samples stand for
+    latest_avoided_after_ms bigint: the longest time until it avoided one of these
+""")
 
+DETECTION: Final = table("""
+    detection: an end of a broker that nobody asked for, and when it was known
+    registry, broker, broker_id
+    end_id string: change_id of the record of the end
+    ended string: how, as in BROKER_SESSIONS
+    what string: killed or frozen, by FAULTS; null = not told
+    fault_ms bigint: when, by FAULTS; null = not told
+    heartbeat_from_ms bigint: not before then was its last heartbeat; null = not known
+    heartbeat_to_ms bigint: not after then was its last heartbeat; null = not known
+    lease_ended_ms bigint: when its lease ended; null = not told
+    told_ms bigint: when the record of its end was written
+    since_ms bigint: when it happened at the earliest: fault_ms, else heartbeat_to_ms, else told_ms; all the
+        `after` columns count from here
+    back_ms bigint: when its next session began; null = it did not
+    lease_after_ms bigint: lease_ended_ms - since_ms; null = not told
+    told_after_ms bigint: told_ms - since_ms; null = nothing but the record is known
+    told_late_ms bigint: told_ms - lease_ended_ms: what the sweep added; null = not told
+    clients bigint: clients that had sent to the broker; null = there are no samples
+    first_avoided_after_ms bigint: until the first of them avoided it; null = none did
+    last_avoided_after_ms bigint: until the last of them avoided it; null = none did
+    misdirected double: their failed attempts on it, as many as the samples stand for
+    rocketmq_closed_after_ms bigint: until a client of RocketMQ would avoid it, had its connections closed;
+        null = back before
+    rocketmq_told_after_ms bigint: until RocketMQ's name server would drop it, had it gone silent; null = back
+        before
+    rocketmq_silent_after_ms bigint: until a client of RocketMQ would avoid it, had it gone silent; null =
+        back before
+""")
 
-CLIENTS: Final = Table(
-    "clients",
-    "a client, and what it met",
-    (
-        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
-        Column("client", "string", "which client, as in SAMPLES"),
-        Column("first_at_ms", "bigint", "its first sample", "from"),
-        Column("last_at_ms", "bigint", "its last sample", "to"),
-        Column("attempts", "double", "attempts that its samples stand for"),
-        Column("failures", "double", "those that failed by fault of the broker"),
-        Column("failure_share", "double", "failures / attempts", "failed"),
-        Column("slowest_ms", "double", "the longest attempt that was recorded, of those that did not fail"),
-        Column("ends", "bigint", "ends of brokers that it had sent to, as in AVOIDANCE", "brokers lost"),
-        Column("misdirected", "double", "failed attempts on these, as many as the samples stand for"),
-        Column("latest_avoided_after_ms", "bigint", "the longest time until it avoided one of these"),
-    ),
-)
-
-DETECTION: Final = Table(
-    "detection",
-    "an end of a broker that nobody asked for, and when it was known",
-    (
-        *_END,
-        Column("ended", "string", "how, as in BROKER_SESSIONS"),
-        Column("what", "string", "killed or frozen, by FAULTS; null = not told"),
-        Column("fault_ms", "bigint", "when, by FAULTS; null = not told"),
-        Column("heartbeat_from_ms", "bigint", "not before then was its last heartbeat; null = not known"),
-        Column("heartbeat_to_ms", "bigint", "not after then was its last heartbeat; null = not known"),
-        Column("lease_ended_ms", "bigint", "when its lease ended; null = not told"),
-        Column("told_ms", "bigint", "when the record of its end was written"),
-        Column(
-            "since_ms",
-            "bigint",
-            "when it happened at the earliest: fault_ms, else heartbeat_to_ms, else told_ms; all the `after` "
-            "columns count from here",
-        ),
-        Column("back_ms", "bigint", "when its next session began; null = it did not"),
-        Column("lease_after_ms", "bigint", "lease_ended_ms - since_ms; null = not told"),
-        Column("told_after_ms", "bigint", "told_ms - since_ms; null = nothing but the record is known"),
-        Column("told_late_ms", "bigint", "told_ms - lease_ended_ms: what the sweep added; null = not told"),
-        Column("clients", "bigint", "clients that had sent to the broker; null = there are no samples"),
-        Column("first_avoided_after_ms", "bigint", "until the first of them avoided it; null = none did"),
-        Column("last_avoided_after_ms", "bigint", "until the last of them avoided it; null = none did"),
-        Column("misdirected", "double", "their failed attempts on it, as many as the samples stand for"),
-        Column(
-            "rocketmq_closed_after_ms",
-            "bigint",
-            "until a client of RocketMQ would avoid it, had its connections closed; null = back before",
-        ),
-        Column(
-            "rocketmq_told_after_ms",
-            "bigint",
-            "until RocketMQ's name server would drop it, had it gone silent; null = back before",
-        ),
-        Column(
-            "rocketmq_silent_after_ms",
-            "bigint",
-            "until a client of RocketMQ would avoid it, had it gone silent; null = back before",
-        ),
-    ),
-)
-
-DETECTION_SUMMARY: Final = Table(
-    "detection_summary",
-    "a distribution over the ends, or over the clients of them",
-    (
-        Column("registry", "string", "which registry"),
-        Column(
-            "stage",
-            "string",
-            "lease ended, told, told late, first client avoided, client avoided, client knew; computed: "
-            "rocketmq closed, rocketmq told, rocketmq silent",
-        ),
-        Column("ends", "bigint", "number of ends, or of clients of them, that reached this stage"),
-        Column("missed", "bigint", "number of those that did not, or of which it is not known"),
-        Column(
-            "p50_ms", "double", "half of them took at most so long, from since_ms; told late: from the lease"
-        ),
-        Column("p95_ms", "double", "95 % of them"),
-        Column("p99_ms", "double", "99 % of them"),
-        Column("max_ms", "double", "all of them"),
-    ),
-)
+DETECTION_SUMMARY: Final = table("""
+    detection_summary: a distribution over the ends, or over the clients of them
+    registry
+    stage string: lease ended, told, told late, first client avoided, client avoided, client knew; computed:
+        rocketmq closed, rocketmq told, rocketmq silent
+    ends bigint: number of ends, or of clients of them, that reached this stage
+    missed bigint: number of those that did not, or of which it is not known
+    p50_ms double: half of them took at most so long, from since_ms; told late: from the lease
+    p95_ms double: 95 % of them
+    p99_ms double: 99 % of them
+    max_ms double: all of them
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..tables import Column, Table
+from ..tables import table
 from .frames import in_runs, shaped
 
 _MINUTE_MS: Final = 60_000
@@ -21,42 +21,35 @@ BURNING: Final = {"burn_1h": 14.4, "burn_6h": 6.0}
 
 _WINDOWS_MS: Final = {"burn_1h": _HOUR_MS, "burn_6h": 6 * _HOUR_MS}
 
-INCIDENTS: Final = Table(
-    "incidents",
-    "brokers that failed and topics that lost theirs, one soon after the other",
-    (
-        Column("registry", "string", "which registry"),
-        Column("from_ms", "bigint", "when it began, by the store's clock"),
-        Column("to_ms", "bigint", "when all were back, or the end of the knowledge"),
-        Column("lasted_ms", "bigint", "to_ms - from_ms"),
-        Column("over", "boolean", "whether all that it hit was seen to come back"),
-        Column("brokers", "array<string>", "who failed, or took topics away; sorted; the first 20 of them"),
-        Column("broker_count", "bigint", "how many brokers these were", "brokers in all"),
-        Column("failures", "bigint", "ends of replicas that nobody asked for, as in DETECTION"),
-        Column("outages", "bigint", "TOPIC_OUTAGES of topics that are not RocketMQ's own", "topic outages"),
-        Column("lost_min", "double", "minutes that they lasted, summed over the topics", "topic time lost"),
-        Column("causes", "array<string>", "as in TOPIC_OUTAGES, and how brokers ended; sorted"),
-        Column("misdirected", "double", "as in DETECTION; null = there are no samples", "misdirected sends"),
-    ),
-)
+INCIDENTS: Final = table("""
+    incidents: brokers that failed and topics that lost theirs, one soon after the other
+    registry
+    from_ms bigint: when it began, by the store's clock
+    to_ms bigint: when all were back, or the end of the knowledge
+    lasted_ms bigint: to_ms - from_ms
+    over boolean: whether all that it hit was seen to come back
+    brokers array<string>: who failed, or took topics away; sorted; the first 20 of them
+    broker_count bigint (brokers in all): how many brokers these were
+    failures bigint: ends of replicas that nobody asked for, as in DETECTION
+    outages bigint (topic outages): TOPIC_OUTAGES of topics that are not RocketMQ's own
+    lost_min double (topic time lost): minutes that they lasted, summed over the topics
+    causes array<string>: as in TOPIC_OUTAGES, and how brokers ended; sorted
+    misdirected double (misdirected sends): as in DETECTION; null = there are no samples
+""")
 
-TOPIC_BUDGETS: Final = Table(
-    "topic_budgets",
-    "a topic and its error budget: the time that it may be out and still meet the objective",
-    (
-        Column("registry", "string", "which registry"),
-        Column("topic", "string", "topic name"),
-        Column("availability", "double", "as in TOPIC_AVAILABILITY"),
-        Column("budget_min", "double", "(1 - objective) of the minutes that it was held"),
-        Column("lost_min", "double", "minutes that it was out"),
-        Column("left_min", "double", "budget_min - lost_min; negative = the objective is missed"),
-        Column("spent", "double", "lost_min / budget_min", "budget spent"),
-        Column("burn_1h", "double", "how many times too fast the budget was spent in the last hour"),
-        Column("burn_6h", "double", "the same of the last six hours"),
-        Column("verdict", "string", "missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met"),
-        Column("system", "boolean", "whether the topic is RocketMQ's own"),
-    ),
-)
+TOPIC_BUDGETS: Final = table("""
+    topic_budgets: a topic and its error budget: the time that it may be out and still meet the objective
+    registry, topic
+    availability double: as in TOPIC_AVAILABILITY
+    budget_min double: (1 - objective) of the minutes that it was held
+    lost_min double: minutes that it was out
+    left_min double: budget_min - lost_min; negative = the objective is missed
+    spent double (budget spent): lost_min / budget_min
+    burn_1h double: how many times too fast the budget was spent in the last hour
+    burn_6h double: the same of the last six hours
+    verdict string: missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met
+    system
+""")
 
 
 def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: float = 60.0) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from ...client import LADDER, LADDER_4, Ladder
-from ..tables import Column, Table
+from ..tables import table
 from .frames import with_registry
 from .replay import CANDIDATES, Attempt, Stretch, Sums, isolation_ms, least_trigger_ms, longest_ms
 
@@ -41,82 +41,66 @@ RECOMMENDED: Final = "recommended"
 LADDERS: Final[Mapping[str, Ladder]] = {"RocketMQ >= 5.1.4": LADDER, "RocketMQ < 5.1.4": LADDER_4}
 """What every ladder is compared with."""
 
-_LADDER: Final = Column("ladder", "string", "recommended (if one is), RocketMQ >= 5.1.4, RocketMQ < 5.1.4")
+_LADDER: Final = "ladder string: recommended (if one is), RocketMQ >= 5.1.4, RocketMQ < 5.1.4"
 
-ISOLATIONS: Final = Table(
-    "isolations",
-    "a time for which a client that goes by a ladder would have left a broker alone",
-    (
-        _LADDER,
-        Column("client", "string", "which client process"),
-        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
-        Column("broker", "string", "broker name"),
-        Column("from_ms", "bigint", "when it begins, by the store's clock, ms since 1970"),
-        Column("to_ms", "bigint", "when it ends; further slow or failed answers can have put that off"),
-        Column("cause", "string", "failure, latency: what the answer was that began it"),
-        Column("latency_ms", "double", "how long that answer took"),
-        Column("saved", "double", "bad attempts of this client that it would have sent elsewhere"),
-        Column("withheld", "double", "healthy attempts of this client that it would have sent elsewhere"),
-        Column("bad", "double", "bad attempts of all clients at the broker that began within that time"),
-        Column("healthy", "double", "healthy attempts of all clients that began within that time"),
-        Column(
-            "verdict",
-            "string",
-            "right: sending elsewhere was worth it, by the objective; wrong: it was not; "
-            "unknown: nobody sent to the broker then, or the store's clock was not known",
-        ),
-    ),
-)
+ISOLATIONS: Final = table(f"""
+    isolations: a time for which a client that goes by a ladder would have left a broker alone
+    {_LADDER}
+    client string: which client process
+    registry string: which registry, as in SAMPLES; null = not told
+    broker
+    from_ms bigint: when it begins, by the store's clock, ms since 1970
+    to_ms bigint: when it ends; further slow or failed answers can have put that off
+    cause string: failure, latency: what the answer was that began it
+    latency_ms double: how long that answer took
+    saved double: bad attempts of this client that it would have sent elsewhere
+    withheld double: healthy attempts of this client that it would have sent elsewhere
+    bad double: bad attempts of all clients at the broker that began within that time
+    healthy double: healthy attempts of all clients that began within that time
+    verdict string: right: sending elsewhere was worth it, by the objective; wrong: it was not; unknown:
+        nobody sent to the broker then, or the store's clock was not known
+""")
 
-LADDER_DECISIONS: Final = Table(
-    "ladder_decisions",
-    "a ladder at a broker, or at all of them: how often it was right",
-    (
-        _LADDER,
-        Column("registry", "string", "which registry, as in SAMPLES; null = not told, or all of them"),
-        Column("broker", "string", "broker name; null = all of them"),
-        Column("isolations", "bigint", "times that a client would have begun to leave it alone"),
-        Column("right", "bigint", "those with the verdict right"),
-        Column("wrong", "bigint", "those with the verdict wrong"),
-        Column("unknown", "bigint", "those that cannot be judged"),
-        Column("precision", "double", "right / (right + wrong); null = none can be judged"),
-        Column("isolated_ms", "bigint", "how long it would have been left alone, over all clients"),
-        Column("bad", "double", "bad attempts that were made"),
-        Column("saved", "double", "those that would have gone elsewhere"),
-        Column("recall", "double", "saved / bad; null = there was no bad one"),
-        Column("healthy", "double", "healthy attempts that were made"),
-        Column("withheld", "double", "those that would have gone elsewhere"),
-        Column("withheld_share", "double", "withheld / healthy; null = there was no healthy one"),
-    ),
-)
+LADDER_DECISIONS: Final = table(f"""
+    ladder_decisions: a ladder at a broker, or at all of them: how often it was right
+    {_LADDER}
+    registry string: which registry, as in SAMPLES; null = not told, or all of them
+    broker string: broker name; null = all of them
+    isolations bigint: times that a client would have begun to leave it alone
+    right bigint: those with the verdict right
+    wrong bigint: those with the verdict wrong
+    unknown bigint: those that cannot be judged
+    precision double: right / (right + wrong); null = none can be judged
+    isolated_ms bigint: how long it would have been left alone, over all clients
+    bad double: bad attempts that were made
+    saved double: those that would have gone elsewhere
+    recall double: saved / bad; null = there was no bad one
+    healthy double: healthy attempts that were made
+    withheld double: those that would have gone elsewhere
+    withheld_share double: withheld / healthy; null = there was no healthy one
+""")
 
-LADDER_SCORES: Final = Table(
-    "ladder_scores",
-    "a ladder, and what it would have done to all attempts; the best first",
-    (
-        _LADDER,
-        Column("rank", "int", "1 = the best by the objective"),
-        Column("score", "double", "saved - withheld_weight * withheld"),
-        Column("attempts", "double", "attempts that the samples stand for"),
-        Column("bad", "double", "those that failed, or took slow_ms or longer"),
-        Column("saved", "double", "bad ones that would have gone elsewhere"),
-        Column("withheld", "double", "healthy ones that would have gone elsewhere"),
-        Column("isolations", "bigint", "times that a client would have begun to leave a broker alone"),
-        Column("failure_isolation_ms", "bigint", "how long a broker is left alone after a failure"),
-    ),
-)
+LADDER_SCORES: Final = table(f"""
+    ladder_scores: a ladder, and what it would have done to all attempts; the best first
+    {_LADDER}
+    rank int: 1 = the best by the objective
+    score double: saved - withheld_weight * withheld
+    attempts double: attempts that the samples stand for
+    bad double: those that failed, or took slow_ms or longer
+    saved double: bad ones that would have gone elsewhere
+    withheld double: healthy ones that would have gone elsewhere
+    isolations bigint: times that a client would have begun to leave a broker alone
+    failure_isolation_ms bigint: how long a broker is left alone after a failure
+""")
 
-LADDER_STEPS: Final = Table(
-    "ladder_steps",
-    "a step of a ladder: an answer that takes at least `latency_ms` isolates for `isolation_ms`",
-    (
-        _LADDER,
-        Column("step", "int", "from 1 on"),
-        Column("latency_ms", "bigint", "an answer that takes so long, and no longer than the next step"),
-        Column("isolation_ms", "bigint", "for how long the broker is left alone; 0 = it is not"),
-        Column("is_failure", "boolean", "whether a failure counts as this step, however quickly it came"),
-    ),
-)
+LADDER_STEPS: Final = table(f"""
+    ladder_steps: a step of a ladder: an answer that takes at least `latency_ms` isolates for `isolation_ms`
+    {_LADDER}
+    step int: from 1 on
+    latency_ms bigint: an answer that takes so long, and no longer than the next step
+    isolation_ms bigint: for how long the broker is left alone; 0 = it is not
+    is_failure boolean: whether a failure counts as this step, however quickly it came
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,30 +10,24 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from ..errors import BadOption
-from ..tables import Column, Table
+from ..tables import table
 from .frames import with_registry
 
-LATENCY: Final = Table(
-    "latency",
-    "attempts to send, by what they are grouped by; a column that they are not grouped by is null",
-    (
-        Column("registry", "string", "which registry, as in SAMPLES; null = not told"),
-        Column("hour", "timestamp", "when the attempts ended: the hour of the store's clock, UTC"),
-        Column("broker", "string", "broker name"),
-        Column("topic", "string", "topic name"),
-        Column("samples", "bigint", "attempts that were recorded"),
-        Column("attempts", "double", "attempts that they stand for: the sum of 1 / share"),
-        Column("failures", "double", "those that failed by fault of the broker"),
-        Column("errors", "double", "those that ended with an error that is not the broker's fault"),
-        Column("failure_share", "double", "failures / attempts"),
-        Column(
-            "p50_ms", "double", "half of the attempts that did not fail took at most so long; null = none"
-        ),
-        Column("p90_ms", "double", "the same for 90 in 100; at most 1 % too high, as are the others"),
-        Column("p99_ms", "double", "the same for 99 in 100"),
-        Column("max_ms", "double", "the longest that was recorded of those that did not fail"),
-    ),
-)
+LATENCY: Final = table("""
+    latency: attempts to send, by what they are grouped by; a column that they are not grouped by is null
+    registry string: which registry, as in SAMPLES; null = not told
+    hour timestamp: when the attempts ended: the hour of the store's clock, UTC
+    broker, topic
+    samples bigint: attempts that were recorded
+    attempts double: attempts that they stand for: the sum of 1 / share
+    failures double: those that failed by fault of the broker
+    errors double: those that ended with an error that is not the broker's fault
+    failure_share double: failures / attempts
+    p50_ms double: half of the attempts that did not fail took at most so long; null = none
+    p90_ms double: the same for 90 in 100; at most 1 % too high, as are the others
+    p99_ms double: the same for 99 in 100
+    max_ms double: the longest that was recorded of those that did not fail
+""")
 
 _BY: Final[tuple[str, ...]] = ("registry", "hour", "broker", "topic")
 

@@ -7,85 +7,55 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from ..tables import Column, Table
+from ..tables import table
 from .frames import is_system
 
-_REGISTRY: Final = Column("registry", "string", "which registry")
-_CLUSTER: Final = Column("cluster", "string", "cluster name")
+BROKER_LOAD: Final = table("""
+    placement: a broker and the queues on it; RocketMQ's own topics are not counted
+    registry, cluster, broker
+    alive boolean: whether its master is alive
+    wiped boolean: whether an operator took its write permission
+    topics bigint: topics on it
+    read_queues bigint: queues of its topics that can be read
+    write_queues bigint: queues of its topics that can be written
+    over_mean double: write queues / mean of the cluster's brokers; 1 = as the mean
+    rank int: 1 = the first of its cluster to take new queues; null = it takes none: dead, or wiped
+    room bigint: write queues that it lacks to the fullest broker with a rank; null = no rank
+""")
 
-BROKER_LOAD: Final = Table(
-    "placement",
-    "a broker and the queues on it; RocketMQ's own topics are not counted",
-    (
-        _REGISTRY,
-        _CLUSTER,
-        Column("broker", "string", "broker name"),
-        Column("alive", "boolean", "whether its master is alive"),
-        Column("wiped", "boolean", "whether an operator took its write permission"),
-        Column("topics", "bigint", "topics on it"),
-        Column("read_queues", "bigint", "queues of its topics that can be read"),
-        Column("write_queues", "bigint", "queues of its topics that can be written"),
-        Column("over_mean", "double", "write queues / mean of the cluster's brokers; 1 = as the mean"),
-        Column(
-            "rank",
-            "int",
-            "1 = the first of its cluster to take new queues; null = it takes none: dead, or wiped",
-        ),
-        Column(
-            "room", "bigint", "write queues that it lacks to the fullest broker with a rank; null = no rank"
-        ),
-    ),
-)
+CLUSTER_SKEW: Final = table("""
+    placement_skew: a cluster, and how evenly write queues lie on its brokers, the dead ones included
+    registry, cluster
+    brokers bigint: brokers of the cluster that hold any topic
+    writable_brokers bigint: those with a live master and the write permission
+    topics bigint: topics in the cluster
+    write_queues bigint: queues that can be written
+    mean double: write queues a broker
+    most bigint: write queues of the fullest broker
+    most_over_mean double: most / mean; 1 = even; null = there is no queue
+    gini double: 0 = even, towards 1 = all on one broker; null = there is no queue
+    single_broker_topics bigint: topics with one broker to write to in the whole registry
+    room bigint: write queues to add, on writable brokers, until these have as many each
+""")
 
-CLUSTER_SKEW: Final = Table(
-    "placement_skew",
-    "a cluster, and how evenly write queues lie on its brokers, the dead ones included",
-    (
-        _REGISTRY,
-        _CLUSTER,
-        Column("brokers", "bigint", "brokers of the cluster that hold any topic"),
-        Column("writable_brokers", "bigint", "those with a live master and the write permission"),
-        Column("topics", "bigint", "topics in the cluster"),
-        Column("write_queues", "bigint", "queues that can be written"),
-        Column("mean", "double", "write queues a broker"),
-        Column("most", "bigint", "write queues of the fullest broker"),
-        Column("most_over_mean", "double", "most / mean; 1 = even; null = there is no queue"),
-        Column("gini", "double", "0 = even, towards 1 = all on one broker; null = there is no queue"),
-        Column("single_broker_topics", "bigint", "topics with one broker to write to in the whole registry"),
-        Column("room", "bigint", "write queues to add, on writable brokers, until these have as many each"),
-    ),
-)
+SINGLE_BROKER_TOPICS: Final = table("""
+    single_broker_topics: a topic that one broker of the registry takes, and no other; RocketMQ's own are left
+        out
+    registry, cluster, topic
+    broker string: the only broker that takes messages for it
+    alive boolean: whether the broker's master is alive
+    write_queues bigint: queues that can be written
+    suggested_broker string: the emptiest other broker of the cluster that takes queues; null = there is none
+""")
 
-SINGLE_BROKER_TOPICS: Final = Table(
-    "single_broker_topics",
-    "a topic that one broker of the registry takes, and no other; RocketMQ's own are left out",
-    (
-        _REGISTRY,
-        _CLUSTER,
-        Column("topic", "string", "topic name"),
-        Column("broker", "string", "the only broker that takes messages for it"),
-        Column("alive", "boolean", "whether the broker's master is alive"),
-        Column("write_queues", "bigint", "queues that can be written"),
-        Column(
-            "suggested_broker",
-            "string",
-            "the emptiest other broker of the cluster that takes queues; null = there is none",
-        ),
-    ),
-)
-
-SUGGESTIONS: Final = Table(
-    "placement_suggestions",
-    "a broker that can take new queues, the emptiest of its cluster first",
-    (
-        _REGISTRY,
-        _CLUSTER,
-        Column("rank", "int", "1 = a new topic goes here first, 2 = its second broker, and so on"),
-        Column("broker", "string", "broker name"),
-        Column("write_queues", "bigint", "queues that can be written"),
-        Column("add_queues", "bigint", "so many more make it as full as the fullest that can take queues"),
-    ),
-)
+SUGGESTIONS: Final = table("""
+    placement_suggestions: a broker that can take new queues, the emptiest of its cluster first
+    registry, cluster
+    rank int: 1 = a new topic goes here first, 2 = its second broker, and so on
+    broker
+    write_queues bigint: queues that can be written
+    add_queues bigint: so many more make it as full as the fullest that can take queues
+""")
 
 
 _READ: Final = 4

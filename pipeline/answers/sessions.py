@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import EXPIRED, FORGOTTEN, ChangeKind
-from ..tables import Column, Table
+from ..tables import table
 from .frames import covered, eras, readable, shaped
 
 GONE: Final = "broker gone"
@@ -18,58 +18,31 @@ GONE: Final = "broker gone"
 _MOVED: Final = r"^has id \d+ now$"
 """The reason of the down of a replica whose address has registered under another id."""
 
-BROKER_SESSIONS: Final = Table(
-    "broker_sessions",
-    "a time in which one owner kept a replica of a broker alive, [begin_ms, end_ms)",
-    (
-        Column("registry", "string", "which registry"),
-        Column("broker", "string", "broker name"),
-        Column("broker_id", "bigint", "0 = master"),
-        Column("cluster", "string", "cluster name, as the session began"),
-        Column("epoch", "bigint", "of the owner, us of the store's clock"),
-        Column("address", "string", "host:port of the owner, as the session began; null = not known"),
-        Column("began", "string", "up: by its record; unknown: before the first change that is known"),
-        Column("begin_id", "string", "change_id of the up; null = unknown"),
-        Column(
-            "begin_ms", "bigint", "when, by the store's clock; of an unknown one: when the knowledge begins"
-        ),
-        Column(
-            "ended",
-            "string",
-            "clean, gone (its agent no longer found it), expired, fenced (by another address), replaced "
-            "(by the same address, restarted), moved "
-            "(the address has another id), forgotten, unknown (a gap), open (alive at the end)",
-        ),
-        Column("reason", "string", "of the down that ended it; null = it was none"),
-        Column("successor", "string", "of fenced and replaced: the address that took over; else null"),
-        Column("end_id", "string", "change_id of the record that ended it; null = none did"),
-        Column(
-            "end_ms",
-            "bigint",
-            "when it was no longer alive: the end of the lease, where that is told, else as told_ms",
-        ),
-        Column("told_ms", "bigint", "when the record of the end was written; null = there is none"),
-        Column(
-            "lease_ttl_ms",
-            "bigint",
-            "how long a heartbeat lasted, by the last up before the record of its end, or the first; null = "
-            "not told",
-        ),
-        Column("lease_ended_ms", "bigint", "of expired: when the lease ended; null = not told"),
-        Column("alive_ms", "bigint", "end_ms - begin_ms"),
-        Column(
-            "away_until_ms",
-            "bigint",
-            "until when there was no such replica after it: its next session, when it was forgotten, or the "
-            "end of the knowledge; end_ms = it was not away, or nobody knows",
-        ),
-        Column(
-            "returned",
-            "boolean",
-            "whether the next session of the replica is known, and nobody forgot it before",
-        ),
-    ),
-)
+BROKER_SESSIONS: Final = table("""
+    broker_sessions: a time in which one owner kept a replica of a broker alive, [begin_ms, end_ms)
+    registry, broker, broker_id
+    cluster string: cluster name, as the session began
+    epoch bigint: of the owner, us of the store's clock
+    address string: host:port of the owner, as the session began; null = not known
+    began string: up: by its record; unknown: before the first change that is known
+    begin_id string: change_id of the up; null = unknown
+    begin_ms bigint: when, by the store's clock; of an unknown one: when the knowledge begins
+    ended string: clean, gone (its agent no longer found it), expired, fenced (by another address), replaced
+        (by the same address, restarted), moved (the address has another id), forgotten, unknown (a gap), open
+        (alive at the end)
+    reason string: of the down that ended it; null = it was none
+    successor string: of fenced and replaced: the address that took over; else null
+    end_id string: change_id of the record that ended it; null = none did
+    end_ms bigint: when it was no longer alive: the end of the lease, where that is told, else as told_ms
+    told_ms bigint: when the record of the end was written; null = there is none
+    lease_ttl_ms bigint: how long a heartbeat lasted, by the last up before the record of its end, or the
+        first; null = not told
+    lease_ended_ms bigint: of expired: when the lease ended; null = not told
+    alive_ms bigint: end_ms - begin_ms
+    away_until_ms bigint: until when there was no such replica after it: its next session, when it was
+        forgotten, or the end of the knowledge; end_ms = it was not away, or nobody knows
+    returned boolean: whether the next session of the replica is known, and nobody forgot it before
+""")
 
 
 def broker_sessions(

@@ -8,87 +8,61 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..tables import Column, Table
+from ..tables import table
 from .frames import by_day, shaped
 
-_REPLICA: Final = (
-    Column("registry", "string", "which registry"),
-    Column("broker", "string", "broker name"),
-    Column("broker_id", "bigint", "0 = master"),
-    Column("cluster", "string", "cluster name"),
-)
+_REPLICA: Final = ("registry", "broker", "broker_id", "cluster")
 
-BROKER_AVAILABILITY: Final = Table(
-    "broker_availability",
-    "a replica of a broker on a day on which it was to be alive",
-    (
-        *_REPLICA,
-        Column("day", "string", "UTC day, YYYY-MM-DD"),
-        Column("alive_ms", "bigint", "how long it was alive on that day"),
-        Column(
-            "away_ms",
-            "bigint",
-            "how long it was away: after a session, until the next, until it was forgotten, or until the end "
-            "of the knowledge; not after it has moved to another id",
-        ),
-        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
-    ),
-)
+BROKER_AVAILABILITY: Final = table("""
+    broker_availability: a replica of a broker on a day on which it was to be alive
+    registry, broker, broker_id, cluster
+    day string: UTC day, YYYY-MM-DD
+    alive_ms bigint: how long it was alive on that day
+    away_ms bigint: how long it was away: after a session, until the next, until it was forgotten, or until
+        the end of the knowledge; not after it has moved to another id
+    availability double: alive_ms / (alive_ms + away_ms)
+""")
 
-CLUSTER_AVAILABILITY: Final = Table(
-    "cluster_availability",
-    "the replicas of a cluster on a day",
-    (
-        Column("registry", "string", "which registry"),
-        Column("cluster", "string", "cluster name"),
-        Column("day", "string", "UTC day, YYYY-MM-DD"),
-        Column("replicas", "bigint", "how many replicas were to be alive on that day"),
-        Column("alive_ms", "bigint", "sum of them all"),
-        Column("away_ms", "bigint", "sum of them all"),
-        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
-        Column("master_availability", "double", "the same of the masters alone; null = there were none"),
-    ),
-)
+CLUSTER_AVAILABILITY: Final = table("""
+    cluster_availability: the replicas of a cluster on a day
+    registry, cluster
+    day string: UTC day, YYYY-MM-DD
+    replicas bigint: how many replicas were to be alive on that day
+    alive_ms bigint: sum of them all
+    away_ms bigint: sum of them all
+    availability double: alive_ms / (alive_ms + away_ms)
+    master_availability double: the same of the masters alone; null = there were none
+""")
 
-BROKER_RELIABILITY: Final = Table(
-    "broker_reliability",
-    "a replica of a broker over the whole observation",
-    (
-        *_REPLICA,
-        Column("sessions", "bigint", "number of its sessions"),
-        Column("failures", "bigint", "sessions that expired, or ended because the broker was gone"),
-        Column("stops", "bigint", "sessions that ended clean"),
-        Column("restarts", "bigint", "sessions that were replaced"),
-        Column("takeovers", "bigint", "sessions that were fenced"),
-        Column("flaps", "bigint", "sessions that are in FLAPS"),
-        Column("alive_ms", "bigint", "how long it was alive"),
-        Column("away_ms", "bigint", "how long it was away"),
-        Column("availability", "double", "alive_ms / (alive_ms + away_ms)"),
-        Column("mtbf_s", "double", "mean time between failures: alive time per failure; null = none failed"),
-        Column(
-            "mttr_s",
-            "double",
-            "mean time to return after a failure, of those that returned; null = none did",
-        ),
-        Column("longest_away_s", "double", "the longest time that it was away"),
-    ),
-)
+BROKER_RELIABILITY: Final = table("""
+    broker_reliability: a replica of a broker over the whole observation
+    registry, broker, broker_id, cluster
+    sessions bigint: number of its sessions
+    failures bigint: sessions that expired, or ended because the broker was gone
+    stops bigint: sessions that ended clean
+    restarts bigint: sessions that were replaced
+    takeovers bigint: sessions that were fenced
+    flaps bigint: sessions that are in FLAPS
+    alive_ms bigint: how long it was alive
+    away_ms bigint: how long it was away
+    availability double: alive_ms / (alive_ms + away_ms)
+    mtbf_s double: mean time between failures: alive time per failure; null = none failed
+    mttr_s double: mean time to return after a failure, of those that returned; null = none did
+    longest_away_s double: the longest time that it was away
+""")
 
-FLAPS: Final = Table(
-    "flaps",
-    "a session that was too short, or after which the replica was back too soon",
-    (
-        *_REPLICA,
-        Column("begin_ms", "bigint", "when the session began"),
-        Column("end_ms", "bigint", "when it ended"),
-        Column("ended", "string", "how, as in BROKER_SESSIONS"),
-        Column("reason", "string", "of the down that ended it; null = it was none"),
-        Column("alive_ms", "bigint", "how long the session lasted"),
-        Column("away_ms", "bigint", "until the next session began; null = none did"),
-        Column("too_short", "boolean", "whether the session lasted less than `short_s`"),
-        Column("soon_back", "boolean", "whether the replica was back within `return_s`"),
-    ),
-)
+FLAPS: Final = table("""
+    flaps: a session that was too short, or after which the replica was back too soon
+    registry, broker, broker_id, cluster
+    begin_ms bigint: when the session began
+    end_ms bigint: when it ended
+    ended string: how, as in BROKER_SESSIONS
+    reason string: of the down that ended it; null = it was none
+    alive_ms bigint: how long the session lasted
+    away_ms bigint: until the next session began; null = none did
+    too_short boolean: whether the session lasted less than `short_s`
+    soon_back boolean: whether the replica was back within `return_s`
+""")
 
 
 def observed(sessions: DataFrame, from_ms: int | None) -> DataFrame:
@@ -113,12 +87,11 @@ def broker_availability(sessions: DataFrame) -> DataFrame:
     """Return BROKER_AVAILABILITY from BROKER_SESSIONS; days are cut at midnight UTC of the store's clock."""
     alive = _piece("alive", F.col("begin_ms"), F.col("end_ms"))
     away = _piece("away", F.col("end_ms"), _missed_until_ms())
-    replica = [column.name for column in _REPLICA]
-    pieces = sessions.select(*replica, F.inline(F.array(alive, away)))
+    pieces = sessions.select(*_REPLICA, F.inline(F.array(alive, away)))
     length_ms = F.col("to_ms") - F.col("from_ms")
     found = (
         by_day(pieces)
-        .groupBy(*replica, "day_ms")
+        .groupBy(*_REPLICA, "day_ms")
         .agg(
             F.sum(F.when(F.col("what") == "alive", length_ms).otherwise(0)).alias("alive_ms"),
             F.sum(F.when(F.col("what") == "away", length_ms).otherwise(0)).alias("away_ms"),
