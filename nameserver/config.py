@@ -52,9 +52,9 @@ class FrontConfig:
     )
     when_stale: WhenStale = setting(
         WhenStale.SERVE,
-        "What is answered about routes while the front does not hear of changes. `serve` = the last known "
-        "route, however old; `ask` = what the store says, or the last known route if it says nothing; "
-        "`refuse` = an error, so that clients ask another front",
+        "What is answered about routes while the front hears of no changes, as without Redis. `serve` = the "
+        "last known route, however old; `ask` = what the store says, or the last known route if it says "
+        "nothing; `refuse` = an error, so that clients ask another front",
         choices=tuple(WhenStale),
     )
     stale_s: float = setting(5.0, "Age, since it was confirmed, from which a route counts as stale", low=0.1)

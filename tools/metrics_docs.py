@@ -29,6 +29,9 @@ Every agent (port 9877) and every front (port 9878) has `GET /metrics` for Prome
 this page from the code. Alerts are in
 [deploy/prometheus](../deploy/prometheus/sharedroutes.rules.yaml), a dashboard for Grafana is in
 [deploy/grafana](../deploy/grafana/sharedroutes.json).
+
+A metric whose meaning begins with "Whether" is 1 for yes and 0 for no. Units stand in the names: `_seconds`,
+`_bytes`; what ends in `_total` is a count since the process started.
 """
 _AGENTS: Final = """
 ## Of an agent

@@ -43,7 +43,7 @@ METRICS: Final = (
     ),
     Family(
         "unreachable",
-        "Whether the address for clients is doubtful; /status says why.",
+        "Whether nobody may be able to connect to the address that clients are told; /status says why.",
         lambda one: one.advice,
     ),
     Family(
@@ -92,7 +92,10 @@ class StatusCollector(Collector):
         brokers, clock_problem = status.brokers, status.clock_problem is not None
         yield _family("info", "The version of the agent.", ("version",), [((status.version,), 1)])
         yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
-        text = "Whether the clock of the store's server stands still or jumps; known to who sweeps."
+        text = (
+            "Whether the clock of the store's server stands still or jumps; "
+            "only the agent that announces ends of leases looks."
+        )
         yield _family("clock_problem", text, (), [((), clock_problem)])
         text = "Brokers whose broker.conf cannot be read yet."
         yield _family("awaited", text, (), [((), len(status.awaited))])
