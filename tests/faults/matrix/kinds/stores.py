@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
 import redis
 
@@ -13,6 +15,10 @@ from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect,
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
+
+
+_UNTIL_LOOKED_S: Final = (1.5, 2.5)
+"""Longer than it takes until every client has looked."""
 
 
 def _has_replicas(store: Store) -> bool:
@@ -141,9 +147,7 @@ def _write(site: Site, topic: str) -> None:
     site.wait(lambda: site.auditor.at_primary(is_there) == [1], "a topic is written")
 
 
-def _ordered(
-    site: Site, *command: str | int, disturbs: tuple[str, ...] = WHOLE_STORE, loses: bool = False
-) -> Effect:
+def _ordered(site: Site, *command: str | int, loses: bool = False) -> Effect:
     site.auditor.at_primary(command)
     return Effect(" ".join(map(str, command[:2])), 0.2, WHOLE_STORE, loses=loses)
 
@@ -163,10 +167,16 @@ def client_kill(site: Site) -> Iterator[Effect]:
     yield Effect("CLIENT KILL", 0.2, WHOLE_STORE)
 
 
-@fault("store")
+@fault("processes")
 def flushall(site: Site) -> Iterator[Effect]:
-    """Somebody empties the store."""
-    yield _ordered(site, "FLUSHALL", loses=True)
+    """Somebody empties the store, and an agent stands still that would write its broker anew at once."""
+    agent = site.fleet.agents["agent-a"]
+    agent.pause()
+    try:
+        effect = _ordered(site, "FLUSHALL", loses=True)
+        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S))
+    finally:
+        agent.resume()
 
 
 @fault("store")
