@@ -148,7 +148,7 @@ class Past:
         return any(window.fault.loses for window in self.faults_in(since_us, until_us))
 
     def stood_still(self, at: int) -> bool:
-        """Whether the store was away for so long that leases have ended, until then or shortly before."""
+        """Whether the store was away for so long that leases have ended, then or shortly before."""
         lease_us = 1_000 * self.bounds.lease_ms
         return any(
             STORE in window.fault.disturbs and min(at, window.end_us) - window.begin_us >= lease_us

@@ -44,11 +44,13 @@ def looks(broker: str, *, gone_us: int | None) -> list[Event]:
     return found
 
 
-def history(gone_us: dict[str, int], *, others: bool = True, reset: str = "") -> list[Event]:
+def history(
+    gone_us: dict[str, int], *, others: bool = True, reset: str = "", reset_us: int = 0
+) -> list[Event]:
     """Return a history in which a client has no route of a topic any more.
 
     `gone_us`: from when on which leases are over; `others`: whether the client uses brokers besides;
-    `reset`: why a follower began anew shortly before.
+    `reset`: why a follower began anew, and when.
     """
     events: list[Event] = [
         Run(at_us=1, who="driver", deployment="aof", seed=1, bounds=BOUNDS),
@@ -61,7 +63,7 @@ def history(gone_us: dict[str, int], *, others: bool = True, reset: str = "") ->
     if others:
         events.append(Route(at_us=4_000_000, who="client", topic=OTHER_TOPIC, brokers=REPLICAS[1:]))
     if reset:
-        events.append(Item(at_us=LOST_US - 1, who="follower", kind="reset", id="1-0", reason=reset))
+        events.append(Item(at_us=reset_us, who="follower", kind="reset", id="1-0", reason=reset))
     return sorted(events, key=attrgetter("at_us"))
 
 
@@ -121,5 +123,9 @@ def test_after_the_store_stood_still_only_those_who_are_not_back_count(
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("lost", 1), ("start", 0)])
-def test_a_client_believes_no_end_after_the_store_lost_changes(reset: str, expected: int) -> None:
-    assert violations(history({"broker-a": 9_000_000}, reset=reset)) == expected
+def test_a_client_believes_no_end_since_the_store_lost_changes(reset: str, expected: int) -> None:
+    assert violations(history({"broker-a": 7_000_000}, reset=reset, reset_us=7_100_000)) == expected
+
+
+def test_who_was_there_after_the_store_lost_changes_can_end() -> None:
+    assert violations(history({"broker-a": 9_000_000}, reset="lost", reset_us=8_400_000)) == 0

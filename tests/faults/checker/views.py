@@ -201,8 +201,7 @@ def routes_are_kept(past: Past) -> Verdict:
 
     Of `docs/design.md`, what must always hold: 7, "a client that once had a route keeps one". It does not
     keep what an owner withdrew, and a broker whose lease has ended, unless more than half of those that the
-    client uses are gone at once, or the store has just lost changes. `docs/design/limits.md` says what is so
-    after the store stood still.
+    client uses are gone at once, or it is gone since the store lost changes.
     """
     verdict = Verdict()
     had: dict[Key, Route] = {}
@@ -238,11 +237,23 @@ def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
     tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
     if not all(addresses_of(table, event.topic) for table in tables):
         return False
-    lost_changes = any(
-        item.kind == "reset" and item.reason == ResetReason.LOST and since_us < item.at_us <= event.at_us
-        for item in past.of(Item)
+    return _was_forgotten(past, event) or not _had_ended(past, event, since_us, used)
+
+
+def _was_forgotten(past: Past, event: Route | Lost) -> bool:
+    """Whether the store has lost changes, and nobody who holds the topic has been back since then."""
+    since_us = event.at_us - 1_000 * past.bounds.hold_ms
+    resets = [
+        item.at_us for item in past.of(Item) if item.kind == "reset" and item.reason == ResetReason.LOST
+    ]
+    index = bisect_right(resets, event.at_us) - 1
+    if index < 0 or resets[index] < since_us:
+        return False
+    return not any(
+        resets[index] < look.at_us <= event.at_us and look.epoch is not None
+        for holder in addresses_of(past.expected_at(event.at_us), event.topic)
+        for look in past.looks.get(holder[:2], ())
     )
-    return lost_changes or not _had_ended(past, event, since_us, used)
 
 
 def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica]) -> bool:

@@ -12,13 +12,13 @@ import redis
 from sharedroutes.registry import EmbeddedServer
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.settings import JITTER_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
 
-
-_UNTIL_LOOKED_S: Final = (1.5, 2.5)
-"""Longer than it takes until every client has looked."""
+_UNTIL_LOOKED_S: Final = (JITTER_S + 0.5, JITTER_S + 1.5)
+"""Longer than it takes until every client has read everything again."""
 
 
 def _has_replicas(store: Store) -> bool:
