@@ -18,10 +18,10 @@ _RETRY_S: Final = (0.1, 0.2)
 _SHORT_S: Final = 1.0
 """A connection that ends sooner was not closed for being idle: the next one waits a moment."""
 
-_FIRST_MOMENT_S: Final = 0.01
-"""Short, because a process that is dying may take one more connection before it refuses them."""
+_FIRST_MOMENT_S: Final = 0.001
+"""Short, because every other process that is dying takes one more connection before it refuses them."""
 
-_MOST_DOUBLINGS: Final = 5
+_MOST_DOUBLINGS: Final = 8
 
 QUESTION: Final = request(
     RequestCode.HEART_BEAT, body=b'{"clientID":"sharedroutes","consumerDataSet":[],"producerDataSet":[]}'
