@@ -30,6 +30,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     check_links(page.read_text(encoding="utf-8"), page.parent)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_link_says_in_words_where_it_leads(page: Path) -> None:
+    assert re.findall(r"\[[\w/-]+\.md\]\(", page.read_text(encoding="utf-8")) == []
+
+
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 def test_no_two_headings_have_the_same_anchor(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

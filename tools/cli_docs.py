@@ -64,7 +64,7 @@ def _entry(words: str, command: click.Command, context: click.Context) -> str:
     # A form feed ends what click shows, as in click's own help.
     parts.append(_escaped(inspect.cleandoc(command.help or "").partition("\f")[0].strip()))
     if words in _ELSEWHERE:
-        parts.append(f"Its options are in [{_ELSEWHERE[words].partition('#')[0]}]({_ELSEWHERE[words]}).")
+        parts.append(f"Its options are among [its settings]({_ELSEWHERE[words]}).")
     elif rows := "".join(_row(one, context) for one in command.params if one.name not in _EVERYWHERE):
         parts.append(f"| option | meaning |\n|---|---|\n{rows.rstrip()}")
     if words.removeprefix("pipeline ask ") in PRINTED:

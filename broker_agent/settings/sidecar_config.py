@@ -92,8 +92,8 @@ OPTIONS: Final = (
     declare(
         DEFAULT_URL,
         "The shared store: redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix://. See "
-        "[operating.md](../operating.md). With a password rather in the variable, or in a file that only the "
-        "agent's user reads",
+        "[operating the store](../operating.md). With a password rather in the variable, or in a file that "
+        "only the agent's user reads",
         section=Section.STORE,
         key="url",
         stem="redis_url",
