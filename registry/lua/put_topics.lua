@@ -76,7 +76,7 @@ local function plan(i, config, row)
   if known then
     index, old = with_row(indexes[i], row)
   end
-  if row and few then
+  if row and few and #old + #row <= SHORT_BYTES then -- a longer one has no room in the doorbell
     for _, part in ipairs({topic, old, row}) do
       rows[#rows + 1] = part
     end

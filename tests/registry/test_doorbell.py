@@ -81,6 +81,15 @@ async def test_only_a_short_change_brings_rows(store: Store, count: int) -> None
     assert codec.decode_change("", ORIGIN, record).added == tuple(f"t{number}" for number in range(count))
 
 
+async def test_of_several_topics_those_with_a_long_row_are_left_out(store: Store) -> None:
+    long = TopicConfig("long", 8, 8, queue_mapping=QueueMapping(100, 1, dict.fromkeys(range(100), 0)))
+    async with listening(store) as bell:
+        await store.register(broker(), [*topics(1), long])
+        record = record_in(await heard(bell))
+    assert codec.decode_rows(record) == {"t0": codec.RowChange(None, row("broker-a", topics(1)[0]))}
+    assert codec.decode_change("", ORIGIN, record).added == ("t0", "long")
+
+
 async def test_rows_for_which_there_is_no_room_are_left_out_of_the_record(store: Store) -> None:
     async with listening(store) as bell:
         await store.register(broker(), [TopicConfig("x" * 200)])
