@@ -55,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak agent-faults interop lint generate pictures docs docs-serve kustomize bench release-check clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak mutants agent-faults interop lint generate pictures docs docs-serve kustomize bench release-check clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -95,6 +95,9 @@ MINUTES ?= 20
 
 soak: $(READY) ## the same with topics that come and go; plots of memory, descriptors and latency in soak/
 	$(BIN)/python -m tests.faults --minutes $(MINUTES) --churn --plots soak $(ARGS)
+
+mutants: $(READY) ## the product with deliberate faults, each of which the fault matrix has to catch
+	$(BIN)/python -m tests.faults.mutants $(ARGS)
 
 agent-faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)

@@ -9,9 +9,10 @@ from typing import Final
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.faults.checker.alterations import ALTERATIONS
-from tests.faults.checker.history import Run
+from tests.faults.checker.history import Expected, Run
 from tests.faults.checker.report import RULES, check
 from tests.faults.checker.story import BOUNDS, BROKERS, Story
 from tests.support import examples
@@ -44,6 +45,13 @@ def test_a_history_in_which_all_is_right_passes_and_exercises_every_rule() -> No
     assert report.caught_by == "", "\n".join(report.lines())
     assert all(verdict.checked for verdict in report.verdicts.values())
     assert "not exercised" not in "\n".join(report.lines())
+
+
+def test_a_slow_start_is_no_violation_since_nothing_is_true_before_everything_works() -> None:
+    events = told([]).events
+    works = next(index for index, event in enumerate(events) if isinstance(event, Expected))
+    late = [replace(event, at_us=event.at_us + 3_000 * BOUNDS.converge_ms) for event in events[works:]]
+    assert check([*events[:works], *late]).verdicts["d"].violations == []
 
 
 @pytest.mark.parametrize("name", ALTERATIONS)

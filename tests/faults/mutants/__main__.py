@@ -1,0 +1,139 @@
+"""`python -m tests.faults.mutants`: a product with deliberate faults, which the matrix has to catch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tests.faults.checker.history import read_history
+from tests.faults.checker.report import check
+from tests.faults.mutants.catalogue import MUTANTS, Mutant
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+_RUN_S: Final = 1_200.0
+
+Tell = Callable[[str, str], None]
+
+
+def copy_to(folder: Path) -> None:
+    """Copy what git knows of the repository, as it is now, below a folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source, target = ROOT / name, folder / name
+        if source.exists() or source.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+
+
+class Trial:
+    """Runs the matrix on a copy of the repository."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._repository = folder / "repository"
+        self._runs = folder
+        self._seed = seed
+        copy_to(self._repository)
+
+    def run(self, name: str, deployment: str, faults: Iterable[str], mutant: Mutant | None = None) -> str:
+        """Return the letters of the rules that are violated; raises NotRun."""
+        out = self._runs / name
+        command = [sys.executable, "-m", "tests.faults", "--minutes", "0", "--seed", str(self._seed)]
+        command += ["--deployments", deployment, "--faults", ",".join(faults), "--out", str(out)]
+        found = [str(self._repository / "src"), str(self._repository)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
+        environment["PYTHONPYCACHEPREFIX"] = str(self._repository / ".pycache")
+        with (self._runs / f"{name}.log").open("wb") as log:
+            done = self._go(command, environment, log.fileno(), mutant)
+        history = out / deployment / "history"
+        if done not in (0, 1) or not history.exists():
+            raise NotRun(f"it ended with {done}: see {self._runs / name}.log")
+        return check(read_history(history)).caught_by
+
+    def _go(
+        self, command: Sequence[str], environment: dict[str, str], log: int, mutant: Mutant | None
+    ) -> int:
+        def go() -> int:
+            return subprocess.run(
+                command,
+                cwd=self._repository,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                timeout=_RUN_S,
+                check=False,
+            ).returncode
+
+        if mutant is None:
+            return go()
+        with mutant.applied(self._repository):
+            return go()
+
+
+class NotRun(Exception):
+    """The matrix did not run to its end."""
+
+
+def _named(_: click.Context, __: click.Parameter, names: Collection[str]) -> list[Mutant]:
+    unknown = [name for name in names if name not in MUTANTS]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(MUTANTS)}")
+    return [MUTANTS[name] for name in names or MUTANTS]
+
+
+@click.command()
+@click.argument("mutants", nargs=-1, callback=_named)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of all runs.")
+@click.option("--out", type=click.Path(path_type=Path), help="A folder that keeps histories and logs.")
+def main(mutants: list[Mutant], seed: int, out: Path | None) -> None:
+    """Break the product on purpose, one MUTANT after the other, and let the matrix find out: exit 1 if not.
+
+    Before, the same faults run on the product as it is: a rule that is violated then catches nobody.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="sharedroutes-mutants-")) if out is None else out
+    folder.mkdir(parents=True, exist_ok=True)
+    click.echo(f"seed {seed}; histories and logs: {folder}")
+    trial, began_s = Trial(folder, seed), time.monotonic()
+
+    def tell(name: str, text: str) -> None:
+        click.echo(f"{time.monotonic() - began_s:6.0f} s  {name:<24} {text}")
+
+    noise: dict[str, str] = {}
+    for deployment in dict.fromkeys(mutant.deployment for mutant in mutants):
+        asked = [fault for mutant in mutants if mutant.deployment == deployment for fault in mutant.faults]
+        noise[deployment] = trial.run(f"none-{deployment}", deployment, dict.fromkeys(asked))
+        tell("(none)", f"{deployment}: {'violates ' + noise[deployment] if noise[deployment] else 'clean'}")
+    missed = [mutant.name for mutant in mutants if not _is_caught(trial, mutant, noise, tell)]
+    if missed:
+        click.echo(f"not caught: {', '.join(missed)}", err=True)
+    elif out is None:
+        shutil.rmtree(folder)
+    sys.exit(1 if missed else 0)
+
+
+def _is_caught(trial: Trial, mutant: Mutant, noise: dict[str, str], tell: Tell) -> bool:
+    try:
+        caught_by = trial.run(mutant.name, mutant.deployment, mutant.faults, mutant)
+    except NotRun as error:
+        tell(mutant.name, str(error))
+        return False
+    letters = [letter for letter in caught_by if letter not in noise[mutant.deployment]]
+    tell(mutant.name, f"{'caught by ' + ', '.join(letters) if letters else 'NOT CAUGHT'}: {mutant.says}")
+    return bool(letters)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Deliberate faults of the product, each an edit of its source, and the faults of the matrix that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text that stands once in a file, and what takes its place."""
+
+    path: str
+    """Below the root of the repository."""
+
+    old: str
+    new: str
+
+    def apply(self, root: Path) -> None:
+        """Edit the file below `root`; raises ValueError where the text does not stand exactly once."""
+        path = root / self.path
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.path}: {self.old!r} stands there {text.count(self.old)} times, not once")
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A product that breaks a promise."""
+
+    name: str
+    says: str
+    """What it does wrong."""
+
+    faults: tuple[str, ...]
+    """The faults of the matrix that show it."""
+
+    edits: tuple[Edit, ...]
+    deployment: str = "standalone"
+
+    @contextmanager
+    def applied(self, root: Path) -> Iterator[None]:
+        """Edit the files below `root` for the length of a block; raises ValueError."""
+        before = {root / edit.path: (root / edit.path).read_bytes() for edit in self.edits}
+        try:
+            for edit in self.edits:
+                edit.apply(root)
+            yield
+        finally:
+            for path, content in before.items():
+                path.write_bytes(content)
+
+
+_LUA: Final = "registry/lua"
+_STREAM: Final = "registry/change_stream"
+
+_ALL: Final = (
+    Mutant(
+        "expire-silently",
+        "A lease that ends is taken out, and nobody is told.",
+        ("kill-host",),
+        (Edit(f"{_LUA}/expire.lua", "announce(KEYS[4], ARGV[5], ARGV[4])\n", ""),),
+    ),
+    Mutant(
+        "no-sweep",
+        "The sweep finds no lease that has ended.",
+        ("kill-host",),
+        (Edit(f"{_LUA}/sweep.lua", "local due = attempt(", "local due = nil and attempt("),),
+    ),
+    Mutant(
+        "deadlines-not-renewed",
+        "A heartbeat leaves the deadline of its lease as it was, and the sweep then forgets it.",
+        ("kill-host",),
+        (
+            Edit(f"{_LUA}/heartbeat.lua", "redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])", "1"),
+            Edit(
+                f"{_LUA}/expire.lua",
+                "  attempt('zset', 'ZADD', KEYS[3], deadline_ms(left_ms), ARGV[3])\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "loss-unnoticed",
+        "A reader of the stream whose place was trimmed goes on as if nothing were missing.",
+        ("trim-stream", "flushall"),
+        (Edit("registry/plans/changes.py", "lost=wanted.after != ORIGIN and not at_place", "lost=False"),),
+    ),
+    Mutant(
+        "tail-repeated",
+        "A reader of the stream is told the entry at its place again.",
+        ("topics-grow", "drain"),
+        (
+            Edit(
+                "registry/plans/changes.py",
+                "after = entries[1:] if at_place else entries[: wanted.limit]",
+                "after = entries[: wanted.limit]",
+            ),
+        ),
+    ),
+    Mutant(
+        "previous-unchecked",
+        "A doorbell is believed whatever the change before it was.",
+        ("flushall", "hanging", "lose-writes"),
+        (
+            Edit(
+                f"{_STREAM}/stream.py",
+                "if previous != self.id or not record:",
+                "if not record:",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "resets-untold",
+        "A follower that begins anew tells of no Reset.",
+        ("flushall", "trim-stream"),
+        (
+            Edit(
+                f"{_STREAM}/core.py",
+                "self._items.append(Reset(self._place, table, self._reason))",
+                "self._reason is not ResetReason.LOST and self._items.append("
+                "Reset(self._place, table, self._reason))",
+            ),
+        ),
+    ),
+    Mutant(
+        "leases-unlooked",
+        "A lookup takes every broker that was ever registered for alive.",
+        ("kill-host",),
+        (
+            Edit(
+                "registry/plans/routes.py",
+                "        if value is None:\n            continue\n        lease = codec.decode_lease(value)",
+                '        lease = codec.decode_lease(value or b"1 127.0.0.1:1")',
+            ),
+        ),
+    ),
+    Mutant(
+        "guard-off",
+        "A client believes at once that all brokers are gone.",
+        ("flushall", "kill-store-briefly"),
+        (
+            Edit(
+                "client/health.py",
+                "    def _guards(self, known: int, lost: int, now: float) -> bool:\n",
+                "    def _guards(self, known: int, lost: int, now: float) -> bool:\n        return False\n",
+            ),
+            Edit(
+                "client/health.py",
+                "return name not in self._announced and self._doubted.get(name, number) >= number",
+                "return False",
+            ),
+        ),
+    ),
+    Mutant(
+        "heartbeat-unfenced",
+        "A heartbeat does not look whether another owner has taken the broker over.",
+        ("two-agents-in-turn",),
+        (Edit(f"{_LUA}/heartbeat.lua", "if owner and owner ~= ARGV[2] then", "if false then"),),
+    ),
+    Mutant(
+        "writes-unfenced",
+        "Topics are written for whoever asks, with an old epoch and an old table too.",
+        ("two-agents-in-turn",),
+        (
+            Edit(f"{_LUA}/put_topics.lua", "if owner ~= ARGV[2] then", "if false then"),
+            Edit(f"{_LUA}/put_topics.lua", "if (token or '') ~= ARGV[3] then", "if false then"),
+            Edit(f"{_LUA}/heartbeat.lua", "if owner and owner ~= ARGV[2] then", "if false then"),
+        ),
+    ),
+    Mutant(
+        "epochs-fall",
+        "A newer owner has a lower epoch.",
+        ("two-agents-in-turn", "kill-agent"),
+        (
+            Edit(
+                f"{_LUA}/_common.lua",
+                "local function newer_epoch(previous)\n  local epoch = clock_us()\n",
+                "local function newer_epoch(previous)\n"
+                "  local epoch = string.format('%.0f', 4000000000000000 - clock_us())\n"
+                "  if true then return epoch end\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "ends-unheld",
+        "A front whose connections are closed ends the lease, although others hold it.",
+        ("kill-front", "pause-front"),
+        (
+            Edit(f"{_LUA}/release.lua", "    held = true\n", ""),
+            Edit(f"{_LUA}/release.lua", "if has_agent then", "if false then"),
+        ),
+    ),
+    Mutant(
+        "lost-lease-unnoticed",
+        "A heartbeat says that all is well when the lease is gone.",
+        ("flushall", "delete-lease"),
+        (
+            Edit(
+                f"{_LUA}/heartbeat.lua",
+                "string.match(lease, '^%d+') ~= owner then\n  return {'lease'}",
+                "string.match(lease, '^%d+') ~= owner then\n  return {'ok'}",
+            ),
+        ),
+    ),
+    Mutant(
+        "fronts-for-ever",
+        "The set of living fronts has no TTL.",
+        ("kill-front",),
+        (Edit(f"{_LUA}/front.lua", "redis.call('PEXPIRE', KEYS[1], KEEP_MS)\n", ""),),
+    ),
+    Mutant(
+        "snapshot-unread",
+        "A client that begins again forgets the snapshot that it has.",
+        ("kill-client",),
+        (
+            Edit(
+                "client/cache_follower.py",
+                "found = self._known.file.load()",
+                "found = self._known.file and None",
+            ),
+        ),
+    ),
+    Mutant(
+        "empty-file-believed",
+        "An empty topics.json is a broker without topics.",
+        ("topics-empty",),
+        (
+            Edit(
+                "broker_agent/rocketmq/topics.py",
+                "    if text.at_end():\n        raise",
+                "    if text.at_end():\n        return\n        raise",
+            ),
+        ),
+    ),
+    Mutant(
+        "no-retry",
+        "A message is given up after its first attempt.",
+        ("kill-broker-briefly",),
+        (
+            Edit(
+                "client/attempts/log.py",
+                "if len(self._tried) > self._policy.retries:",
+                "if self._tried:",
+            ),
+        ),
+    ),
+    Mutant(
+        "outage-at-error",
+        "A client that does not reach the store logs it at ERROR.",
+        ("kill-store-briefly",),
+        (
+            Edit(
+                f"{_STREAM}/core.py",
+                '_log.warning("changes wait until the store answers again',
+                '_log.error("changes wait until the store answers again',
+            ),
+        ),
+    ),
+    Mutant(
+        "memory-kept",
+        "Each loss of the doorbell keeps some memory for ever.",
+        ("reset", "client-kill"),
+        (
+            Edit(
+                f"{_STREAM}/stream.py",
+                "        self.must_read = True\n        self.bell.failed(error, now)",
+                "        self.must_read = True\n"
+                "        self.kept = (getattr(self, 'kept', b''), b'*' * 2**24)\n"
+                "        self.bell.failed(error, now)",
+            ),
+        ),
+    ),
+)
+MUTANTS: Final = {mutant.name: mutant for mutant in _ALL}
+"""By name. The jitter of intervals is in none: no promise hangs on it, only how much comes at once."""
