@@ -55,6 +55,9 @@ class Mutant:
                 path.write_bytes(content)
 
 
+_HOSTS: Final = ("kill-host",) * 3
+"""One of them is alone with its agent: its lease ends by itself."""
+
 _LUA: Final = "registry/lua"
 _STREAM: Final = "registry/change_stream"
 
@@ -62,19 +65,19 @@ _ALL: Final = (
     Mutant(
         "expire-silently",
         "A lease that ends is taken out, and nobody is told.",
-        ("kill-host",),
+        _HOSTS,
         (Edit(f"{_LUA}/expire.lua", "announce(KEYS[4], ARGV[5], ARGV[4])\n", ""),),
     ),
     Mutant(
         "no-sweep",
         "The sweep finds no lease that has ended.",
-        ("kill-host",),
+        _HOSTS,
         (Edit(f"{_LUA}/sweep.lua", "local due = attempt(", "local due = nil and attempt("),),
     ),
     Mutant(
         "deadlines-not-renewed",
         "A heartbeat leaves the deadline of its lease as it was, and the sweep then forgets it.",
-        ("kill-host",),
+        _HOSTS,
         (
             Edit(f"{_LUA}/heartbeat.lua", "redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])", "1"),
             Edit(
@@ -105,7 +108,7 @@ _ALL: Final = (
     Mutant(
         "previous-unchecked",
         "A doorbell is believed whatever the change before it was.",
-        ("flushall", "hanging", "lose-writes"),
+        ("kill-host", "flushall") * 3,
         (
             Edit(
                 f"{_STREAM}/stream.py",
@@ -113,7 +116,6 @@ _ALL: Final = (
                 "if not record:",
             ),
         ),
-        "sentinel",
     ),
     Mutant(
         "resets-untold",
@@ -131,7 +133,7 @@ _ALL: Final = (
     Mutant(
         "leases-unlooked",
         "A lookup takes every broker that was ever registered for alive.",
-        ("kill-host",),
+        _HOSTS,
         (
             Edit(
                 "registry/plans/routes.py",
@@ -143,7 +145,7 @@ _ALL: Final = (
     Mutant(
         "guard-off",
         "A client believes at once that all brokers are gone.",
-        ("flushall", "kill-store-briefly"),
+        ("kill-store", "kill-store"),
         (
             Edit(
                 "client/health.py",
@@ -160,17 +162,16 @@ _ALL: Final = (
     Mutant(
         "heartbeat-unfenced",
         "A heartbeat does not look whether another owner has taken the broker over.",
-        ("two-agents-in-turn",),
+        ("two-agents-in-turn",) * 3,
         (Edit(f"{_LUA}/heartbeat.lua", "if owner and owner ~= ARGV[2] then", "if false then"),),
     ),
     Mutant(
         "writes-unfenced",
         "Topics are written for whoever asks, with an old epoch and an old table too.",
-        ("two-agents-in-turn",),
+        ("late-writes",) * 2,
         (
             Edit(f"{_LUA}/put_topics.lua", "if owner ~= ARGV[2] then", "if false then"),
             Edit(f"{_LUA}/put_topics.lua", "if (token or '') ~= ARGV[3] then", "if false then"),
-            Edit(f"{_LUA}/heartbeat.lua", "if owner and owner ~= ARGV[2] then", "if false then"),
         ),
     ),
     Mutant(
@@ -217,7 +218,7 @@ _ALL: Final = (
     Mutant(
         "snapshot-unread",
         "A client that begins again forgets the snapshot that it has.",
-        ("kill-client",),
+        ("begin-without-store",) * 2,
         (
             Edit(
                 "client/cache_follower.py",
@@ -227,21 +228,9 @@ _ALL: Final = (
         ),
     ),
     Mutant(
-        "empty-file-believed",
-        "An empty topics.json is a broker without topics.",
-        ("topics-empty",),
-        (
-            Edit(
-                "broker_agent/rocketmq/topics.py",
-                "    if text.at_end():\n        raise",
-                "    if text.at_end():\n        return\n        raise",
-            ),
-        ),
-    ),
-    Mutant(
         "no-retry",
         "A message is given up after its first attempt.",
-        ("kill-broker-briefly",),
+        ("kill-broker-briefly", "pause-broker", "pause-broker-briefly"),
         (
             Edit(
                 "client/attempts/log.py",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.sockets import made_by
+from tests.proxy import FaultyProxy
 
 
 @fault("processes")
@@ -31,6 +33,24 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
     finally:
         site.fleet.write_topics("extra-fenced")
         owner.resume()
+        site.fleet.write_topics()
+        guest.kill()
+        site.fleet.guests.clear()
+
+
+@fault("network")
+def late_writes(site: Site) -> Iterator[Effect]:
+    """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
+    owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
+    before = site.auditor.leases.get("broker-a")
+    whose = made_by(lambda: [] if owner.pid is None else [owner.pid])
+    try:
+        with site.store.network(FaultyProxy.hanging, whose):
+            site.fleet.write_topics("extra-late")
+            site.start(guest)
+            site.wait(lambda: site.auditor.leases.get("broker-a") not in (None, before), "a second owner")
+        yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
+    finally:
         site.fleet.write_topics()
         guest.kill()
         site.fleet.guests.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -91,6 +91,16 @@ def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
     finally:
         site.store.paused.discard(server)
         server.resume()
+
+
+@fault("store")
+def begin_without_store(site: Site) -> Iterator[Effect]:
+    """A client is killed, and begins again with its snapshot while the store stands still."""
+    client = site.fleet.clients[site.rng.choice(sorted(site.fleet.clients))]
+    client.kill()
+    with contextmanager(_paused)(site, (0.5, 1.0)) as effect:
+        site.start(client)
+        yield effect
 
 
 @fault("store")
