@@ -23,7 +23,7 @@ def two_agents(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def two_agents_in_turn(site: Site) -> Iterator[Effect]:
-    """The owner stands still, a second agent takes over, and the first goes on with something to write."""
+    """The owner stands still, a second agent takes over, and the first goes on, with a change or without."""
     owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
     owner.pause()
     site.start(guest)
@@ -31,9 +31,12 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
         epoch = site.auditor.leases.get("broker-a")
         yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
     finally:
-        site.fleet.write_topics("extra-fenced")
+        writes = site.rng.choice((True, False))  # if not, a heartbeat is the first that it asks
+        if writes:
+            site.fleet.write_topics("extra-fenced")
         owner.resume()
-        site.fleet.write_topics()
+        if writes:
+            site.fleet.write_topics()
         guest.kill()
         site.fleet.guests.clear()
 

@@ -98,7 +98,7 @@ def begin_without_store(site: Site) -> Iterator[Effect]:
     """A client is killed, and begins again with its snapshot while the store stands still."""
     client = site.fleet.clients[site.rng.choice(sorted(site.fleet.clients))]
     client.kill()
-    with contextmanager(_paused)(site, (0.5, 1.0)) as effect:
+    with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
         site.start(client)
         yield effect
 
