@@ -57,7 +57,7 @@ OUTAGE_CAUSES: Final = table("""
 
 
 def topic_outages(
-    changes: DataFrame,
+    changes: DataFrame | Seen,
     sessions: DataFrame,
     *,
     routes: DataFrame | None = None,
@@ -70,11 +70,7 @@ def topic_outages(
     the permissions of single topics are not in the changes. What is not known is no outage. A topic on fewer
     than `fewer_than` brokers counts only while one of them takes none, and a new one only once enough have.
     """
-    return outages_of(Seen(changes, routes, until_ms), sessions, fewer_than)
-
-
-def outages_of(seen: Seen, sessions: DataFrame, fewer_than: int) -> DataFrame:
-    """Return TOPIC_OUTAGES, as topic_outages does."""
+    seen = Seen.of(changes, routes, until_ms)
     silent = _silences(seen, sessions)
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
     low = _low_times(_members(seen.placed, seen.held, silent), silent, fewer_than)
@@ -227,24 +223,20 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
 
 
 def topic_availability(
-    changes: DataFrame,
+    changes: DataFrame | Seen,
     outages: DataFrame,
     *,
     routes: DataFrame | None = None,
     until_ms: int | None = None,
 ) -> DataFrame:
     """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
-    return availability_of(Seen(changes, routes, until_ms), outages)
-
-
-def availability_of(seen: Seen, outages: DataFrame, from_ms: int | None = None) -> DataFrame:
-    """Return TOPIC_AVAILABILITY, as topic_availability does, of the time from `from_ms` on."""
+    seen = Seen.of(changes, routes, until_ms)
     of_topic = ("registry", "topic")
     length_ms = F.col("to_ms") - F.col("from_ms")
     gaps = F.broadcast(seen.span.select("registry", "gaps"))
-    outages = since(outages, from_ms).withColumn("lost_ms", length_ms)
+    outages = since(outages, seen.from_ms).withColumn("lost_ms", length_ms)
     found = (
-        since(seen.placed, from_ms)
+        since(seen.placed, seen.from_ms)
         .join(gaps, "registry")
         .withColumn("unknown_ms", _in_gaps_ms())
         .groupBy(*of_topic)

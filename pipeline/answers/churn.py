@@ -129,7 +129,7 @@ def _stormy(seconds: DataFrame, more_than: int, within_s: int) -> DataFrame:
 
 
 def topic_lives(
-    changes: DataFrame,
+    changes: DataFrame | Seen,
     samples: DataFrame | None = None,
     *,
     settle_s: float = 3_600.0,
@@ -142,19 +142,7 @@ def topic_lives(
     A life goes on when the topic was on no broker for at most `apart_s`: it moves, or was out for a moment.
     Samples that name no registry count in all of them.
     """
-    seen = Seen(changes, until_ms=until_ms)
-    return lives_of(seen, samples, settle_s=settle_s, apart_s=apart_s, quiet_s=quiet_s)
-
-
-def lives_of(
-    seen: Seen,
-    samples: DataFrame | None = None,
-    *,
-    settle_s: float = 3_600.0,
-    apart_s: float = 60.0,
-    quiet_s: float = 86_400.0,
-) -> DataFrame:
-    """Return TOPIC_LIVES, as topic_lives does."""
+    seen = Seen.of(changes, None, until_ms)
     apart_ms = round(apart_s * 1000)
     lives = _lives(seen.held, round(settle_s * 1000), apart_ms)
     if samples is None:

@@ -26,7 +26,8 @@ _LAST: Final = 2**63 - 1
 class Seen:
     """What changes tell up to a time, and what answers about topics are made from.
 
-    `keep` is what is done with that, as to persist it: several answers begin with the same.
+    `keep` is what is done with that, as to persist it: several answers begin with the same. From `from_ms` on
+    it counts, whatever is known of the time before.
     """
 
     def __init__(
@@ -35,11 +36,18 @@ class Seen:
         routes: DataFrame | None = None,
         until_ms: int | None = None,
         keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+        from_ms: int | None = None,
     ) -> None:
         self.changes = changes
         self.until_ms = until_ms
+        self.from_ms = from_ms
         self._routes = routes
         self._keep = keep
+
+    @staticmethod
+    def of(changes: DataFrame | Seen, routes: DataFrame | None, until_ms: int | None) -> Seen:
+        """Return what changes tell; what was made of them already is kept."""
+        return changes if isinstance(changes, Seen) else Seen(changes, routes, until_ms)
 
     @cached_property
     def span(self) -> DataFrame:
@@ -48,7 +56,13 @@ class Seen:
 
     @cached_property
     def held(self) -> DataFrame:
-        """Which broker held which topic when, as `holdings` says."""
+        """Registry, topic, broker, from_ms, to_ms, and whether the topic is known to have come and gone.
+
+        What goes without having come was there before the first change; so is what ROUTES have and no change
+        tells of. A topic stays with its broker while that one is away, and across gaps. When the record
+        behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it
+        has come, and nobody has `seen` it come.
+        """
         return self._keep(_holdings(self.changes, self.span, self._routes, self.until_ms))
 
     @cached_property
@@ -63,17 +77,6 @@ class Seen:
     def shaped(self, topics: DataFrame, table: Table) -> DataFrame:
         """Return rows about topics as the table, with whether each topic is RocketMQ's own."""
         return shaped(with_system(topics, self._named), table)
-
-
-def holdings(changes: DataFrame, routes: DataFrame | None = None, until_ms: int | None = None) -> DataFrame:
-    """Return registry, topic, broker, from_ms, to_ms, and whether the topic is known to have come and gone.
-
-    What goes without having come was there before the first change; so is what `routes` (ROUTES) has and no
-    change tells of. A topic stays with its broker while that one is away, and across gaps. When the record
-    behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it has
-    come, and nobody has `seen` it come.
-    """
-    return Seen(changes, routes, until_ms).held
 
 
 def _holdings(

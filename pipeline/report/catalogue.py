@@ -26,7 +26,7 @@ class Working:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.seen = Seen(history.changes, history.routes, history.until_ms, self._keep)
+        self.seen = Seen(history.changes, history.routes, history.until_ms, self._keep, history.from_ms)
         self._kept: list[DataFrame] = []
 
     def _keep(self, found: DataFrame) -> DataFrame:
@@ -41,8 +41,7 @@ class Working:
     @cached_property
     def changes(self) -> DataFrame:
         """The changes of the observation."""
-        from_ms = self.history.from_ms
-        return self.seen.changes if from_ms is None else self.seen.changes.where(F.col("ms") >= from_ms)
+        return self._since(F.col("ms"), self.seen.changes)
 
     @cached_property
     def all_sessions(self) -> DataFrame:
@@ -64,13 +63,13 @@ class Working:
     @cached_property
     def outages(self) -> DataFrame:
         """The outages of topics."""
-        found = availability.outages_of(self.seen, self.all_sessions, self.history.fewer_than)
+        found = availability.topic_outages(self.seen, self.all_sessions, fewer_than=self.history.fewer_than)
         return self._keep(availability.since(found, self.history.from_ms).transform(_with_length))
 
     @cached_property
     def topics(self) -> DataFrame:
         """The availability of topics."""
-        return self._keep(availability.availability_of(self.seen, self.outages, self.history.from_ms))
+        return self._keep(availability.topic_availability(self.seen, self.outages))
 
     @cached_property
     def samples(self) -> DataFrame:
@@ -86,7 +85,7 @@ class Working:
     def avoided(self) -> DataFrame:
         """What clients did after ends, by what they recorded."""
         found = detection.avoidance(self.all_sessions, self.samples, self.history.faults)
-        return self._keep(self._since("since_ms", found))
+        return self._keep(self._since(F.col("since_ms"), found))
 
     @property
     def told_avoided(self) -> DataFrame | None:
@@ -97,7 +96,7 @@ class Working:
     def ends(self) -> DataFrame:
         """The ends that nobody asked for."""
         found = detection.detection(self.all_sessions, self.told_avoided, self.history.faults)
-        return self._keep(self._since("told_ms", found))
+        return self._keep(self._since(F.col("told_ms"), found))
 
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:
@@ -107,13 +106,12 @@ class Working:
     @cached_property
     def lives(self) -> DataFrame:
         """The lives of topics."""
-        found = churn.lives_of(self.seen, self.history.observed_samples)
-        from_ms = self.history.from_ms
-        return found if from_ms is None else found.where(F.coalesce("gone_ms", F.lit(from_ms)) >= from_ms)
+        found = churn.topic_lives(self.seen, self.history.observed_samples)
+        return self._since(F.coalesce("gone_ms", F.lit(self.history.from_ms)), found)
 
-    def _since(self, column: str, found: DataFrame) -> DataFrame:
+    def _since(self, ms: Expression, found: DataFrame) -> DataFrame:
         from_ms = self.history.from_ms
-        return found if from_ms is None else found.where(F.col(column) >= from_ms)
+        return found if from_ms is None else found.where(ms >= from_ms)
 
 
 def _there(found: DataFrame | None) -> DataFrame:
