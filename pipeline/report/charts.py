@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column as Expression
@@ -107,9 +108,9 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
     if not chosen:
         return None
     longest = Window.partitionBy(*_REPLICA).orderBy(F.col("from_ms") - F.col("to_ms"), "from_ms")
+    key_of = itemgetter(*_REPLICA)
     wanted = sessions.sparkSession.createDataFrame(
-        [tuple(row[name] for name in _REPLICA) for row in chosen],
-        "registry string, broker string, broker_id bigint",
+        [key_of(row) for row in chosen], "registry string, broker string, broker_id bigint"
     )
     bars: dict[tuple[Any, ...], list[Row]] = {}
     drawn = (
@@ -119,7 +120,7 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
         .where(F.col("number") <= _BARS)
     )
     for row in drawn.collect():
-        bars.setdefault(tuple(row[name] for name in _REPLICA), []).append(row)
+        bars.setdefault(key_of(row), []).append(row)
     marks = _marks(faults)
     several = len({row["registry"] for row in chosen}) > 1
     lanes = [
@@ -128,7 +129,7 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
             [*_alive(row, span), *_away(bars.get(key, ()), span), *_done(marks.get(key[:2], ()), row, span)],
         )
         for row in chosen
-        for key in [tuple(row[name] for name in _REPLICA)]
+        for key in [key_of(row)]
         for name in [f"{row['broker']}:{row['broker_id']}"]
     ]
     of_store = [bar for key, told in marks.items() if not key[1] for bar in _signs(told, span)]

@@ -25,6 +25,9 @@ _MOST: Final = 50
 Findings = Mapping[str, Found]
 """What was written, by the names of answers."""
 
+Said = tuple[str, str, str]
+"""Value, note and level of a tile."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
@@ -226,24 +229,24 @@ def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Char
 
 def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
     """Yield the tiles: of each thing the worst, and how much of it there is."""
-    yield _of_incidents(found[incidents.INCIDENTS.name])
-    yield _of_now(overview, work, found)
-    yield _of_topics(found[availability.TOPIC_AVAILABILITY.name])
+    yield Tile("worst incident", *_of_incidents(found[incidents.INCIDENTS.name]), "incidents")
+    yield Tile("at the end", *_of_now(overview, work, found), "brokers")
+    yield Tile("worst topic", *_of_topics(found[availability.TOPIC_AVAILABILITY.name]), "topics")
     if incidents.TOPIC_BUDGETS.name in found:
-        yield _of_budgets(found[incidents.TOPIC_BUDGETS.name], work.history.slo or 0.0)
-    yield _of_brokers(found[uptime.BROKER_RELIABILITY.name])
-    yield _of_detection(found[detection.DETECTION_SUMMARY.name])
+        objective = f"objective {work.history.slo or 0.0:g} %"
+        yield Tile(objective, *_of_budgets(found[incidents.TOPIC_BUDGETS.name]), "topics")
+    yield Tile("worst replica", *_of_brokers(found[uptime.BROKER_RELIABILITY.name]), "brokers")
+    yield Tile("latest known end", *_of_detection(found[detection.DETECTION_SUMMARY.name]), "detection")
     if detection.CLIENTS.name in found:
-        yield _of_clients(found[detection.CLIENTS.name])
+        yield Tile("worst client", *_of_clients(found[detection.CLIENTS.name]), "clients")
     if placement.SINGLE_BROKER_TOPICS.name in found:
-        yield _of_placement(found[placement.SINGLE_BROKER_TOPICS.name])
+        single = found[placement.SINGLE_BROKER_TOPICS.name]
+        yield Tile("on one broker only", *_of_placement(single.total), "placement")
 
 
-def _of_incidents(found: Found) -> Tile:
+def _of_incidents(found: Found) -> Said:
     if not found.top:
-        return Tile(
-            "worst incident", "none", "no broker failed, and no topic lost its brokers", "good", "incidents"
-        )
+        return "none", "no broker failed, and no topic lost its brokers", "good"
     row = found.top[0]
     hit = [count_text(row["failures"], "failure")] if row["failures"] else []
     if row["outages"]:
@@ -254,16 +257,10 @@ def _of_incidents(found: Found) -> Tile:
     note = "; ".join(
         [f"{time_text(row['from_ms'])} {who}".strip(), *hit, f"{count_text(found.total, 'incident')} in all"]
     )
-    return Tile(
-        "worst incident",
-        length_text(row["lasted_ms"]),
-        note,
-        "bad" if row["outages"] else "warn",
-        "incidents",
-    )
+    return length_text(row["lasted_ms"]), note, "bad" if row["outages"] else "warn"
 
 
-def _of_now(overview: Overview, work: Working, found: Findings) -> Tile:
+def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
     """Return what is still out at the end of the observation."""
     is_now = (F.col("to_ms") >= overview.end_ms) & ~F.col("over") & ~F.col("system")
     topics = found[availability.TOPIC_OUTAGES.name].frame.where(is_now).count()
@@ -288,24 +285,22 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Tile:
         if count
         else "at the end, every known replica was alive"
     )
-    return Tile("at the end", value, note, "bad" if topics else "warn" if count else "good", "brokers")
+    return value, note, "bad" if topics else "warn" if count else "good"
 
 
-def _of_topics(found: Found) -> Tile:
+def _of_topics(found: Found) -> Said:
     hit, users = found.sums(
         hit=F.count_if(~F.col("system") & (F.col("outages") > 0)), users=F.count_if(~F.col("system"))
     )
     if not hit:
-        return Tile("worst topic", "none was out", f"of {count_text(users, 'topic')}", "good", "topics")
+        return "none was out", f"of {count_text(users, 'topic')}", "good"
     row = found.top[0]
     lost = f"{count_text(row['outages'], 'outage')}, {length_text(row['lost_min'] * 60_000)} lost"
     value = share_text(row["availability"]) if row["availability"] is not None else "unknown"
-    return Tile(
-        "worst topic", value, f"{row['topic']}: {lost}; {count_text(hit, 'topic')} hit", "bad", "topics"
-    )
+    return value, f"{row['topic']}: {lost}; {count_text(hit, 'topic')} hit", "bad"
 
 
-def _of_budgets(found: Found, slo: float) -> Tile:
+def _of_budgets(found: Found) -> Said:
     counts = {
         row["verdict"]: row["count"]
         for row in found.frame.where("not system").groupBy("verdict").count().collect()
@@ -313,61 +308,45 @@ def _of_budgets(found: Found, slo: float) -> Tile:
     missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
     note = f"{missed:,} missed it, {burning:,} burn too fast, of {count_text(all_of_them, 'topic')}"
     level = "bad" if missed else "warn" if burning else "good"
-    value = "missed" if missed else "burning" if burning else "met"
-    return Tile(f"objective {slo:g} %", value, note, level, "topics")
+    return "missed" if missed else "burning" if burning else "met", note, level
 
 
-def _of_brokers(found: Found) -> Tile:
+def _of_brokers(found: Found) -> Said:
     sums = found.sums(count=F.count("*"), failures=F.sum("failures"))
     note = f"{count_text(sums['failures'] or 0, 'failure')}, {count_text(sums['count'], 'replica')} in all"
     if not found.top or not found.top[0]["away_ms"]:
-        return Tile("worst replica", "none was away", note, "good", "brokers")
+        return "none was away", note, "good"
     row = found.top[0]
     who = f"{row['broker']}:{row['broker_id']}"
     away = f"away {length_text(row['away_ms'])}, {length_text(row['longest_away_s'] * 1_000)} at the longest"
-    return Tile("worst replica", share_text(row["availability"]), f"{who}: {away}; {note}", "warn", "brokers")
+    return share_text(row["availability"]), f"{who}: {away}; {note}", "warn"
 
 
-def _of_detection(found: Found) -> Tile:
+def _of_detection(found: Found) -> Said:
     """Return how late an end was known at worst, beside what RocketMQ would have taken."""
     rows = {row["stage"]: row for row in found.top if row["ends"]}
     told, theirs = rows.get("told"), rows.get("rocketmq told")
     if told is None:
-        return Tile(
-            "latest known end", "none", "no broker ended unasked, or nobody knows when", "good", "detection"
-        )
+        return "none", "no broker ended unasked, or nobody knows when", "good"
     beside = f"; RocketMQ's name server: {length_text(theirs['max_ms'])} (computed)" if theirs else ""
     note = f"half of {count_text(told['ends'], 'end')} within {length_text(told['p50_ms'])}{beside}"
-    return Tile("latest known end", length_text(told["max_ms"]), note, "", "detection")
+    return length_text(told["max_ms"]), note, ""
 
 
-def _of_clients(found: Found) -> Tile:
-    sums = found.frame.agg(
-        F.sum("misdirected").alias("misdirected"), F.sum("failures").alias("failures")
-    ).collect()[0]
+def _of_clients(found: Found) -> Said:
     if not found.top or not (found.top[0]["misdirected"] or found.top[0]["failures"]):
-        return Tile(
-            "worst client",
-            "none",
-            f"no attempt of {count_text(found.total, 'client')} failed",
-            "good",
-            "clients",
-        )
+        return "none", f"no attempt of {count_text(found.total, 'client')} failed", "good"
+    sums = found.sums(misdirected=F.sum("misdirected"), failures=F.sum("failures"))
     row = found.top[0]
     note = (
         f"{row['client']}: {share_text(row['failure_share'])} of its attempts failed; of all clients "
         f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone"
     )
-    return Tile("worst client", count_text(round(row["failures"]), "failed send"), note, "warn", "clients")
+    return count_text(round(row["failures"]), "failed send"), note, "warn"
 
 
-def _of_placement(found: Found) -> Tile:
-    value = count_text(found.total, "topic")
-    note = (
-        "would be out if its only broker were"
-        if found.total == 1
-        else "would be out if their only broker were"
-    )
-    if not found.total:
-        return Tile("on one broker only", "no topic", "every topic has a second broker", "good", "placement")
-    return Tile("on one broker only", value, note, "warn", "placement")
+def _of_placement(topics: int) -> Said:
+    if not topics:
+        return "no topic", "every topic has a second broker", "good"
+    whose = "its" if topics == 1 else "their"
+    return count_text(topics, "topic"), f"would be out if {whose} only broker were", "warn"
