@@ -149,7 +149,6 @@ def _patterns(keys: Keys, role: Role, *, read_only: str) -> tuple[str, ...]:
         keys.deadlines,
         keys.changes,
         keys.sweeper,
-        keys.pulse,
         keys.schema,
         keys.hints,
     )

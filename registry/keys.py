@@ -48,7 +48,6 @@ KEY_KINDS: Final = (
     KeyKind("namespaces", "set"),
     KeyKind("schema", "string"),
     KeyKind("sweeper", "string", expires=True),
-    KeyKind("pulse", "string", expires=True),
     KeyKind("hints", "zset", expires=True),
     KeyKind("changes", "stream"),
 )
@@ -68,7 +67,6 @@ class Keys:
         self.deadlines: Final = f"{self.prefix}:deadlines"
         self.changes: Final = f"{self.prefix}:changes"
         self.sweeper: Final = f"{self.prefix}:sweeper"
-        self.pulse: Final = f"{self.prefix}:pulse"
         self.schema: Final = f"{self.prefix}:schema"
         self.namespaces: Final = f"{self.prefix}:namespaces"
         self.hints: Final = f"{self.prefix}:hints"

@@ -1,18 +1,13 @@
--- KEYS sweeper, deadlines, changes, pulse; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due; rings a pulse when it renews the lease
-local PULSE_KEPT_MS = 60000
+-- KEYS sweeper, deadlines, changes; ARGV holder, lease of the sweeper in ms, limit, how many due ones to pass over; reply {'held', clock in ms, ms until its lease ends} or {'ok', clock in ms, ms until the next lease has ended (-1 = none), ms left of the caller's own lease before and after this call (before: -1 = it had none), deadline members that are due ...}; may be repeated; does without foreign deadlines: then nothing is due; rings a pulse when it renews the lease
 
--- Says on the doorbell, and in a key of its own, that the sweep is at work: "last id, last id, pulse, clock in ms". Who stands
--- at the last id has missed nothing; a client from before there were pulses takes it for a change that it knows.
-local function pulse(stream, key, now_ms)
+-- Says on the doorbell that the sweep is at work: "last id, last id, pulse, clock in ms". Who stands at the last id has
+-- missed nothing; a client from before there were pulses takes it for a change that it knows.
+local function pulse(stream, now_ms)
   local last = redis.pcall('XREVRANGE', stream, '+', '-', 'COUNT', 1)
   if last.err then
     return
   end
   local id = last[1] and last[1][1] or '0-0'
-  -- Refused to agents whose rights are those of an older release.
-  if redis.pcall('TYPE', key).ok == 'string' or redis.pcall('EXISTS', key) == 0 then
-    redis.pcall('SET', key, now_ms, 'PX', PULSE_KEPT_MS)
-  end
   redis.call('PUBLISH', stream, id .. ' ' .. id .. ' pulse ' .. now_ms)
 end
 
@@ -38,7 +33,7 @@ if not due then
   return reply
 end
 if renews then
-  pulse(KEYS[3], KEYS[4], now_ms)
+  pulse(KEYS[3], now_ms)
 end
 for _, member in ipairs(due) do
   reply[#reply + 1] = member

@@ -48,7 +48,7 @@ def sweep(config: RegistryConfig, holder: str) -> Plan[Sweep]:
     passed_over = 0
     while True:
         arguments = (holder, round(config.sweeper_lease_s * 1000), _AT_ONCE, passed_over)
-        names = (keys.sweeper, keys.deadlines, keys.changes, keys.pulse)
+        names = (keys.sweeper, keys.deadlines, keys.changes)
         look, left_out = Call(scripts.SWEEP, names, arguments), set[str]()
         status, clock, ms, *more = yield from script_reply(look, left_out)
         wait_s = None if ms < 0 else ms / 1000

@@ -425,7 +425,6 @@ class Compared(RuleBasedStateMachine):
             elif kind == b"hash":
                 found[name] = dict(zip(value[::2], value[1::2], strict=True))
         found.pop(KEYS.sweeper, None)
-        found.pop(KEYS.pulse, None)
         ends.pop(b"", None)
         for member, (earliest_ms, latest_ms) in ends.items():
             assert earliest_ms <= scores[member] <= latest_ms + self.listed_anew.get(member, 0)

@@ -26,11 +26,10 @@ OFFENCES: dict[str, Plant] = {
 
 
 def test_the_design_lists_all_kinds_of_keys() -> None:
-    assert len(KINDS) == 17
+    assert len(KINDS) == 16
     assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
         r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+",
         r"\{[A-Za-z0-9_.:-]+\}:sweeper",
-        r"\{[A-Za-z0-9_.:-]+\}:pulse",
         r"\{[A-Za-z0-9_.:-]+\}:sessions:[^:]+:\d+",
         r"\{[A-Za-z0-9_.:-]+\}:fronts",
         r"\{[A-Za-z0-9_.:-]+\}:prober",
