@@ -40,9 +40,15 @@ def benchmarks_of(package: str, names: Iterable[str]) -> dict[str, Benchmark]:
 
 
 def command(
-    benchmarks: Mapping[str, Benchmark], *, problems: tuple[type[Exception], ...] = (RegistryError,)
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    soon: Sequence[str] = (),
+    problems: tuple[type[Exception], ...] = (RegistryError,),
 ) -> click.Command:
-    """Return the command that runs these; errors of `problems` end it with one line."""
+    """Return the command that runs these; errors of `problems` end it with one line.
+
+    `soon`: those that a quick run is about where none is named, if that is not to be all.
+    """
 
     def list_them(context: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
         if wanted:
@@ -72,7 +78,8 @@ def command(
     )
     def main(names: tuple[str, ...], json_file: TextIO | None, *, quick: bool, check: bool) -> None:
         """Answer some questions about speed, or all of them, on servers that are started for it."""
-        chosen = {key: one for key, one in benchmarks.items() if not names or {key, _ALL} & {*names}}
+        wanted = {*(names or (soon if quick else ()) or (_ALL,))}
+        chosen = {key: one for key, one in benchmarks.items() if wanted & {key, _ALL}}
         try:
             outcomes = _run(chosen, json_file, quick=quick)
         except problems as error:

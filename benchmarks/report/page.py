@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from ..__main__ import BENCHMARKS
 from ..kit.command import number
+from ..kit.registries.all import REGISTRIES
+from ..kit.registries.ours import OURS
 from ..peers import crash, lookup, propagate, register, watchers
 from .runs import Cell, Run, benchmarks_of, by_registry, cell_of
 
@@ -36,6 +39,7 @@ _COLUMNS: Final = {
     watchers.IDLE_CPU: "its CPU while nothing changes",
     watchers.CHANGE_CPU: "its CPU for one change",
 }
+_OF_ALL_ROUNDS: Final = {propagate.CHANGE_P99, crash.KNOWN_P99}
 _PLOTS: Final = {
     "register": (register.WHAT, "A broker with 1,000 topics is registered"),
     "lookup": (lookup.COLD, "A route is asked of the server"),
@@ -71,13 +75,17 @@ class Tick(NamedTuple):
 
 def text(runs: Sequence[Run]) -> str:
     """Return the page in Markdown."""
-    registries = [*dict.fromkeys(name for what in _COLUMNS for name in by_registry(runs, what))]
     columns = {what: by_registry(runs, what) for what in _COLUMNS}
+    registries = _in_order(name for cells in columns.values() for name in cells)
     return _TEMPLATES.get_template("page.md.j2").render(
         runs=runs,
         benchmarks=[*benchmarks_of(runs)],
+        missing=[name for name in BENCHMARKS if name not in {one["name"] for one in benchmarks_of(runs)}],
         heads=[head.strip() for what, head in _COLUMNS.items() if columns[what]],
-        rows={name: [_shown(cells.get(name)) for cells in columns.values() if cells] for name in registries},
+        rows={
+            name: [_shown(what, cells.get(name)) for what, cells in columns.items() if cells]
+            for name in registries
+        },
         plots={name: title for name, (what, title) in _PLOTS.items() if by_registry(runs, what)},
         quick=any(run["quick"] for run in runs),
         figures=_figures,
@@ -121,18 +129,27 @@ def _bars(cells: Mapping[str, Cell]) -> tuple[list[Bar], list[Tick]]:
             f"{number(cell.median)} {cell.unit}",
             name.startswith("sharedroutes"),
         )
-        for row, (name, cell) in enumerate(cells.items())
+        for row, (name, cell) in enumerate((name, cells[name]) for name in _in_order(cells))
     ]
     unit = next(iter(cells.values())).unit
-    ticks = [Tick(place(10.0**power), f"{10.0**power:g} {unit}") for power in range(least, most + 1)]
+    ticks = [Tick(place(10.0**power), f"{10.0**power:,g} {unit}") for power in range(least, most + 1)]
     return bars, ticks
 
 
-def _shown(cell: Cell | None) -> str:
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return the registries, each once: ours, the others, and what a store can do at most."""
+    found = dict.fromkeys(names)
+    known = dict.fromkeys([OURS.name, crash.BESIDE, *REGISTRIES])
+    return [*(name for name in known if name in found), *(name for name in found if name not in known)]
+
+
+def _shown(what: str, cell: Cell | None) -> str:
     if cell is None:
         return ""
-    spread = f" ({number(cell.low)} to {number(cell.high)})" if cell.rounds > 1 else ""
-    return f"{number(cell.median)} {cell.unit}{spread}"
+    shown = f"{number(cell.median)} {cell.unit}"
+    if cell.rounds > 1:
+        return f"{shown} ({number(cell.low)} to {number(cell.high)})"
+    return shown if what in _OF_ALL_ROUNDS else f"{shown} (one round)"
 
 
 def _figures(benchmark: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

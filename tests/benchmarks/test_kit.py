@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.__main__ import BENCHMARKS, SOON, main
 from benchmarks.kit.command import render, to_json
 from benchmarks.kit.figures import (
     Benchmark,
@@ -69,6 +69,12 @@ def test_several_names_run_those_benchmarks_in_their_usual_order() -> None:
     output = run("heartbeat", "lookup").output
     assert 0 <= output.index("lookup: ") < output.index("heartbeat: ")
     assert "register: " not in output
+
+
+def test_a_quick_run_without_a_name_is_about_those_that_are_soon_done() -> None:
+    output = run("--quick").output
+    assert [name for name in BENCHMARKS if f"{name}: Is" in output] == [*SOON]
+    assert all(f"{name}: " in run("all", "--quick").output for name in BENCHMARKS)
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -18,6 +18,7 @@ from benchmarks.report.__main__ import main
 from benchmarks.report.page import plots, text
 from benchmarks.report.runs import Run, by_registry, merged
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -94,3 +95,10 @@ def test_the_figures_beside_the_page_make_the_same_page_again(written: Path) -> 
     for name, plot in plots(merged([figures])).items():
         assert (written / "benchmarks" / f"{name}.svg").read_text(encoding="utf-8") == plot
         assert f"(benchmarks/{name}.svg)" in page
+
+
+def test_the_page_of_the_docs_is_made_of_the_figures_beside_it() -> None:
+    runs = merged([json.loads((DOCS / "benchmarks" / "figures.json").read_text(encoding="utf-8"))])
+    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == text(runs)
+    drawn = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "benchmarks").glob("*.svg")}
+    assert drawn == plots(runs)
