@@ -40,7 +40,6 @@ class Mutant:
     """The faults of the matrix that show it."""
 
     edits: tuple[Edit, ...]
-    deployment: str = "standalone"
 
     @contextmanager
     def applied(self, root: Path) -> Iterator[None]:
@@ -55,8 +54,8 @@ class Mutant:
                 path.write_bytes(content)
 
 
-_HOSTS: Final = ("kill-host",) * 3
-"""One of them is alone with its agent: its lease ends by itself."""
+_HOSTS: Final = ("kill-host",) * 2
+"""One of the hosts is alone with its agent: its lease ends by itself."""
 
 _LUA: Final = "registry/lua"
 _STREAM: Final = "registry/change_stream"
@@ -96,7 +95,7 @@ _ALL: Final = (
     Mutant(
         "tail-repeated",
         "A reader of the stream is told the entry at its place again.",
-        ("topics-grow", "drain"),
+        ("client-kill", "topics-grow") * 2,
         (
             Edit(
                 "registry/plans/changes.py",
