@@ -21,7 +21,7 @@ from tests.faults.mutants.catalogue import MUTANTS, Mutant
 ROOT: Final = Path(__file__).resolve().parents[3]
 _RUN_S: Final = 1_200.0
 _STORE: Final = "standalone"
-_SEEDS: Final = 3
+_SEEDS: Final = 5
 """With so many seeds a mutant is looked for."""
 
 Tell = Callable[[str, str], None]

@@ -161,7 +161,7 @@ _ALL: Final = (
     Mutant(
         "heartbeat-unfenced",
         "A heartbeat does not look whether another owner has taken the broker over.",
-        ("two-agents-in-turn", "kill-follower") * 2,
+        ("two-agents-in-turn",) * 2,
         (Edit(f"{_LUA}/heartbeat.lua", "if owner and owner ~= ARGV[2] then", "if false then"),),
     ),
     Mutant(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.proxy import FaultyProxy
 
@@ -41,17 +43,22 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
         site.fleet.guests.clear()
 
 
-@fault("network")
+@fault("processes")
 def late_writes(site: Site) -> Iterator[Effect]:
     """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
     owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
-    before = site.auditor.leases.get("broker-a")
+    before, end_s = site.auditor.leases.get("broker-a"), time.monotonic() + 2 * LEASE_S
     whose = made_by(lambda: [] if owner.pid is None else [owner.pid])
     try:
         with site.store.network(FaultyProxy.hanging, whose):
             site.fleet.write_topics("extra-late")
             site.start(guest)
-            site.wait(lambda: site.auditor.leases.get("broker-a") not in (None, before), "a second owner")
+            site.wait(  # unless another fault keeps it from that
+                lambda: (
+                    time.monotonic() >= end_s or site.auditor.leases.get("broker-a") not in (None, before)
+                ),
+                "a second owner",
+            )
         yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
     finally:
         site.fleet.write_topics()
