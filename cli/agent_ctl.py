@@ -73,7 +73,7 @@ def agent_ctl(context: click.Context, address: str) -> None:
 @click.pass_obj
 def status(agent: _Agent, output: str) -> None:
     """Print what the agent is doing."""
-    found = json.loads(agent.ask("GET", "/status"))
+    found = agent.status()
     if output != "table":
         print_record(output, found)
         return
@@ -96,7 +96,7 @@ def status(agent: _Agent, output: str) -> None:
 @click.pass_obj
 def master(agent: _Agent, broker: str | None, output: str) -> None:
     """Print where the masters of slaves are; exit with 1 when one is not known."""
-    found = [one for one in json.loads(agent.ask("GET", "/status"))["brokers"] if _is_meant(one, broker)]
+    found = [one for one in agent.status()["brokers"] if _is_meant(one, broker)]
     if broker is not None and not found:
         raise click.ClickException(f"{broker}: the agent does not manage it")
     if output != "table":
@@ -176,6 +176,17 @@ class _Agent:
             return self._place.ask(method, path)
         except NoAnswer as error:
             raise click.ClickException(str(error)) from error
+
+    def status(self) -> dict[str, Any]:
+        """Return what the agent says of itself; end with 1 if it is none."""
+        try:
+            found: dict[str, Any] = json.loads(self.ask("GET", "/status"))
+            found["brokers"]
+        except (ValueError, KeyError, TypeError):
+            raise click.ClickException(
+                f"{self._place.host}:{self._place.port} is no agent: see --http"
+            ) from None
+        return found
 
     def control(
         self, action: str, broker: str | None, timeout_s: float | None = None, **parameters: float

@@ -37,6 +37,8 @@ def _ask(make: Make) -> Callable[..., None]:
             click.echo(f"{told.corrupt} entries of the stream cannot be read: left out", err=True)
         rows = question.rows(told.changes, brokers_now(_table(store, question, told.changes)))
         print_answer(output, question.columns, rows)
+        if begins := _begins_later(question, bounds):
+            click.echo(begins, err=True)
         if problem:
             raise click.ClickException(problem)
 
@@ -80,14 +82,30 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
 def _too_early(question: Question, bounds: HistoryBounds) -> str | None:
     """Return what to say of a question that the stream does not reach back to; None = it does."""
     from_ms, _ = question.span
-    is_whole = bounds.written == bounds.entries  # nothing was trimmed: before it, nothing was changed
     first_ms, _ = place_of(bounds.first_id)
-    if is_whole or from_ms is None or first_ms <= from_ms:
+    if _is_whole(bounds) or from_ms is None or first_ms <= from_ms:
         return None
     return (
         f"the change stream reaches back to {iso(first_ms)}, and no further: what was before, at "
         f"{iso(from_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
     )
+
+
+def _begins_later(question: Question, bounds: HistoryBounds) -> str | None:
+    """Return what to say where nothing was trimmed, and the stream begins after what is asked for."""
+    from_ms, _ = question.span
+    first_ms, _ = place_of(bounds.first_id)
+    if not (_is_whole(bounds) and bounds.entries) or from_ms is None or first_ms <= from_ms:
+        return None
+    return (
+        f"the change stream begins at {iso(first_ms)}: the registry did, or its store was emptied then, and "
+        "what was before is not known"
+    )
+
+
+def _is_whole(bounds: HistoryBounds) -> bool:
+    """Whether nothing was trimmed."""
+    return bounds.written == bounds.entries
 
 
 _COMMANDS: Final = commands(_ask)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NotRequired, Union, get_args, get_origin
 
 import click
 
+from .main import ALIASES
 from .output import print_record
 from .records import PRINTED, Printed
 
@@ -22,6 +23,7 @@ _PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean"
 def json_schema(words: tuple[str, ...], *, line: bool) -> None:
     """Print the JSON Schema of what COMMAND prints with `--output json`, as in `json-schema kv list`."""
     name = " ".join(words).removeprefix("pipeline ask ")
+    name = ALIASES.get(name, name)
     if name not in PRINTED:
         raise click.UsageError(f"{name!r} prints no JSON; these do: {', '.join(PRINTED)}")
     print_record(

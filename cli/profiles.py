@@ -82,7 +82,8 @@ class Profiles:
         """Return a profile; raise BadProfile with the nearest name for an unknown one."""
         if name in self.named:
             return self.named[name]
-        raise BadProfile(f"there is no profile {name!r}{nearest(name, [*self.named])}")
+        known = f": there are {', '.join(self.named)}" if self.named else ": none is named"
+        raise BadProfile(f"there is no profile {name!r}{nearest(name, [*self.named]) or known}")
 
 
 def profiles_file(environment: Mapping[str, str]) -> Path:

@@ -218,7 +218,9 @@ def _process(kind: ProcessKind, address: str, *, is_named: bool) -> Process:
     page: Mapping[str, Any] | Unknown
     try:
         found = json.loads(Place.of(address, f"--{kind}").ask("GET", "/status", who=kind, within_s=_PAGE_S))
-        page = found if isinstance(found, dict) else Unknown("shows no status of an agent or a front")
-    except (NoAnswer, ValueError) as error:
+        page = found if isinstance(found, dict) else Unknown(f"{address}: is no agent and no front")
+    except ValueError:
+        page = Unknown(f"{address}: is no agent and no front")
+    except NoAnswer as error:
         page = Unknown(str(error))
     return Process(kind, address, page, is_named)

@@ -25,6 +25,8 @@ def check_processes(snapshot: Snapshot) -> Iterator[Finding]:
         if isinstance(page, Unknown):
             if process.is_named:
                 yield _silent(process, page.why)
+        elif _kind(page) not in (process.kind, None):
+            yield _other_kind(process)
         elif _namespace(page) == snapshot.namespace:
             yield from _found(process, page, snapshot.version)
         elif process.is_named:
@@ -34,6 +36,17 @@ def check_processes(snapshot: Snapshot) -> Iterator[Finding]:
 def _namespace(page: Mapping[str, Any]) -> str:
     store = page.get("store")
     return str(store.get("namespace", "")) if isinstance(store, dict) else ""
+
+
+def _kind(page: Mapping[str, Any]) -> ProcessKind | None:
+    """Return what shows such a page; None = neither."""
+    marks = {"awaited": ProcessKind.AGENT, "front": ProcessKind.FRONT, "workers": ProcessKind.FRONT}
+    return next((kind for mark, kind in marks.items() if mark in page), None)
+
+
+def _other_kind(process: Process) -> Finding:
+    other = ProcessKind.FRONT if process.kind is ProcessKind.AGENT else ProcessKind.AGENT
+    return _of(process, Level.ERROR, f"is no {process.kind}, but a {other}", f"name it with --{other}")
 
 
 def _of(process: Process, level: Level, what: str, advice: str, why: str = "") -> Finding:
@@ -84,7 +97,8 @@ def _of_agent(process: Process, page: Mapping[str, Any]) -> Iterator[Finding]:
                 f" foreign data in {', '.join(broker['corrupt_keys'])}" if broker.get("corrupt_keys") else ""
             )
             what = f"{broker['name']} is {broker['phase']}{f': {said}' if said else ''}{keys}"
-            advice = "`sharedroutes agent-ctl status` shows all of it; docs/agent/messages.md"
+            status = f"`sharedroutes agent-ctl --http {process.address} status`"
+            advice = f"{status} shows all of it; docs/agent/messages.md"
             yield _of(process, Level.WARNING, what, advice)
 
 

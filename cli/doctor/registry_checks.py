@@ -34,9 +34,23 @@ def check_registry(snapshot: Snapshot) -> Iterator[Finding]:
     yield _verified(snapshot.differences, snapshot.namespace)
     table = snapshot.table
     if isinstance(table, Unknown):
-        yield unknown("brokers", table.why)
+        yield Finding(
+            "brokers",
+            Level.WARNING,
+            f"not looked at: {table.why}",
+            "nobody knows whether they live",
+            "mend the store, or use a Redis user who may read this registry (`sharedroutes acl admin`)",
+        )
         return
     yield from _brokers(table.replicas)
+    if not table.replicas:
+        yield Finding(
+            "brokers",
+            Level.WARNING,
+            f"none was ever registered in the registry {snapshot.namespace!r}",
+            "a wrong URL or a wrong name of the registry looks the same",
+            "see --redis, --namespace and --profile; else start an agent, or a broker at a front",
+        )
     yield _orphans(table)
     yield _hints(table)
     yield _prober(table)
@@ -79,7 +93,7 @@ def _brokers(replicas: Sequence[Replica]) -> Iterator[Finding]:
         ("wiped", "without write permission, taken away by an operator"),
         [name for name, entries in groups.items() if entries[0].wiped],
         "producers do not send to them, also after a restart",
-        "`sharedroutes lift` when the work on them is done",
+        "when the work is done, `agent-ctl resume` at an agent that drained, else `sharedroutes lift`",
     )
     yield _listed(
         ("without-master", "only slaves live"),

@@ -187,8 +187,13 @@ class WatchApp(App[None]):
         if rows > MOST_ROWS:
             texts.append(f"{MOST_ROWS} of {rows} shown: search with /")
         counts = ", ".join(f"{self.board.count(state)} {state}" for state in ReplicaState)
-        texts += [counts, f"{self.board.topic_count} topics", f"{len(self.board.faults(now_s))} faults"]
+        faults = len(self.board.faults(now_s))
+        texts += [counts, _counted(self.board.topic_count, "topic"), _counted(faults, "fault")]
         return Text("  |  ".join(texts), no_wrap=True, overflow="ellipsis")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _first(group: BaseExceptionGroup[RegistryError]) -> RegistryError:

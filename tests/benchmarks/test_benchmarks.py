@@ -97,7 +97,7 @@ CASES = (
                 java=False,
             )
         ),
-        6,
+        7,
     ),
     Case("samples", lambda: samples.run(samples.Size(rounds=5, attempts=2_000, brokers=2)), 1),
     Case(

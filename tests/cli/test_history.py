@@ -135,6 +135,21 @@ def test_a_stream_that_was_trimmed_says_from_when_on_it_is_known(
     assert len(rows(run(redis_url, "table", "--at", "now"))) == 3
 
 
+def test_a_store_that_was_emptied_says_from_when_on_its_past_is_known(
+    redis_url: str, admin: redis.Redis, store: RouteStore, incident: tuple[int, int]
+) -> None:
+    before, _ = incident
+    admin.flushall()
+    store.register(Broker("broker-c", "10.0.0.3:10911"), [TopicConfig("orders")])
+    of_orders = ["history", "topic", "orders", "--since"]
+    for command in (["table", "--at"], ["before"], ["diff", "--from"], of_orders):
+        done = run(redis_url, *command, str(before))
+        assert done.exit_code == 0
+        assert "the change stream begins at 20" in done.stderr
+        assert "what was before is not known" in done.stderr
+    assert run(redis_url, "table", "--at", "now").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

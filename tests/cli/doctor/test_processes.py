@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
+from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.doctor.finding import Finding, Level
 from sharedroutes.cli.doctor.gather import gather
 from sharedroutes.cli.doctor.process_checks import check_processes
@@ -80,6 +82,25 @@ def test_what_is_no_agent_is_said(own_server: EmbeddedServer) -> None:
     with an_agent([]) as address:
         said = doctor(own_server.url, "--agent", address)["agent"]
     assert (said.level, said.what) == (WARNING, f"{address}: is no agent and no front")
+
+
+def test_an_agent_that_is_named_as_a_front_is_an_error_and_a_front_that_is_named_as_an_agent(
+    site: Site, tmp_path: Path
+) -> None:
+    with site.agent() as agent, FrontRun(tmp_path, "--redis", site.url) as front:
+        site.until_served()
+        front.until_ready()
+        host, port = front.http()
+        found = doctor(site.url, "--agent", f"{host}:{port}", "--front", agent.http())
+        assert (found["agent"].level, found["agent"].what) == (
+            ERROR,
+            f"{host}:{port}: is no agent, but a front",
+        )
+        assert (found["front"].level, found["front"].advice) == (ERROR, "name it with --agent")
+        for words in (["status"], ["master"]):
+            told = CliRunner().invoke(agent_ctl, ["--http", f"{host}:{port}", *words])
+            assert (told.exit_code, "is no agent" in told.stderr) == (1, True)
+        assert front.end() == 0
 
 
 def test_a_front_that_works_is_in_order_until_it_refuses_what_is_stale(

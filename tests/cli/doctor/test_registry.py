@@ -42,9 +42,14 @@ def test_nothing_is_said_of_a_registry_in_order(redis_url: str) -> None:
     assert found["verify"].what == "tables, routes and indexes agree"
 
 
-def test_an_empty_registry_is_in_order(redis_url: str) -> None:
-    found = doctor(redis_url)
-    assert [check for check in CHECKS if found[check].level is not OK] == []
+def test_a_registry_in_which_no_broker_ever_was_is_a_warning_since_it_may_be_the_wrong_one(
+    with_a: RouteStore, redis_url: str
+) -> None:
+    found = doctor(redis_url, "--namespace", "sharedruotes")
+    assert [check for check in CHECKS if found[check].level is not OK] == ["brokers"]
+    assert found["brokers"].what == "none was ever registered in the registry 'sharedruotes'"
+    assert "--namespace" in found["brokers"].advice
+    assert doctor(redis_url)["brokers"].level is OK
 
 
 def test_a_route_that_is_not_that_of_the_brokers_table_is_an_error(

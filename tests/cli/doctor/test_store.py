@@ -13,7 +13,7 @@ import redis
 from sharedroutes.cli.doctor.finding import Level
 from sharedroutes.cli.doctor.snapshot import Connection
 from sharedroutes.cli.doctor.store_checks import WHY, check_connection
-from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 from sharedroutes.registry.acl import Role, acl_rules
 from tests.cli.doctor.examined import ERROR, OK, WARNING, doctor
 from tests.cli.terminal import at_terminal, run
@@ -28,8 +28,16 @@ def admin(own_server: EmbeddedServer) -> Iterator[redis.Redis]:
         yield admin
 
 
+def in_order(url: str) -> None:
+    """Make a registry with a broker, and somebody who announces the end of its lease."""
+    with RouteStore.from_url(url, RegistryConfig(sweeper_lease_s=30.0)) as store:
+        store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
+        store.sweep("somebody")
+
+
 def test_all_is_well_of_a_server_that_keeps_its_data(own_server: EmbeddedServer, admin: redis.Redis) -> None:
     admin.config_set("appendonly", "yes")
+    in_order(own_server.url)
     done = run(own_server.url, "doctor")
     assert done.exit_code == 0, done.output
     first, _, last = done.stdout.splitlines()
@@ -47,6 +55,7 @@ def test_every_finding_of_the_health_report_is_told_with_why_it_matters(own_serv
 def test_a_setting_that_loses_data_is_an_error(own_server: EmbeddedServer, admin: redis.Redis) -> None:
     admin.config_set("maxmemory", "1gb")
     admin.config_set("maxmemory-policy", "allkeys-lru")
+    in_order(own_server.url)
     done = run(own_server.url, "doctor")
     assert done.exit_code == 2
     lines = done.stdout.splitlines()

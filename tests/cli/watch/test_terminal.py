@@ -71,7 +71,7 @@ def test_a_reader_may_watch(own_server: EmbeddedServer) -> None:
     made = Terminal(f"redis://r:secret@127.0.0.1:{own_server.port}/0")
     try:
         made.until("broker-a:0")
-        made.until("1 topics")
+        made.until("1 topic")
         made.press(b"q")
         assert made.ended() == 0
     finally:

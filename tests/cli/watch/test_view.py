@@ -73,7 +73,7 @@ async def test_all_of_it_fits_into_80_by_24(redis_url: str) -> None:
         lines = view.lines()
         assert (len(lines), max(map(len, lines)) <= SIZE[0]) == (SIZE[1], True)
         assert lines[0] == "sharedroutes  the store answers"
-        assert lines[1] == "1 live, 1 dead, 0 out  |  2 topics  |  1 faults"
+        assert lines[1] == "1 live, 1 dead, 0 out  |  2 topics  |  1 fault"
         assert lines[2].split() == ["brokers", "topics", "changes", "faults"]
         keys = "1 brokers 2 topics 3 changes 4 faults / search f filter q quit"
         assert lines[-1].split() == keys.split()
@@ -164,7 +164,7 @@ async def test_of_many_topics_some_are_shown_and_all_are_found(store: RouteStore
 async def test_names_are_no_markup_and_no_commands(store: RouteStore, redis_url: str) -> None:
     store.register(Broker("broker-a", "10.0.0.1:1"), [TopicConfig("[red]orders[/]")])
     async with watching(redis_url) as view:
-        await view.until_shown("1 topics")
+        await view.until_shown("1 topic")
         await view.pilot.press("2")
         await view.until_shown("[red]orders[/]")
 
