@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from .grid import MOST_ROWS, Cells, Grid, broker_cells, change_cells, fault_cell
 
 _TICK_S: Final = 0.5
 _LATEST: Final = 3
+_STDIN: Final = 0
 _BY_SIGNAL: Final = 128
 _NOTHING_YET: Final = "nothing has changed since this began"
 _PANES: Final = {
@@ -82,6 +84,8 @@ class WatchApp(App[None]):
     def on_mount(self) -> None:
         """Begin to follow the store, and to heed signals."""
         self.set_interval(_TICK_S, self.refresh_board)
+        if os.isatty(_STDIN):
+            self.set_interval(_TICK_S, _end_without_terminal)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             with suppress(ValueError, RuntimeError):  # not in the main thread, as in a test
@@ -190,6 +194,12 @@ class WatchApp(App[None]):
         faults = len(self.board.faults(now_s))
         texts += [counts, _counted(self.board.topic_count, "topic"), _counted(faults, "fault")]
         return Text("  |  ".join(texts), no_wrap=True, overflow="ellipsis")
+
+
+def _end_without_terminal() -> None:
+    """End at once where the terminal is gone: nobody looks, and what reads the keys would spin for ever."""
+    if not os.isatty(_STDIN):
+        os._exit(_BY_SIGNAL + signal.SIGHUP)
 
 
 def _counted(number: int, what: str) -> str:

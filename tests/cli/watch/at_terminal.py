@@ -30,6 +30,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
         self._theirs = theirs
+        self._ends = [theirs, self._ours]
         self.before = termios.tcgetattr(theirs)
         self.process = subprocess.Popen(
             [*COMMAND, "watch", "--redis", url],
@@ -44,8 +45,12 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._theirs)
-        os.close(self._ours)
+        self.vanish()
+
+    def vanish(self) -> None:
+        """Let the terminal go away, as a window that is closed does."""
+        while self._ends:
+            os.close(self._ends.pop())
 
     def press(self, keys: bytes) -> None:
         """Press one key after the other, as a person does: what comes at once is taken for a paste."""

@@ -64,6 +64,12 @@ def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(
     assert terminal.ended() == status
 
 
+def test_it_ends_when_its_terminal_is_gone(terminal: Terminal) -> None:
+    terminal.until("broker-a:0")
+    terminal.vanish()
+    assert terminal.process.wait(timeout=60) == 128 + signal.SIGHUP
+
+
 def test_a_reader_may_watch(own_server: EmbeddedServer) -> None:
     with redis.Redis.from_url(own_server.url) as admin, RouteStore.from_url(own_server.url) as store:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
