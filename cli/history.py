@@ -29,18 +29,18 @@ def _ask(make: Make) -> Callable[..., None]:
     def run(store: RouteStore, output: str, /, **given: Any) -> None:
         question = make(_clock_ms(store), **given)
         bounds = store.history_bounds()
-        problem = _too_early(question, bounds)
-        if problem and not isinstance(question, TopicHistory | BrokerHistory):
-            raise click.ClickException(problem)
+        gap, is_trimmed = _gap(question, bounds), _is_trimmed(bounds)
+        if gap and is_trimmed and not isinstance(question, TopicHistory | BrokerHistory):
+            raise click.ClickException(gap)
         told = _changes(store)
         if told.corrupt:
             click.echo(f"{told.corrupt} entries of the stream cannot be read: left out", err=True)
         rows = question.rows(told.changes, brokers_now(_table(store, question, told.changes)))
         print_answer(output, question.columns, rows)
-        if begins := _begins_later(question, bounds):
-            click.echo(begins, err=True)
-        if problem:
-            raise click.ClickException(problem)
+        if gap and is_trimmed:
+            raise click.ClickException(gap)
+        if gap:
+            click.echo(gap, err=True)
 
     return run
 
@@ -79,33 +79,26 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
     return store.lookup(sorted(topics), anew=sorted(of))
 
 
-def _too_early(question: Question, bounds: HistoryBounds) -> str | None:
-    """Return what to say of a question that the stream does not reach back to; None = it does."""
+def _gap(question: Question, bounds: HistoryBounds) -> str | None:
+    """Return what to say where the stream begins after what is asked for; None = it does not."""
     from_ms, _ = question.span
     first_ms, _ = place_of(bounds.first_id)
-    if _is_whole(bounds) or from_ms is None or first_ms <= from_ms:
+    if from_ms is None or first_ms <= from_ms:
         return None
-    return (
-        f"the change stream reaches back to {iso(first_ms)}, and no further: what was before, at "
-        f"{iso(from_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
-    )
-
-
-def _begins_later(question: Question, bounds: HistoryBounds) -> str | None:
-    """Return what to say where nothing was trimmed, and the stream begins after what is asked for."""
-    from_ms, _ = question.span
-    first_ms, _ = place_of(bounds.first_id)
-    if not (_is_whole(bounds) and bounds.entries) or from_ms is None or first_ms <= from_ms:
-        return None
+    if _is_trimmed(bounds):
+        return (
+            f"the change stream reaches back to {iso(first_ms)}, and no further: what was before, at "
+            f"{iso(from_ms)}, is known to `sharedroutes pipeline ask` where `pipeline ingest` has kept it"
+        )
     return (
         f"the change stream begins at {iso(first_ms)}: the registry did, or its store was emptied then, and "
         "what was before is not known"
     )
 
 
-def _is_whole(bounds: HistoryBounds) -> bool:
-    """Whether nothing was trimmed."""
-    return bounds.written == bounds.entries
+def _is_trimmed(bounds: HistoryBounds) -> bool:
+    """Whether the stream has held more than it does."""
+    return bounds.written != bounds.entries
 
 
 _COMMANDS: Final = commands(_ask)

@@ -25,8 +25,9 @@ def check_processes(snapshot: Snapshot) -> Iterator[Finding]:
         if isinstance(page, Unknown):
             if process.is_named:
                 yield _silent(process, page.why)
-        elif _kind(page) not in (process.kind, None):
-            yield _other_kind(process)
+        elif (kind := _kind(page)) not in (process.kind, None):
+            what, advice = f"is no {process.kind}, but a {kind}", f"name it with --{kind}"
+            yield _of(process, Level.ERROR, what, advice)
         elif _namespace(page) == snapshot.namespace:
             yield from _found(process, page, snapshot.version)
         elif process.is_named:
@@ -42,11 +43,6 @@ def _kind(page: Mapping[str, Any]) -> ProcessKind | None:
     """Return what shows such a page; None = neither."""
     marks = {"awaited": ProcessKind.AGENT, "front": ProcessKind.FRONT, "workers": ProcessKind.FRONT}
     return next((kind for mark, kind in marks.items() if mark in page), None)
-
-
-def _other_kind(process: Process) -> Finding:
-    other = ProcessKind.FRONT if process.kind is ProcessKind.AGENT else ProcessKind.AGENT
-    return _of(process, Level.ERROR, f"is no {process.kind}, but a {other}", f"name it with --{other}")
 
 
 def _of(process: Process, level: Level, what: str, advice: str, why: str = "") -> Finding:
