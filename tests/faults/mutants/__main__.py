@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +70,7 @@ class Trial:
     def _go(
         self, command: Sequence[str], environment: dict[str, str], log: int, mutant: Mutant | None
     ) -> int:
-        def go() -> int:
+        with nullcontext() if mutant is None else mutant.applied(self._repository):
             return subprocess.run(
                 command,
                 cwd=self._repository,
@@ -79,11 +80,6 @@ class Trial:
                 timeout=_RUN_S,
                 check=False,
             ).returncode
-
-        if mutant is None:
-            return go()
-        with mutant.applied(self._repository):
-            return go()
 
 
 class NotRun(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,11 @@ class Site:
 
     wait: Wait
     """Waits until a condition is true, and tells who waits for what; what is given up is told."""
+
+    def wait_at_most(self, seconds: float, condition: Callable[[], bool], what: str) -> None:
+        """Wait for what another fault may keep from coming: then go on."""
+        end_s = time.monotonic() + seconds
+        self.wait(lambda: time.monotonic() >= end_s or condition(), what)
 
     def start(self, *programs: Program) -> None:
         """Start processes, and wait until they work."""

@@ -2,68 +2,72 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
 from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.sockets import made_by
+from tests.faults.victims import AgentProcess
 from tests.proxy import FaultyProxy
+
+
+@contextmanager
+def _guest(site: Site) -> Iterator[AgentProcess]:
+    """Return a second agent beside broker-a, which is not started, and is killed in the end."""
+    guest = site.fleet.guest("agent-a-2", "broker-a")
+    try:
+        yield guest
+    finally:
+        guest.kill()
+        site.fleet.guests.clear()
 
 
 @fault("processes")
 def two_agents(site: Site) -> Iterator[Effect]:
     """A second agent is started beside a broker, and killed."""
-    guest = site.fleet.guest("agent-a-2", "broker-a")
-    site.start(guest)
-    try:
+    with _guest(site) as guest:
+        site.start(guest)
         yield Effect("broker-a", site.lasts(LONG_S))
-    finally:
-        guest.kill()
-        site.fleet.guests.clear()
 
 
 @fault("processes")
 def two_agents_in_turn(site: Site) -> Iterator[Effect]:
     """The owner stands still, a second agent takes over, and the first goes on, with a change or without."""
-    owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
-    owner.pause()
-    site.start(guest)
-    try:
-        epoch = site.auditor.leases.get("broker-a")
-        yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
-    finally:
-        writes = site.rng.choice((True, False))  # if not, a heartbeat is the first that it asks
-        if writes:
-            site.fleet.write_topics("extra-fenced")
-        owner.resume()
-        if writes:
-            site.fleet.write_topics()
-        guest.kill()
-        site.fleet.guests.clear()
+    owner = site.fleet.agents["agent-a"]
+    with _guest(site) as guest:
+        owner.pause()
+        site.start(guest)
+        try:
+            epoch = site.auditor.leases.get("broker-a")
+            yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
+        finally:
+            writes = site.rng.choice((True, False))  # if not, a heartbeat is the first that it asks
+            if writes:
+                site.fleet.write_topics("extra-fenced")
+            owner.resume()
+            if writes:
+                site.fleet.write_topics()
 
 
 @fault("processes")
 def late_writes(site: Site) -> Iterator[Effect]:
     """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
-    owner, guest = site.fleet.agents["agent-a"], site.fleet.guest("agent-a-2", "broker-a")
-    before, end_s = site.auditor.leases.get("broker-a"), time.monotonic() + 2 * LEASE_S
+    owner, before = site.fleet.agents["agent-a"], site.auditor.leases.get("broker-a")
     whose = made_by(lambda: [] if owner.pid is None else [owner.pid])
-    try:
-        with site.store.network(FaultyProxy.hanging, whose):
-            site.fleet.write_topics("extra-late")
-            site.start(guest)
-            site.wait(  # unless another fault keeps it from that
-                lambda: (
-                    time.monotonic() >= end_s or site.auditor.leases.get("broker-a") not in (None, before)
-                ),
-                "a second owner",
-            )
-        yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
-    finally:
-        site.fleet.write_topics()
-        guest.kill()
-        site.fleet.guests.clear()
+    with _guest(site) as guest:
+        try:
+            with site.store.network(FaultyProxy.hanging, whose):
+                site.fleet.write_topics("extra-late")
+                site.start(guest)
+                site.wait_at_most(
+                    2 * LEASE_S,
+                    lambda: site.auditor.leases.get("broker-a") not in (None, before),
+                    "a second owner",
+                )
+            yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
+        finally:
+            site.fleet.write_topics()
 
 
 @fault("processes")

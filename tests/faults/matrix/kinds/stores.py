@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -154,10 +153,8 @@ def lose_writes(site: Site) -> Iterator[Effect]:
 def _write(site: Site, topic: str) -> None:
     """Have a topic written, and see it in the store, unless another fault keeps its agent from that."""
     site.fleet.write_topics(topic)
-    is_there, end_s = ("EXISTS", KEYS.topic(topic)), time.monotonic() + LEASE_S
-    site.wait(
-        lambda: time.monotonic() >= end_s or site.auditor.at_primary(is_there) == [1], "a topic is written"
-    )
+    is_there = ("EXISTS", KEYS.topic(topic))
+    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(is_there) == [1], "a topic is written")
 
 
 def _ordered(site: Site, *command: str | int, loses: bool = False) -> Effect:
