@@ -27,14 +27,16 @@ def one(request: pytest.FixtureRequest) -> Iterator[Running]:
     with running([REGISTRIES[request.param]]) as field:
         if request.param not in field.running:
             pytest.skip(field.notes[0])
-        yield field.running[request.param]
+        running_one = field.running[request.param]
+        with running_one.session(60) as session:
+            session.prepare(table_of(TOPICS))
+        yield running_one
 
 
 @pytest.mark.long
 def test_a_broker_is_found_where_it_is_registered_until_it_leaves(one: Running) -> None:
     with one.session(60) as session:
         session.ping()
-        session.prepare(table_of(TOPICS))
         session.registering("broker-a", table_of(TOPICS))()
         assert session.lookup(TOPIC) == {"broker-a": QUEUES}
         session.change(replace(table_of(TOPICS)[TOPIC], write_queue_nums=OTHER_QUEUES))
