@@ -28,11 +28,13 @@ _STDIN: Final = 0
 _BY_SIGNAL: Final = 128
 _NOTHING_YET: Final = "nothing has changed since this began"
 _PANES: Final = {
-    "brokers": ("broker", "address", "lease", "topics", "state", "cluster"),
+    "brokers": ("broker", "lease", "topics", "state", "address", "cluster"),
     "topics": ("topic", "live brokers", "other brokers"),
     "changes": ("time", "change", "of what", "details"),
     "faults": ("of what", "fault"),
 }
+_YIELDING: Final = {"brokers": (("cluster",), ("state", "address"), ("broker",))}
+"""Columns that become narrower at a narrow terminal: a lease is always seen to run down."""
 
 
 class WatchApp(App[None]):
@@ -47,7 +49,7 @@ class WatchApp(App[None]):
     #head, #sums { height: 1; }
     #latest { height: 4; color: $text-muted; border-top: solid $primary; }
     #search { height: 1; border: none; padding: 0; background: $surface; }
-    Grid { height: 1fr; }
+    Grid { height: 1fr; scrollbar-size-vertical: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"pane('{name}')", name) for number, name in enumerate(_PANES, 1)),
@@ -76,7 +78,7 @@ class WatchApp(App[None]):
         with TabbedContent(*_PANES):
             for name, columns in _PANES.items():
                 with TabPane(name, id=name):
-                    yield Grid(columns)
+                    yield Grid(columns, _YIELDING.get(name, ()))
         yield Input(placeholder="/ searches, Enter keeps it, Escape shows everything again", id="search")
         yield Static(id="latest")
         yield Footer()

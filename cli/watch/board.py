@@ -227,11 +227,11 @@ class Board:
         if entry.state is ReplicaState.DEAD:
             yield f"dead: {entry.reason}" if entry.reason else "dead"
         elif entry.state is ReplicaState.OUT:
-            yield "taken out by an operator"
+            yield "out: by an operator"
         elif share is not None and share < _LOW and self.state is StoreState.ANSWERS:
-            yield "its lease is not renewed"
+            yield "lease not renewed"
         if entry.wiped:
-            yield "write permission wiped"
+            yield "wiped: no write permission"
         clients = len(self._hints.get(entry.broker_name, ()))
         if clients and entry.state is ReplicaState.LIVE:
             yield f"{clients} clients cannot reach it"

@@ -66,7 +66,7 @@ def test_a_lease_runs_down_and_fills_up_again(watched: Watched) -> None:
 
 def test_a_lease_that_nobody_renews_is_a_fault_before_it_ends(watched: Watched) -> None:
     assert watched.board.faults(0.0) == []
-    assert [fault.what for fault in watched.board.faults(11.0, "broker-a")] == ["its lease is not renewed"]
+    assert [fault.what for fault in watched.board.faults(11.0, "broker-a")] == ["lease not renewed"]
     watched.board.failed("it is gone", 11.0)
     assert [fault.subject for fault in watched.board.faults(11.0)] == ["store"]  # nobody could renew it
 
@@ -93,8 +93,8 @@ def test_what_operators_and_clients_say_of_a_broker_is_a_fault(watched: Watched)
     watched.follow()
     watched.list()
     assert watched.board.faults(0.0) == [
-        Fault("broker-a:0", "write permission wiped; 1 clients cannot reach it"),
-        Fault("broker-b:0", "taken out by an operator"),
+        Fault("broker-a:0", "wiped: no write permission; 1 clients cannot reach it"),
+        Fault("broker-b:0", "out: by an operator"),
     ]
 
 

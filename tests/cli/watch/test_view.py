@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -10,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from sharedroutes.cli.watch.app import WatchApp
-from sharedroutes.cli.watch.grid import MOST_ROWS, Grid
+from sharedroutes.cli.watch.grid import MOST_ROWS, Grid, fitted
 from sharedroutes.registry import (
     AsyncRouteStore,
     Broker,
@@ -77,7 +78,34 @@ async def test_all_of_it_fits_into_80_by_24(redis_url: str) -> None:
         assert lines[2].split() == ["brokers", "topics", "changes", "faults"]
         keys = "1 brokers 2 topics 3 changes 4 faults / search f filter q quit"
         assert lines[-1].split() == keys.split()
-        assert view.rows()[1][:2] == ["broker-b:0", "10.0.0.2:10911"]
+        assert " ".join(view.rows()[1]) == "broker-b:0 - 1 dead: unregiste… 10.0.0.2:10911 Default…"
+
+
+async def test_long_addresses_yield_and_a_lease_is_seen_to_run_down(
+    store: RouteStore, redis_url: str
+) -> None:
+    for name in ("broker-a", "broker-b"):
+        host = f"{name}-0.{name}-headless.rocketmq-production.svc.cluster.local"
+        held = store.register(Broker(name, f"{host}:10911"), [TopicConfig("orders")])
+    store.unregister(held)
+    async with watching(redis_url) as view:
+        await view.until_shown("broker-b:0")
+        first, second = (" ".join(line.split()) for line in view.lines()[5:7])
+        assert re.fullmatch(r"broker-a:0 [█░]{8} \d+ s 1 live broker-a-0\.br[^ ]*… Default…", first)
+        assert re.fullmatch(r"broker-b:0 - 1 dead: unregis[^ ]*… broker-b-0\.br[^ ]*… Default…", second)
+        grid = view.app.query_one("#brokers Grid", Grid)
+        assert (grid.max_scroll_x, grid.show_horizontal_scrollbar) == (0, False)
+        await view.pilot.resize_terminal(200, 24)
+        await view.until_shown("svc.cluster.local:10911  DefaultCluster")
+
+
+def test_the_widest_column_yields_first_and_the_last_group_last() -> None:
+    groups = ((1, 2), (0,))
+    assert fitted([10, 50, 18], 100, groups) == [10, 50, 18]
+    assert fitted([10, 50, 18], 60, groups) == [10, 32, 18]
+    assert fitted([10, 50, 18], 40, groups) == [10, 15, 15]
+    assert fitted([30, 50, 18], 40, groups) == [24, 8, 8]
+    assert fitted([30, 50, 18], 3, groups) == [8, 8, 8]
 
 
 async def test_each_table_has_a_key(registered: RouteStore, redis_url: str) -> None:
@@ -101,7 +129,7 @@ async def test_what_happens_is_seen_as_it_happens(registered: RouteStore, redis_
         await view.until(lambda: [row[0] for row in view.rows()][-1:] == ["broker-c:0"], "it is listed")
         registered.admin.wipe_write_perm("broker-c")
         await view.until_shown("write permission taken away")
-        await view.until(lambda: "wiped" in view.rows()[-1], "it is marked")
+        await view.until(lambda: "wiped:" in view.rows()[-1], "it is marked")
 
 
 @pytest.mark.usefixtures("registered")
