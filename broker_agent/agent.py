@@ -8,9 +8,9 @@ import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
-from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig
+from ..registry import AsyncRouteStore, Broker, DataVersion, NotFound, RegistryError, TopicConfig, plans
 from ..registry.concurrency_async import end
 from ..registry.sweeper_async import AsyncSweeper
 from .broker_watch import BrokerWatch
@@ -40,6 +40,9 @@ from .planner.events import (
 from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
 from .roles.master import MasterFollower, MasterNotice
+
+_NEEDED: Final = (plans.register, plans.heartbeat, plans.unregister)
+"""Imported here already: when an agent first calls them, an upgrade may have replaced the files."""
 
 
 class BrokerAgent:

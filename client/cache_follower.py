@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step, record_in
+from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step
 from ..registry.codec import decode_rows
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.keys import Keys
@@ -98,7 +98,7 @@ class CacheFollower:
             if changes is None:
                 self._known.take(self._stream.unrecorded(message))
             elif changes:
-                self._known.take(changes, decode_rows(record_in(message)))
+                self._known.take(changes, decode_rows(self._stream.rows))
             if self._stream.pulse_at == now:
                 self._known.prove(now)
 

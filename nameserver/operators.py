@@ -16,6 +16,9 @@ from .settings import as_properties, changed, switches
 _BLACKLIST: Final = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
 
 
+_NEEDED: Final = (plans.register, plans.withdraw)
+"""Imported here already: when a front first calls them, an upgrade may have replaced the files."""
+
 Operation: TypeAlias = Callable[[RemotingCommand, RegistryConfig], Awaitable[RemotingCommand]]
 """Answers a request; the settings say who has sent it, which stands in the records of what it changes."""
 

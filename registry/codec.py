@@ -379,10 +379,10 @@ class RowChange:
     now: QueueData
 
 
-def decode_rows(record: bytes) -> dict[str, RowChange]:
-    """Return the rows that the record of a doorbell brings, by topic; empty = none, or some make no sense."""
-    with suppress(ValueError, KeyError, TypeError, AttributeError):
-        said = iter(orjson.loads(record)["rows"])
+def decode_rows(rows: Any) -> dict[str, RowChange]:
+    """Return what the rows of a doorbell say, by topic; empty = there are none, or some make no sense."""
+    with suppress(ValueError, TypeError, AttributeError):
+        said = iter(rows or ())
         return {
             topic: RowChange(_decode_row(before.encode()) if before else None, _decode_row(now.encode()))
             for topic, before, now in zip(said, said, said, strict=True)
@@ -392,11 +392,16 @@ def decode_rows(record: bytes) -> dict[str, RowChange]:
 
 def decode_change(key: str, change_id: str, record: bytes) -> Change:
     """Return the change that a record of the stream `key` describes; raise CorruptData."""
+    return decode_doorbell(key, change_id, record)[0]
+
+
+def decode_doorbell(key: str, change_id: str, record: bytes) -> tuple[Change, Any]:
+    """Return the change that a record describes, and the rows that came with it; raise CorruptData."""
     try:
         fields = orjson.loads(record)
         of_broker = fields["kind"] not in OF_NO_BROKER
         rest = dict(_change_field(name, value) for name, value in fields.items() if name in _CHANGE_FIELDS)
-        return Change(
+        change = Change(
             change_id=change_id,
             kind=ChangeKind(fields["kind"]),
             broker_name=str(fields["broker"]) if of_broker else "",
@@ -406,3 +411,4 @@ def decode_change(key: str, change_id: str, record: bytes) -> Change:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, f"entry {change_id} is no change: {error!r}") from None
+    return change, fields.get("rows")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, Protocol, TypeAlias
 
-from ..codec import decode_change
+from ..codec import decode_change, decode_doorbell
 from ..errors import CorruptData, RegistryError, StoreRefused
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Plan
@@ -53,11 +53,6 @@ def order(change_id: str) -> tuple[int, int] | None:
         return None
     ms, _, sequence = change_id.partition("-")
     return int(ms), int(sequence)
-
-
-def record_in(message: bytes) -> bytes:
-    """Return the record of a doorbell, "previous-id id record"; empty = it has none."""
-    return message.partition(b" ")[2].partition(b" ")[2]
 
 
 def pulse_ms(message: bytes) -> int | None:
@@ -149,6 +144,9 @@ class StreamPosition:
 
         self._missed = False
         """Whether something may have happened of which neither a foreign stream nor a doorbell tells."""
+
+        self.rows: Any = None
+        """What came with the last change that a doorbell brought: `codec.decode_rows` reads it."""
 
         self.pulse_at: float | None = None
         """When a pulse last said that nothing was missed, and that ended leases are announced."""
@@ -258,7 +256,7 @@ class StreamPosition:
         if previous != self.id or not record:
             return None
         try:
-            change = decode_change(self.key, change_id, record.encode())
+            change, self.rows = decode_doorbell(self.key, change_id, record.encode())
         except CorruptData:  # the read reports it
             return None
         self.id = change_id

@@ -84,6 +84,11 @@ def modules_after(code: str) -> set[str]:
         ("from sharedroutes.client import NoRoute, StoreTimeout, ZoneAware", "", "redis"),
         ("from sharedroutes.client import RouteClient", "sharedroutes.registry.store", ASYNC_STORE),
         ("from sharedroutes.client import AsyncRouteClient", ASYNC_STORE, "sharedroutes.registry.store"),
+        ("from sharedroutes.client import RouteClient", "", "sharedroutes.registry.plans.registration"),
+        ("from sharedroutes.client import RouteClient", "", "sharedroutes.remoting.frames"),
+        ("from sharedroutes.client import RouteClient", "", "sharedroutes.client.selection.allocation"),
+        ("import sharedroutes.broker_agent", "sharedroutes.registry.plans.registration", "none"),
+        ("import sharedroutes.nameserver.front", "sharedroutes.registry.plans.registration", "none"),
     ],
 )
 def test_what_is_not_used_is_not_imported(code: str, wanted: str, unwanted: str) -> None:

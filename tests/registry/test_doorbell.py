@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 import redis
 
 from sharedroutes.registry import EmbeddedServer, QueueMapping, StoreUnavailable, TopicConfig, codec
-from sharedroutes.registry.change_stream.stream import record_in
 from sharedroutes.registry.plans import ORIGIN
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, row, topics
@@ -43,6 +43,16 @@ async def heard(bell: Any) -> bytes:
     return said[0]
 
 
+def record_in(message: bytes) -> bytes:
+    """Return the record of a doorbell, "previous-id id record"."""
+    return message.split(b" ", 2)[2]
+
+
+def rows_of(record: bytes) -> dict[str, codec.RowChange]:
+    """Return the rows that a record has."""
+    return codec.decode_rows(orjson.loads(record).get("rows"))
+
+
 async def test_every_change_rings_with_the_id_before_it_its_own_id_and_the_record(store: Store) -> None:
     async with listening(store) as bell:
         held = await store.register(broker(), topics(1))
@@ -62,7 +72,7 @@ async def test_a_change_of_few_topics_brings_their_rows_as_they_were_and_are(sto
         added = TopicConfig("new", 1, 1)
         await store.register(broker(), [*topics(1), changed, added], held=held)
         message = await heard(bell)
-    rows = codec.decode_rows(record_in(message))
+    rows = rows_of(record_in(message))
     before = row("broker-a", topics(1, first=1)[0])
     assert rows == {
         "t1": codec.RowChange(before, row("broker-a", changed)),
@@ -77,7 +87,7 @@ async def test_only_a_short_change_brings_rows(store: Store, count: int) -> None
     async with listening(store) as bell:
         await store.register(broker(), topics(count))
         record = record_in(await heard(bell))
-    assert len(codec.decode_rows(record)) == (count if count == 4 else 0)
+    assert len(rows_of(record)) == (count if count == 4 else 0)
     assert codec.decode_change("", ORIGIN, record).added == tuple(f"t{number}" for number in range(count))
 
 
@@ -86,7 +96,7 @@ async def test_of_several_topics_those_with_a_long_row_are_left_out(store: Store
     async with listening(store) as bell:
         await store.register(broker(), [*topics(1), long])
         record = record_in(await heard(bell))
-    assert codec.decode_rows(record) == {"t0": codec.RowChange(None, row("broker-a", topics(1)[0]))}
+    assert rows_of(record) == {"t0": codec.RowChange(None, row("broker-a", topics(1)[0]))}
     assert codec.decode_change("", ORIGIN, record).added == ("t0", "long")
 
 
@@ -94,7 +104,7 @@ async def test_rows_for_which_there_is_no_room_are_left_out_of_the_record(store:
     async with listening(store) as bell:
         await store.register(broker(), [TopicConfig("x" * 200)])
         record = record_in(await heard(bell))
-    assert codec.decode_rows(record) == {}
+    assert rows_of(record) == {}
     assert codec.decode_change("", ORIGIN, record).added == ("x" * 200,)
 
 
