@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
 
+from ..daemon.option import nearest
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
 from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory
-from ..registry.past import brokers_now, brokers_of, place_of
+from ..registry.past import BrokerNow, brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
 from .output import iso
 from .questions import Make, commands, print_answer
@@ -35,10 +36,15 @@ def _ask(make: Make) -> Callable[..., None]:
         told = _changes(store)
         if told.corrupt:
             click.echo(f"{told.corrupt} entries of the stream cannot be read: left out", err=True)
-        rows = question.rows(told.changes, brokers_now(_table(store, question, told.changes)))
-        print_answer(output, question.columns, rows)
-        if gap and is_trimmed:
-            raise click.ClickException(gap)
+        now = brokers_now(_table(store, question, told.changes))
+        unknown = [*_unknown(question, told.changes, now)]
+        rows = [*question.rows(told.changes, now)]
+        if rows or not unknown or output != "table":
+            print_answer(output, question.columns, rows)
+        if unknown and not gap and is_trimmed:
+            gap = f"the change stream reaches back to {iso(place_of(bounds.first_id)[0])}, and no further"
+        if unknown or (gap and is_trimmed):
+            raise click.ClickException("\n".join(filter(None, (*unknown, gap))))
         if gap:
             click.echo(gap, err=True)
 
@@ -77,6 +83,23 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
         return store.run(whole_table(store.keys))
     of = {name for change in changes for name in brokers_of(change)}
     return store.lookup(sorted(topics), anew=sorted(of))
+
+
+def _unknown(question: Question, changes: Sequence[Change], now: Mapping[str, BrokerNow]) -> Iterator[str]:
+    """Yield what to say of each name that is asked for, no change tells of, and nobody has now."""
+    if isinstance(question, BrokerHistory):
+        known = {name for change in changes for name in brokers_of(change)} | now.keys()
+        yield from _not_among(known, "broker", {question.broker})
+    elif isinstance(question, TopicHistory | TableAt):
+        named = (topic for one in changes for topic in (*one.added, *one.changed, *one.removed))
+        known = {*named, *(topic for broker in now.values() for topic in broker.topics)}
+        asked = {question.topic} if isinstance(question, TopicHistory) else question.topics
+        yield from _not_among(known, "topic", asked)
+
+
+def _not_among(known: set[str], kind: str, asked: Iterable[str]) -> Iterator[str]:
+    for name in sorted({*asked} - known):
+        yield f"nothing is known of a {kind} {name!r}{nearest(name, sorted(known))}"
 
 
 def _gap(question: Question, bounds: HistoryBounds) -> str | None:

@@ -168,9 +168,40 @@ def test_a_wrong_time_is_named(redis_url: str, words: list[str], problem: str) -
 
 
 def test_nothing_is_said_of_nothing(redis_url: str) -> None:
-    for words in (["history", "topic", "orders"], ["before", "now"], ["table", "--at", "1h"]):
+    for words in (["before", "now"], ["table", "--at", "1h"]):
         done = run(redis_url, *words)
         assert (done.exit_code, done.stdout, done.stderr) == (0, "", "nothing\n")
+
+
+@pytest.mark.usefixtures("incident")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["history", "topic", "ordesr"], "a topic 'ordesr'; did you mean orders?"),
+        (["history", "broker", "nowhere"], "a broker 'nowhere'"),
+        (["table", "--at", "now", "--topic", "nowhere"], "a topic 'nowhere'"),
+    ],
+)
+def test_a_name_of_which_nothing_is_known_is_said_to_be_none(
+    redis_url: str, admin: redis.Redis, words: list[str], said: str
+) -> None:
+    done = run(redis_url, *words)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"Error: nothing is known of {said}\n")
+    as_json = run(redis_url, *words, "--output", "json")
+    assert (as_json.exit_code, as_json.stdout) == (1, "[]\n")
+    admin.xtrim(CHANGES, maxlen=1, approximate=False)
+    done = run(redis_url, *words)
+    assert f"nothing is known of {said.partition(';')[0]}" in done.stderr
+    assert "the change stream reaches back to 20" in done.stderr
+
+
+def test_what_is_known_of_others_is_told_beside_a_name_that_is_not(
+    redis_url: str, incident: tuple[int, int]
+) -> None:
+    done = run(redis_url, "table", "--at", "now", "--topic", "audit", "--topic", "nowhere")
+    assert (done.exit_code, len(done.stdout.splitlines())) == (1, 2)
+    quiet = run(redis_url, "history", "broker", "broker-a", "--since", str(incident[1]))
+    assert (quiet.exit_code, quiet.stderr) == (0, "nothing\n")  # it is known, and nothing has happened
 
 
 def test_entries_that_cannot_be_read_are_counted_and_left_out(
