@@ -35,6 +35,12 @@ def test_a_link_says_in_words_where_it_leads(page: Path) -> None:
     assert re.findall(r"\[[\w/-]+\.md\]\(", page.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_source_is_a_version_that_stays_as_it_is(page: Path) -> None:
+    moving = r"https://github\.com/[^)\s]+/(?:blob|tree)/(?:main|master|develop|trunk)/|/doc/current/"
+    assert re.findall(moving, page.read_text(encoding="utf-8")) == []
+
+
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 def test_no_two_headings_have_the_same_anchor(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

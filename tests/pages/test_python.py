@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,48 +15,14 @@ import pytest
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from sharedroutes.registry.embedded import find_server
 from tests.client.test_examples import GOOD, LineBroker, running
+from tests.pages.blocks import ROOT, blocks_of
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-CLIENT: Final = (
-    "attempts",
-    "choosing",
-    "faults",
-    "freshness",
-    "presets",
-    "processes",
-    "receiving",
-    "reports",
-    "samples",
-    "sending",
-    "testing",
-)
-PAGES: Final = (
-    "README.md",
-    "docs/client.md",
-    *(f"docs/client/{name}.md" for name in CLIENT),
-    "docs/operating.md",
-    "docs/howto/own-strategy.md",
-    "docs/howto/zones.md",
-)
+BLOCKS: Final = {block.place: block.text for page in blocks_of(__file__).values() for block in page}
 URL: Final = "redis://127.0.0.1:6379/0"
 """What stands in the pages for the address of a store that runs."""
 
-BLOCK: Final = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FORKS: Final = "ignore:This process:DeprecationWarning"
 """Python warns of forks from 3.12 on; the pages say what a fork means."""
-
-
-def snippets(page: str) -> dict[str, str]:
-    """Return the snippets of a page by where they begin, as `page:line`."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    found = {}
-    for block in BLOCK.finditer(text):
-        line = text.count("\n", 0, block.start(1)) + 1
-        found[f"{page}:{line}"] = block[1]
-    return found
-
-
-SNIPPETS: Final = {place: code for page in PAGES for place, code in snippets(page).items()}
 
 
 @pytest.fixture
@@ -72,7 +37,7 @@ def url(redis_url: str) -> Iterator[str]:
         yield redis_url
 
 
-@pytest.mark.parametrize("code", SNIPPETS.values(), ids=SNIPPETS)
+@pytest.mark.parametrize("code", BLOCKS.values(), ids=BLOCKS)
 def test_a_snippet_runs_as_it_stands(code: str, url: str, tmp_path: Path) -> None:
     program = tmp_path / "pasted.py"
     program.write_text(code.replace(URL, url), encoding="utf-8")
@@ -91,9 +56,3 @@ def test_a_snippet_runs_as_it_stands(code: str, url: str, tmp_path: Path) -> Non
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout, "it shows nothing, so nobody can see that it works"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_snippet_of_a_page_is_found(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert len(snippets(page)) == len(re.findall(r"^\s*(?:```|~~~)\s*(?:python|py)", text, re.MULTILINE)) > 0
