@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +18,6 @@ from ..answers import availability, churn, detection, incidents, ladder, latency
 from ..answers.holdings import Seen
 from ..tables import Column, Table
 from .history import History
-
-_OF_REPLICA: Final = ("registry", "broker", "broker_id")
 
 
 class Working:
@@ -144,14 +143,11 @@ class Answer:
     order: tuple[str, ...]
     """Columns; those with a `-` before them have the largest first. Nulls come last."""
 
-    shown: tuple[str, ...] = ()
+    shown: tuple[str, ...]
     """Empty = the page does not show it."""
 
-    needs: str = ""
-    """What else it is made from: `samples`, `routes` or `slo`."""
-
-    only: Callable[[Row], bool] | None = None
-    """Whether the page shows a row; None = it shows all."""
+    needs: str
+    """What else it is made from: `samples`, `routes` or `slo`; empty = nothing."""
 
     @property
     def name(self) -> str:
@@ -172,9 +168,57 @@ class Answer:
         of_name = {column.name: column for column in self.table.columns}
         return tuple(of_name[name] for name in wanted if name in of_name)
 
+    def shows(self, row: Row) -> bool:
+        """Whether the page shows a row."""
+        is_shown = _SHOWN.get(self.name)
+        return is_shown is None or is_shown(row)
+
     def is_asked(self, history: History) -> bool:
         """Whether there is what it is made from."""
         return not self.needs or getattr(history, self.needs) is not None
+
+
+_SHOWN: Final[Mapping[str, Callable[[Row], bool]]] = {
+    "topic_budgets": lambda row: not row["system"],
+    "broker_sessions": lambda row: row["ended"] != "open",
+    "detection_summary": lambda row: row["ends"] > 0,
+}
+"""What the page shows of an answer of which it leaves out rows."""
+
+_QUERIES: Final[Mapping[Table, Callable[[Working], DataFrame]]] = {
+    incidents.INCIDENTS: lambda w: incidents.incidents(w.ends, w.outages, w.seen.span),
+    incidents.TOPIC_BUDGETS: lambda w: incidents.topic_budgets(
+        w.topics, w.outages, w.seen.span, objective=(w.history.slo or 0.0) / 100
+    ),
+    availability.TOPIC_AVAILABILITY: lambda w: w.topics,
+    availability.OUTAGE_CAUSES: lambda w: availability.outage_causes(w.outages),
+    availability.TOPIC_OUTAGES: lambda w: w.outages,
+    uptime.BROKER_RELIABILITY: lambda w: uptime.broker_reliability(w.sessions),
+    sessions.BROKER_SESSIONS: lambda w: w.all_sessions.where(
+        F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
+    ),
+    uptime.CLUSTER_AVAILABILITY: lambda w: uptime.cluster_availability(w.days),
+    uptime.BROKER_AVAILABILITY: lambda w: w.days,
+    uptime.FLAPS: lambda w: uptime.flaps(w.sessions),
+    detection.CLIENTS: lambda w: detection.clients(w.samples, w.avoided),
+    detection.AVOIDANCE: lambda w: w.avoided,
+    latency.LATENCY: lambda w: latency.latency(w.samples),
+    detection.DETECTION_SUMMARY: lambda w: detection.detection_summary(w.ends, w.told_avoided),
+    detection.DETECTION: lambda w: w.ends,
+    churn.CHURN: lambda w: churn.churn(w.changes, w.history.until_ms),
+    churn.STORMS: lambda w: churn.storms(w.changes, until_ms=w.history.until_ms),
+    churn.TOPIC_LIVES: lambda w: w.lives,
+    placement.CLUSTER_SKEW: lambda w: placement.cluster_skew(w.routes),
+    placement.BROKER_LOAD: lambda w: placement.broker_load(w.routes),
+    placement.SINGLE_BROKER_TOPICS: lambda w: placement.single_broker_topics(w.routes),
+    placement.SUGGESTIONS: lambda w: placement.suggestions(w.routes),
+    ladder.LADDER_SCORES: lambda w: w.ladder.scores,
+    ladder.LADDER_STEPS: lambda w: w.ladder.steps,
+    ladder.LADDER_DECISIONS: lambda w: w.ladder.decisions,
+    ladder.ISOLATIONS: lambda w: w.ladder.isolations,
+}
+_NAMED: Final = {table.name: table for table in _QUERIES}
+_ANSWER: Final = re.compile(r"^ *(\w+)(?: \((\w+)\))?: (.+)\n +(.+)\n(?: +(?!.*:)(.+)\n)?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,284 +226,151 @@ class Part:
     """A part of the page: what it is about, and its answers."""
 
     anchor: str
-    title: str
     text: str
-    answers: tuple[Answer, ...]
+    told: str
+    """Its answers, each as `table (needs): title`, then a line with the order, and one with what is shown."""
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        return self.anchor.capitalize()
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Its answers."""
+        return tuple(
+            Answer(_NAMED[name], title, _QUERIES[_NAMED[name]], (*order.split(),), (*shown.split(),), needs)
+            for name, needs, title, order, shown in _ANSWER.findall(self.told)
+        )
 
 
 PARTS: Final = (
     Part(
         "incidents",
-        "Incidents",
         "Brokers that failed and topics that lost theirs, within a minute of each other. The worst is first.",
-        (
-            Answer(
-                incidents.INCIDENTS,
-                "Incidents",
-                lambda w: incidents.incidents(w.ends, w.outages, w.seen.span),
-                ("-lost_min", "-failures", "-lasted_ms", "registry", "from_ms"),
-                ("from_ms", "lasted_ms", "over", "brokers", "failures", "outages", "lost_min", "causes"),
-            ),
-        ),
+        """
+        incidents: Incidents
+          -lost_min -failures -lasted_ms registry from_ms
+          from_ms lasted_ms over brokers failures outages lost_min causes
+        """,
     ),
     Part(
         "topics",
-        "Topics",
         "Times in which no broker took messages for a topic, and the brokers that caused them. "
         "RocketMQ's own topics come last.",
-        (
-            Answer(
-                incidents.TOPIC_BUDGETS,
-                "Error budgets",
-                lambda w: incidents.topic_budgets(
-                    w.topics, w.outages, w.seen.span, objective=(w.history.slo or 0.0) / 100
-                ),
-                ("system", "-spent", "-burn_1h", "registry", "topic"),
-                ("topic", "verdict", "availability", "budget_min", "lost_min", "spent", "burn_1h", "burn_6h"),
-                needs="slo",
-                only=lambda row: not row["system"],
-            ),
-            Answer(
-                availability.TOPIC_AVAILABILITY,
-                "Availability of topics",
-                lambda w: w.topics,
-                ("system", "-lost_min", "-outages", "registry", "topic"),
-                ("topic", "availability", "outages", "lost_min", "longest_min", "unknown_ms", "system"),
-            ),
-            Answer(
-                availability.OUTAGE_CAUSES,
-                "Brokers that caused outages",
-                lambda w: availability.outage_causes(w.outages),
-                ("-lost_min", "registry", "broker"),
-                ("broker", "outages", "topics", "lost_min", "causes"),
-            ),
-            Answer(
-                availability.TOPIC_OUTAGES,
-                "Outages of topics, the longest first",
-                lambda w: w.outages,
-                ("system", "-lost_ms", "registry", "from_ms", "topic"),
-                ("topic", "from_ms", "lost_ms", "over", "fewest", "caused_by", "causes", "system"),
-            ),
-        ),
+        """
+        topic_budgets (slo): Error budgets
+          system -spent -burn_1h registry topic
+          topic verdict availability budget_min lost_min spent burn_1h burn_6h
+        topic_availability: Availability of topics
+          system -lost_min -outages registry topic
+          topic availability outages lost_min longest_min unknown_ms system
+        outage_causes: Brokers that caused outages
+          -lost_min registry broker
+          broker outages topics lost_min causes
+        topic_outages: Outages of topics, the longest first
+          system -lost_ms registry from_ms topic
+          topic from_ms lost_ms over fewest caused_by causes system
+        """,
     ),
     Part(
         "brokers",
-        "Brokers",
         "When each replica of a broker was alive, and how that ended.",
-        (
-            Answer(
-                uptime.BROKER_RELIABILITY,
-                "Replicas, the least available first",
-                lambda w: uptime.broker_reliability(w.sessions),
-                ("availability", "-away_ms", *_OF_REPLICA),
-                (
-                    *("broker", "broker_id", "availability", "failures", "stops", "restarts", "away_ms"),
-                    *("longest_away_s", "mtbf_s", "mttr_s"),
-                ),
-            ),
-            Answer(
-                sessions.BROKER_SESSIONS,
-                "Sessions, the newest end first",
-                lambda w: w.all_sessions.where(
-                    F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
-                ),
-                ("-told_ms", *_OF_REPLICA, "begin_ms"),
-                ("broker", "broker_id", "address", "begin_ms", "end_ms", "ended", "reason", "away_until_ms"),
-                only=lambda row: row["ended"] != "open",
-            ),
-            Answer(
-                uptime.CLUSTER_AVAILABILITY,
-                "Clusters by day, the least available first",
-                lambda w: uptime.cluster_availability(w.days),
-                ("availability", "registry", "cluster", "day"),
-                ("cluster", "day", "replicas", "availability", "master_availability"),
-            ),
-            Answer(
-                uptime.BROKER_AVAILABILITY,
-                "Replicas by day",
-                lambda w: w.days,
-                ("availability", *_OF_REPLICA, "day"),
-            ),
-            Answer(
-                uptime.FLAPS,
-                "Sessions that were too short, or followed too soon",
-                lambda w: uptime.flaps(w.sessions),
-                ("-end_ms", *_OF_REPLICA),
-                ("broker", "broker_id", "begin_ms", "end_ms", "ended", "alive_ms", "away_ms"),
-            ),
-        ),
+        """
+        broker_reliability: Replicas, the least available first
+          availability -away_ms registry broker broker_id
+          broker broker_id availability failures stops restarts away_ms longest_away_s mtbf_s mttr_s
+        broker_sessions: Sessions, the newest end first
+          -told_ms registry broker broker_id begin_ms
+          broker broker_id address begin_ms end_ms ended reason away_until_ms
+        cluster_availability: Clusters by day, the least available first
+          availability registry cluster day
+          cluster day replicas availability master_availability
+        broker_availability: Replicas by day
+          availability registry broker broker_id day
+        flaps: Sessions that were too short, or followed too soon
+          -end_ms registry broker broker_id
+          broker broker_id begin_ms end_ms ended alive_ms away_ms
+        """,
     ),
     Part(
         "clients",
-        "Clients",
         "Which client met what, by what clients recorded of their attempts to send.",
-        (
-            Answer(
-                detection.CLIENTS,
-                "Clients, the worst off first",
-                lambda w: detection.clients(w.samples, w.avoided),
-                ("-misdirected", "-failures", "-slowest_ms", "client"),
-                (
-                    *("client", "attempts", "failures", "failure_share", "slowest_ms", "ends", "misdirected"),
-                    "latest_avoided_after_ms",
-                ),
-                needs="samples",
-            ),
-            Answer(
-                detection.AVOIDANCE,
-                "Ends of brokers and the clients that had sent there",
-                lambda w: w.avoided,
-                ("-misdirected", "-avoided_after_ms", "since_ms", "client"),
-                ("client", "broker", "since_ms", "avoided_after_ms", "misdirected", "error_ms"),
-                needs="samples",
-            ),
-            Answer(
-                latency.LATENCY,
-                "Slowest hours of a topic at a broker",
-                lambda w: latency.latency(w.samples),
-                ("-p99_ms", "-failures", "registry", "hour", "broker", "topic"),
-                (
-                    *("hour", "broker", "topic", "attempts", "failure_share", "p50_ms", "p90_ms", "p99_ms"),
-                    "max_ms",
-                ),
-                needs="samples",
-            ),
-        ),
+        """
+        clients (samples): Clients, the worst off first
+          -misdirected -failures -slowest_ms client
+          client attempts failures failure_share slowest_ms ends misdirected latest_avoided_after_ms
+        avoidance (samples): Ends of brokers and the clients that had sent there
+          -misdirected -avoided_after_ms since_ms client
+          client broker since_ms avoided_after_ms misdirected error_ms
+        latency (samples): Slowest hours of a topic at a broker
+          -p99_ms -failures registry hour broker topic
+          hour broker topic attempts failure_share p50_ms p90_ms p99_ms max_ms
+        """,
     ),
     Part(
         "detection",
-        "Detection",
-        "How long it took until the end of a broker was known, and until clients avoided it; beside it what "
-        "RocketMQ's name server would have taken for the same ends, computed from its timers.",
-        (
-            Answer(
-                detection.DETECTION_SUMMARY,
-                "How soon ends were known",
-                lambda w: detection.detection_summary(w.ends, w.told_avoided),
-                ("registry", "stage"),
-                ("stage", "ends", "missed", "p50_ms", "p95_ms", "p99_ms", "max_ms"),
-                only=lambda row: row["ends"] > 0,
-            ),
-            Answer(
-                detection.DETECTION,
-                "Ends that nobody asked for, the latest known first",
-                lambda w: w.ends,
-                ("-told_after_ms", "-since_ms", *_OF_REPLICA),
-                (
-                    *("broker", "ended", "what", "since_ms", "told_after_ms", "first_avoided_after_ms"),
-                    *("last_avoided_after_ms", "misdirected"),
-                ),
-            ),
-        ),
+        "How long it took until the end of a broker was known, and until clients avoided it; beside "
+        "it what RocketMQ's name server would have taken for the same ends, computed from its timers.",
+        """
+        detection_summary: How soon ends were known
+          registry stage
+          stage ends missed p50_ms p95_ms p99_ms max_ms
+        detection: Ends that nobody asked for, the latest known first
+          -told_after_ms -since_ms registry broker broker_id
+          broker ended what since_ms told_after_ms first_avoided_after_ms last_avoided_after_ms misdirected
+        """,
     ),
     Part(
         "changes",
-        "Changes",
         "What was written to the registry, and when brokers registered in storms.",
-        (
-            Answer(
-                churn.CHURN,
-                "Hours with most changes",
-                lambda w: churn.churn(w.changes, w.history.until_ms),
-                ("-changes", "registry", "hour_ms", "kind", "broker"),
-                ("hour_ms", "kind", "broker", "changes", "added", "changed", "removed"),
-            ),
-            Answer(
-                churn.STORMS,
-                "Storms of registrations",
-                lambda w: churn.storms(w.changes, until_ms=w.history.until_ms),
-                ("-peak_per_s", "registry", "begin_ms"),
-                ("begin_ms", "lasted_s", "ups", "tables", "brokers", "peak_per_s"),
-            ),
-            Answer(
-                churn.TOPIC_LIVES,
-                "Topics that came, went or moved, the newest first",
-                lambda w: w.lives,
-                ("system", "-created_ms", "-gone_ms", "registry", "topic", "life"),
-                ("topic", "life", "created_ms", "gone_ms", "brokers", "moved", "use", "system"),
-            ),
-        ),
+        """
+        churn: Hours with most changes
+          -changes registry hour_ms kind broker
+          hour_ms kind broker changes added changed removed
+        storms: Storms of registrations
+          -peak_per_s registry begin_ms
+          begin_ms lasted_s ups tables brokers peak_per_s
+        topic_lives: Topics that came, went or moved, the newest first
+          system -created_ms -gone_ms registry topic life
+          topic life created_ms gone_ms brokers moved use system
+        """,
     ),
     Part(
         "placement",
-        "Placement",
         "How evenly queues lie on brokers, topics without a second broker, and where new ones should go.",
-        (
-            Answer(
-                placement.CLUSTER_SKEW,
-                "Clusters, the least even first",
-                lambda w: placement.cluster_skew(w.routes),
-                ("-gini", "registry", "cluster"),
-                (
-                    *("cluster", "brokers", "writable_brokers", "topics", "write_queues", "most_over_mean"),
-                    *("gini", "single_broker_topics", "room"),
-                ),
-                needs="routes",
-            ),
-            Answer(
-                placement.BROKER_LOAD,
-                "Brokers, the fullest first",
-                lambda w: placement.broker_load(w.routes),
-                ("-over_mean", "registry", "cluster", "broker"),
-                ("cluster", "broker", "alive", "wiped", "topics", "write_queues", "over_mean", "room"),
-                needs="routes",
-            ),
-            Answer(
-                placement.SINGLE_BROKER_TOPICS,
-                "Topics without a second broker",
-                lambda w: placement.single_broker_topics(w.routes),
-                ("alive", "registry", "cluster", "topic"),
-                ("topic", "cluster", "broker", "alive", "write_queues", "suggested_broker"),
-                needs="routes",
-            ),
-            Answer(
-                placement.SUGGESTIONS,
-                "Where new queues go first",
-                lambda w: placement.suggestions(w.routes),
-                ("rank", "registry", "cluster"),
-                ("cluster", "rank", "broker", "write_queues", "add_queues"),
-                needs="routes",
-            ),
-        ),
+        """
+        placement_skew (routes): Clusters, the least even first
+          -gini registry cluster
+          cluster brokers writable_brokers topics write_queues most_over_mean gini single_broker_topics room
+        placement (routes): Brokers, the fullest first
+          -over_mean registry cluster broker
+          cluster broker alive wiped topics write_queues over_mean room
+        single_broker_topics (routes): Topics without a second broker
+          alive registry cluster topic
+          topic cluster broker alive write_queues suggested_broker
+        placement_suggestions (routes): Where new queues go first
+          rank registry cluster
+          cluster rank broker write_queues add_queues
+        """,
     ),
     Part(
         "ladders",
-        "Ladders",
-        "How well latency ladders would have told slow brokers from others: after an answer that takes so "
-        "long, a broker is left alone for so long.",
-        (
-            Answer(
-                ladder.LADDER_SCORES,
-                "Ladders, the best first",
-                lambda w: w.ladder.scores,
-                ("rank",),
-                ("ladder", "rank", "score", "bad", "saved", "withheld", "isolations"),
-                needs="samples",
-            ),
-            Answer(
-                ladder.LADDER_STEPS,
-                "Their steps",
-                lambda w: w.ladder.steps,
-                ("ladder", "step"),
-                ("ladder", "step", "latency_ms", "isolation_ms", "is_failure"),
-                needs="samples",
-            ),
-            Answer(
-                ladder.LADDER_DECISIONS,
-                "How often they were right",
-                lambda w: w.ladder.decisions,
-                ("ladder", "-isolations", "registry", "broker"),
-                ("ladder", "broker", "isolations", "right", "wrong", "unknown", "precision", "recall"),
-                needs="samples",
-            ),
-            Answer(
-                ladder.ISOLATIONS,
-                "Isolations",
-                lambda w: w.ladder.isolations,
-                ("ladder", "from_ms", "client", "registry", "broker"),
-                needs="samples",
-            ),
-        ),
+        "How well latency ladders would have told slow brokers from others: after an answer that "
+        "takes so long, a broker is left alone for so long.",
+        """
+        ladder_scores (samples): Ladders, the best first
+          rank
+          ladder rank score bad saved withheld isolations
+        ladder_steps (samples): Their steps
+          ladder step
+          ladder step latency_ms isolation_ms is_failure
+        ladder_decisions (samples): How often they were right
+          ladder -isolations registry broker
+          ladder broker isolations right wrong unknown precision recall
+        isolations (samples): Isolations
+          ladder from_ms client registry broker
+        """,
     ),
 )
 

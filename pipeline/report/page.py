@@ -206,7 +206,7 @@ def _text(part: Part, work: Working, found: Findings) -> str:
 
 def _shown(found: Found) -> list[Row]:
     """Return the first rows that the page tells of."""
-    return [row for row in found.top if found.answer.only is None or found.answer.only(row)]
+    return [row for row in found.top if found.answer.shows(row)]
 
 
 def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Chart]:
