@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
 from ..tables import table
 from .frames import eras, in_runs, readable, shaped
-from .holdings import SET, Seen
+from .holdings import SET, TOPIC, Seen, topic_hash
 
 _MINUTE_MS: Final = 60_000
 _WHO: Final = "struct<broker:string,cause:string>"
@@ -124,20 +124,21 @@ def _wiped(seen: Seen) -> DataFrame:
 
 def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame:
     """Return SET, size, broker of those brokers of each set that were ever silent, and its life."""
+    # Any topic that had these brokers tells which they are: the first by a number, found without sorting.
+    place = F.xxhash64("topic_hash", "from_ms")
     sets = placed.groupBy(*SET).agg(
-        F.any_value("size").alias("size"),
-        F.min("from_ms").alias("first_ms"),
-        F.max("to_ms").alias("last_ms"),
-        # Any topic that had these brokers tells which they are.
-        F.min_by(F.struct("topic", "from_ms"), F.struct("from_ms", "topic")).alias("like"),
+        F.min("from_ms").alias("first_ms"), F.max("to_ms").alias("last_ms"), F.min(place).alias("place")
     )
-    likes = sets.withColumns({"topic": F.col("like.topic"), "at_ms": F.col("like.from_ms")})
+    likes = placed.select(
+        *SET, "topic_hash", "topic", "size", F.col("from_ms").alias("at_ms"), place.alias("place")
+    )
     brokers = silent.select("registry", "broker").distinct()
     return (
         held.join(brokers, ["registry", "broker"], "left_semi")
-        .join(likes, ["registry", "topic"])
+        .join(likes.join(sets, [*SET, "place"]), [*TOPIC])
         .where((F.col("from_ms") <= F.col("at_ms")) & (F.col("at_ms") < F.col("to_ms")))
         .select(*SET, "size", "broker", "first_ms", "last_ms")
+        .distinct()
     )
 
 
@@ -204,7 +205,7 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
         .withColumn("from_ms", F.greatest("from_ms", "low_from_ms"))
         .withColumn("to_ms", F.least("to_ms", "low_to_ms"))
     )
-    runs = in_runs(pieces, ("registry", "topic"), touching=True).groupBy("registry", "topic", "run")
+    runs = in_runs(pieces, TOPIC, touching=True).groupBy(*TOPIC, "run")
     found = runs.agg(
         F.min_by("is_born", "from_ms").alias("is_born"),
         F.max("to_ms").alias("to_ms"),
@@ -231,7 +232,6 @@ def topic_availability(
 ) -> DataFrame:
     """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
     seen = Seen.of(changes, routes, until_ms)
-    of_topic = ("registry", "topic")
     length_ms = F.col("to_ms") - F.col("from_ms")
     gaps = F.broadcast(seen.span.select("registry", "gaps"))
     outages = since(outages, seen.from_ms).withColumn("lost_ms", length_ms)
@@ -239,14 +239,20 @@ def topic_availability(
         since(seen.placed, seen.from_ms)
         .join(gaps, "registry")
         .withColumn("unknown_ms", _in_gaps_ms())
-        .groupBy(*of_topic)
+        .groupBy(*TOPIC)
         .agg(F.sum(length_ms - F.col("unknown_ms")).alias("held_ms"), F.sum("unknown_ms").alias("unknown_ms"))
     )
-    lost = outages.groupBy(*of_topic).agg(
-        F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms"), F.max("lost_ms").alias("longest_ms")
+    lost = (
+        outages.withColumn("topic_hash", topic_hash())
+        .groupBy(*TOPIC)
+        .agg(
+            F.count("*").alias("outages"),
+            F.sum("lost_ms").alias("lost_ms"),
+            F.max("lost_ms").alias("longest_ms"),
+        )
     )
     return seen.shaped(
-        found.join(lost, [*of_topic], "left")
+        found.join(lost, [*TOPIC], "left")
         .fillna(0, ["outages", "lost_ms", "longest_ms"])
         .withColumn("lost_min", F.col("lost_ms") / _MINUTE_MS)
         .withColumn("longest_min", F.col("longest_ms") / _MINUTE_MS)

@@ -13,7 +13,7 @@ from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import table
 from .frames import in_runs, readable, shaped, with_registry
-from .holdings import Seen
+from .holdings import TOPIC, Seen
 
 _HOUR_MS: Final = 3_600_000
 
@@ -168,7 +168,7 @@ def _used(lives: DataFrame, samples: DataFrame, slot_ms: int) -> DataFrame:
         F.max("at_ms").alias("last_ms"),
         F.sum(1 / F.col("share")).alias("sent"),
     )
-    of_topic = Window.partitionBy("registry", "topic").orderBy("life")
+    of_topic = Window.partitionBy(*TOPIC).orderBy("life")
     middle_ms = (F.lag("last_ms").over(of_topic) + F.col("first_ms")) / 2
     begins = lives.withColumn("from_slot", F.round(middle_ms / slot_ms)).withColumn(
         "to_slot", F.lead("from_slot").over(of_topic)
@@ -218,9 +218,9 @@ def _use(quiet_ms: int) -> Expression:
 def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
     """Return a row a life, from holdings: when it came and went, which brokers have it, came, and left."""
     until_apart = held.withColumns({"lost_ms": F.col("to_ms"), "to_ms": F.col("to_ms") + apart_ms})
-    of_life = ("registry", "topic", "life")
+    of_life = (*TOPIC, "life")
     of_broker = (
-        in_runs(until_apart, ("registry", "topic"), touching=True)
+        in_runs(until_apart, TOPIC, touching=True)
         .withColumnRenamed("run", "life")
         .groupBy(*of_life, "broker")
         .agg(

@@ -13,11 +13,13 @@ from ...registry.model import ChangeKind
 from ..tables import Table
 from .frames import covered, eras, named_after, readable, shaped, with_system
 
-SET: Final = ("registry", "set_a", "set_b")
+SET: Final = ("set_a", "set_b", "registry")
 """What names a set of brokers: two hashes of 64 bits, so that a row about a set of any size is small."""
 
-_TOPIC: Final = ("registry", "topic")
-_PAIR: Final = (*_TOPIC, "broker")
+TOPIC: Final = ("topic_hash", "registry", "topic")
+"""What names a topic: a number first, because names begin alike and take longer to compare."""
+
+_PAIR: Final = (*TOPIC, "broker")
 _HOLDING: Final = (*_PAIR, "from_ms", "to_ms", "came", "went", "seen")
 _LAST: Final = 2**63 - 1
 """Behind each `seq` of a ms."""
@@ -86,6 +88,7 @@ def _holdings(
     events = _events(changes, until_ms, span)
     if routes is not None:
         events = events.unionByName(_there(routes, span))
+    events = events.withColumn("topic_hash", topic_hash())
     of_pair = Window.partitionBy(*_PAIR).orderBy("ms", "seq")
     held, was = F.col("held"), F.col("was.held")
     is_other_era = F.col("was.era") != F.col("era")
@@ -95,7 +98,7 @@ def _holdings(
     )
     turns = (
         # One exchange for all that is asked of a topic, or of a topic and a broker.
-        events.repartition(*_TOPIC)
+        events.repartition("topic_hash")
         .withColumn("was", F.lag(F.struct("held", "era")).over(of_pair))
         .where(is_news)
         .withColumn("next", F.lead(F.struct("ms", "held", "era")).over(of_pair))
@@ -110,6 +113,11 @@ def _holdings(
         .withColumn("went", F.when(held, F.col("next").isNotNull()).otherwise(held.isNotNull()))
         .select(*_HOLDING)
     )
+
+
+def topic_hash() -> Column:
+    """Return the first part of TOPIC."""
+    return F.xxhash64("registry", "topic")
 
 
 def _from_ms() -> Column:
@@ -130,20 +138,20 @@ def _to_ms() -> Column:
 
 
 def placements(held: DataFrame) -> DataFrame:
-    """Return SET, topic, size, from_ms, to_ms: the times in which, by holdings, a topic had a set of brokers.
+    """Return SET, TOPIC, size, from_ms, to_ms: the times in which, by holdings, a topic had a set of brokers.
 
     `is_new`: nobody had the topic before, and it was seen to come; `is_over`: the end of it is known.
     """
     # At one time a broker is once in the set: it comes with one hash, and goes with the same.
     comes, goes = _moment("from_ms", 1, "seen"), _moment("to_ms", -1, "went")
     # Whoever had it before the first change comes before those that got it in the same ms.
-    in_order = Window.partitionBy(*_TOPIC).orderBy("ms", F.desc("step"), "is_told")
+    in_order = Window.partitionBy(*TOPIC).orderBy("ms", F.desc("step"), "is_told")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     is_born = F.when(F.col("size") - F.col("step") == 0, F.struct("ms", "is_told"))
     return (
         held.where("to_ms > from_ms")
         .withColumns({"hash_a": F.xxhash64("broker"), "hash_b": F.xxhash64("broker", F.lit("b"))})
-        .select(*_TOPIC, "hash_a", "hash_b", F.inline(F.array(comes, goes)))
+        .select(*TOPIC, "hash_a", "hash_b", F.inline(F.array(comes, goes)))
         .withColumns(
             {
                 "size": F.sum("step").over(so_far),
@@ -157,7 +165,7 @@ def placements(held: DataFrame) -> DataFrame:
         # What happens in one ms happens at once: only the last of its rows lasts.
         .where((F.col("size") > 0) & (F.col("to_ms") > F.col("ms")))
         .withColumn("is_new", F.col("born.is_told") & (F.col("born.ms") == F.col("ms")))
-        .select(*SET, "topic", "size", F.col("ms").alias("from_ms"), "to_ms", "is_new", "is_over")
+        .select("set_a", "set_b", *TOPIC, "size", F.col("ms").alias("from_ms"), "to_ms", "is_new", "is_over")
     )
 
 
@@ -167,32 +175,22 @@ def _moment(ms: str, step: int, told: str) -> Column:
 
 def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFrame:
     """Return a row for every topic that a broker is told to have from then on, or no longer to have."""
-    by_broker = F.concat(
-        _transformed("added", lambda topic: _event(topic, F.col("broker"), held=True)),
-        _transformed("removed", lambda topic: _event(topic, F.col("broker"), held=False)),
-    )
-    by_operator = F.flatten(
-        _transformed(
-            "removed",
-            lambda topic: F.transform("brokers", lambda broker: _event(topic, broker, held=False)),
-        )
-    )
-    is_deleted = F.col("kind") == ChangeKind.DELETED
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED))
-    events = eras(told, span).select(
-        "registry", "ms", "seq", "era", F.inline(F.when(is_deleted, by_operator).otherwise(by_broker))
+    by_operator = F.col("kind") == ChangeKind.DELETED
+    whose = F.when(by_operator, F.col("brokers")).otherwise(F.array("broker"))
+    lists = F.array(_list("added", held=True), _list("removed", held=False))
+    events = (
+        eras(told, span)
+        .select("registry", "ms", "seq", "era", whose.alias("brokers"), F.inline(lists))
+        .select("registry", "ms", "seq", "era", "brokers", "held", F.explode("topics").alias("topic"))
+        .select("registry", "ms", "seq", "era", "topic", F.explode("brokers").alias("broker"), "held")
     )
     # Never null, so that no join adds a filter of its own below an exchange that is to be the same for all.
-    return events.withColumns({name: F.coalesce(name, F.lit("")) for name in _PAIR})
+    return events.withColumns({name: F.coalesce(name, F.lit("")) for name in ("registry", "topic", "broker")})
 
 
-def _transformed(names: str, event: Callable[[Column], Column]) -> Column:
-    """Return the array of what is made of each name of an array; of none, when there is no array."""
-    return F.transform(F.coalesce(F.col(names), F.array().cast("array<string>")), event)
-
-
-def _event(topic: Column, broker: Column, *, held: bool) -> Column:
-    return F.struct(topic.alias("topic"), broker.alias("broker"), F.lit(held).alias("held"))
+def _list(names: str, *, held: bool) -> Column:
+    return F.struct(F.lit(held).alias("held"), F.col(names).alias("topics"))
 
 
 def _there(routes: DataFrame, span: DataFrame) -> DataFrame:
@@ -201,7 +199,7 @@ def _there(routes: DataFrame, span: DataFrame) -> DataFrame:
         routes = routes.where(F.col("problem").isNull())
     last = {"ms": F.col("until_ms"), "seq": F.lit(_LAST), "era": F.size("gaps")}
     return (
-        routes.select(*_PAIR)
+        routes.select("registry", "topic", "broker")
         .distinct()
         .join(span, "registry")
         .withColumns({**last, "held": F.lit(None).cast("boolean")})
