@@ -12,11 +12,8 @@ from urllib.parse import urlencode
 import click
 
 from .output import output_option, print_record, print_records
-from .processes import NoAnswer, Place
+from .processes import AGENT_HTTP, NoAnswer, Place
 from .root import Group
-
-DEFAULT_HTTP: Final = "127.0.0.1:9877"
-"""As of the agent, which is not imported for it: this has to be quick enough for a health check."""
 
 _POLL_S: Final = 0.2
 _OUT: Final = frozenset(("paused", "stopping"))
@@ -53,7 +50,7 @@ _WAIT: Final = click.option(
     "--http",
     "address",
     metavar="HOST:PORT",
-    default=DEFAULT_HTTP,
+    default=AGENT_HTTP,
     envvar="SHAREDROUTES_HTTP",
     show_envvar=True,
     show_default=True,

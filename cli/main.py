@@ -13,6 +13,9 @@ from ..extras import lacking
 
 ABOUT: Final = "Routes of message brokers, shared through Redis."
 
+PLUGIN_UNKNOWN: Final = 3
+"""Of monitoring plugins, for which 2 is an error in what is looked at: nothing could be found out."""
+
 _USAGE: Final = 2
 _INTERRUPTED: Final = 130
 """128 plus the number of SIGINT, as shells count."""
@@ -26,6 +29,8 @@ class Place:
     attribute: str
     short_help: str
     extras: tuple[str, ...] = ("cli",)
+    cannot_run: int = _USAGE
+    """Its exit status when its extras are missing."""
 
     def load(self) -> Any:
         """Import the command."""
@@ -53,7 +58,10 @@ COMMANDS: Final = {
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
     "diff": Place(".history", "diff", "Show what was otherwise at one time than at another."),
     "doctor": Place(
-        ".doctor.command", "doctor", "Say what is wrong with a registry and all around it, and what to do."
+        ".doctor.command",
+        "doctor",
+        "Say what is wrong with a registry and all around it, and what to do.",
+        cannot_run=PLUGIN_UNKNOWN,
     ),
     "export": Place(".maintenance", "export", "Write the whole registry to a file."),
     "forget": Place(".operators", "forget", "Remove brokers that will not come back."),
@@ -93,7 +101,7 @@ ALIASES: Final = {"route": "routes"}
 
 
 def main() -> None:
-    """Run the command line and exit with its status; with 2 when a command lacks its extras."""
+    """Run the command line and exit with its status; a command that lacks extras ends as by wrong usage."""
     if find_spec("click") is None:
         sys.exit(_without_click(sys.argv[1:]))
     try:
@@ -135,8 +143,9 @@ def _without_click(words: Sequence[str]) -> int:
             return 0
         case []:
             sys.stderr.write(_help())
-        case [name, *_] if place(name):
+        case [name, *_] if found := place(name):
             sys.stderr.write(f"Error: {missing_extras(words) or lacking(f'`{name}`', 'cli')}\n")
+            return found.cannot_run
         case [name, *_] if name.startswith("-"):
             sys.stderr.write(f"Error: No such option {name!r}.\n")
         case [name, *_]:

@@ -8,6 +8,11 @@ from typing import Final, NamedTuple
 
 import click
 
+AGENT_HTTP: Final = "127.0.0.1:9877"
+FRONT_HTTP: Final = "127.0.0.1:9878"
+"""Where agents and fronts serve HTTP unless they are told otherwise; neither is imported for it, since
+`agent-ctl` has to be quick enough for a health check."""
+
 _ANSWER_S: Final = 5.0
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what is asked instead
 

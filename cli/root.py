@@ -51,12 +51,6 @@ class Group(click.Group):
             ctx.exit(_BY_SIGNAL + signal.SIGPIPE)
 
 
-class _ExtraMissing(click.ClickException):
-    """A command cannot run before an extra is installed."""
-
-    exit_code = 2
-
-
 class _Root(Group):
     """Knows the names of its commands without importing them, so that no command pays for another."""
 
@@ -66,9 +60,10 @@ class _Root(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        problem = missing_extras(args)
-        if problem is not None:
-            raise _ExtraMissing(problem)
+        found, problem = place(args[0]), missing_extras(args)
+        if found is not None and problem is not None:
+            click.ClickException(problem).show()
+            ctx.exit(found.cannot_run)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's

@@ -13,6 +13,7 @@ from ...registry import RouteStore
 from ...registry.acl import Role
 from ...registry.connection.url import parse_url
 from .. import records
+from ..main import PLUGIN_UNKNOWN
 from ..output import print_records, wrapped
 from ..processes import Place
 from ..store_options import with_store
@@ -21,18 +22,15 @@ from .finding import Finding, Level
 from .gather import gather
 from .snapshot import ProcessKind
 
-_UNKNOWN: Final = 3
-"""As monitoring plugins have it: nothing could be found out."""
-
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
 
 class _WrongUsage(click.UsageError):
-    exit_code = _UNKNOWN
+    exit_code = PLUGIN_UNKNOWN
 
 
 class _NothingFound(click.ClickException):
-    exit_code = _UNKNOWN
+    exit_code = PLUGIN_UNKNOWN
 
 
 class _Plugin(click.Command):
@@ -64,12 +62,13 @@ def doctor(
     """Look at the store, the registry, agents and fronts: say what is wrong, why it matters, what to do.
 
     Agents and fronts are those that are named here or in the profile; without any, those on this host at
-    their usual ports, if they are there. The role `admin` may look at everything but users (ACL GETUSER);
+    their usual ports, if they are there. The registry knows no addresses of them; whose agents, and how many
+    fronts, were not looked at is said. The role `admin` may look at everything but users (ACL GETUSER);
     what could not be looked at is said. Nothing is written. Without --quick the whole registry is read, page
     by page: --quick leaves out verify, times and reasons, and topics without a broker.
 
-    Exit status as of a monitoring plugin: 0 = all is well, 1 = warnings, 2 = errors, 3 = wrong usage. The
-    first line sums up.
+    Exit status as of a monitoring plugin: 0 = all is well, 1 = warnings, 2 = errors, 3 = wrong usage, or
+    an extra is missing. The first line sums up.
     """
     for option, addresses in (("--agent", agents), ("--front", fronts)):
         for address in addresses:

@@ -20,13 +20,12 @@ from ...registry.plans import Command, ErrorReply, Plan, Reads, Reply, server_ti
 from ...registry.plans.base import clock_us
 from ...registry.plans.repair.differences import Difference
 from ...registry.plans.replicas import roster
-from ..processes import NoAnswer, Place
+from ..processes import AGENT_HTTP, FRONT_HTTP, NoAnswer, Place
 from .snapshot import Access, Clock, Connection, Process, ProcessKind, Snapshot, Table, Unknown
 
 T = TypeVar("T")
 
-USUAL: Final = {ProcessKind.AGENT: "127.0.0.1:9877", ProcessKind.FRONT: "127.0.0.1:9878"}
-"""Where agents and fronts serve HTTP unless they are told otherwise."""
+USUAL: Final = {ProcessKind.AGENT: AGENT_HTTP, ProcessKind.FRONT: FRONT_HTTP}
 
 _MOST_DIFFERENCES: Final = 1_000
 _CONNECT_S: Final = 2.0
@@ -206,11 +205,11 @@ def _certificate_end_s(endpoint: Endpoint, tls: Mapping[str, Any]) -> float | No
 
 def _processes(named: Named) -> Iterator[Process]:
     """Yield those that were named, and of each kind of which none was, the one at its usual address."""
-    kinds = {kind for kind, _ in named}
+    kinds, addresses = {kind for kind, _ in named}, {address for _, address in named}
     for kind, address in named:
         yield _process(kind, address, is_named=True)
     for kind, address in USUAL.items():
-        if kind not in kinds:
+        if kind not in kinds and address not in addresses:
             yield _process(kind, address, is_named=False)
 
 

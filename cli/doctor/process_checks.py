@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from .finding import Finding, Level, fine
-from .snapshot import Process, ProcessKind, Snapshot, Unknown
+from ...registry.plans.replicas import ReplicaState
+from .finding import Finding, Level, fine, some, unknown
+from .snapshot import Process, ProcessKind, Snapshot, Table, Unknown
 
 _TROUBLES: Final = ("stuck", "why_gone", "trouble", "source_trouble", "advice", "waiting")
 """What an agent says of a broker when something is wrong with it, the worst first."""
@@ -19,8 +21,9 @@ _WHY: Final = {
 
 
 def check_processes(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what is to be said of the agents and fronts that were found or named."""
-    for process in snapshot.processes:
+    """Yield what is to be said of the agents and fronts that were found or named, and which were not."""
+    processes = [*map(_recognized, snapshot.processes)]
+    for process in processes:
         page = process.page
         if isinstance(page, Unknown):
             if process.is_named:
@@ -32,6 +35,62 @@ def check_processes(snapshot: Snapshot) -> Iterator[Finding]:
             yield from _found(process, page, snapshot.version)
         elif process.is_named:
             yield _elsewhere(process, _namespace(page), snapshot.namespace)
+    if not isinstance(snapshot.table, Unknown):
+        yield _agents_seen(snapshot, snapshot.table, processes)
+        yield _fronts_seen(snapshot, snapshot.table, processes)
+
+
+def _recognized(process: Process) -> Process:
+    """Return a process as what its page says that it is, if nobody has named it as something else."""
+    if process.is_named or isinstance(process.page, Unknown):
+        return process
+    return replace(process, kind=_kind(process.page) or process.kind)
+
+
+def _agents_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process]) -> Finding:
+    """Return whether the agents of all live brokers were looked at; the registry knows no address of them."""
+    held = [
+        f"{entry.broker_name}:{entry.broker_id}"
+        for entry in table.replicas
+        if entry.state is ReplicaState.LIVE and not entry.is_joint
+    ]
+    pages = _pages(snapshot, ProcessKind.AGENT, processes)
+    seen = {broker.get("name") for page in pages for broker in page.get("brokers", ())}
+    unseen = [name for name in held if name not in seen]
+    if not unseen:
+        return fine("agents", f"all that hold leases were looked at: {len(held)}")
+    return _unseen(ProcessKind.AGENT, f"the agents of {some(unseen)}", processes)
+
+
+def _fronts_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process]) -> Finding:
+    """Return whether all fronts that live were looked at; each worker of one is a front to the registry."""
+    pages = _pages(snapshot, ProcessKind.FRONT, processes)
+    unseen = len(table.fronts) - sum(len(page.get("workers", ())) or 1 for page in pages)
+    if unseen <= 0:
+        return fine("fronts", f"all that live were looked at: {len(table.fronts)}")
+    hosts = sorted({name.rsplit("-", 2)[0] for name in table.fronts})
+    what = f"{unseen} of {len(table.fronts)} fronts, which live on {some(hosts)}"
+    return _unseen(ProcessKind.FRONT, what, processes)
+
+
+def _pages(
+    snapshot: Snapshot, kind: ProcessKind, processes: Sequence[Process]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield what processes of a kind show that keep this registry."""
+    for process in processes:
+        page = process.page
+        if process.kind is kind and not isinstance(page, Unknown) and _namespace(page) == snapshot.namespace:
+            yield page
+
+
+def _unseen(kind: ProcessKind, what: str, processes: Sequence[Process]) -> Finding:
+    asked = [
+        f"{process.address} (no answer)" if isinstance(process.page, Unknown) else process.address
+        for process in processes
+        if process.kind is kind
+    ]
+    more = f"--{kind} HOST:PORT, or {kind}s in a profile, names more"
+    return unknown(f"{kind}s", f"{what}; asked: {', '.join(asked) or 'none'}; {more}")
 
 
 def _namespace(page: Mapping[str, Any]) -> str:

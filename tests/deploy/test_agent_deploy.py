@@ -14,7 +14,7 @@ from typing import Any, Final
 from sharedroutes import __version__
 from sharedroutes.broker_agent.process.command import EXIT_CODES
 from sharedroutes.broker_agent.settings.sidecar_config import DEFAULT_HTTP, OPTIONS
-from sharedroutes.cli.agent_ctl import DEFAULT_HTTP as CTL_HTTP
+from sharedroutes.cli.processes import AGENT_HTTP
 from sharedroutes.daemon.pages import VIEWS
 from tests.deploy.files import AGENT, run
 
@@ -77,7 +77,7 @@ def test_what_asks_the_agent_is_a_command_of_it() -> None:
 
 
 def test_the_control_commands_ask_where_the_agent_serves() -> None:
-    assert CTL_HTTP == DEFAULT_HTTP
+    assert AGENT_HTTP == DEFAULT_HTTP
 
 
 def test_the_agent_takes_what_the_kubernetes_file_says(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sharedroutes import __version__
+from sharedroutes.cli.processes import FRONT_HTTP
 from sharedroutes.daemon.pages import VIEWS
 from sharedroutes.nameserver.command import EXIT_CODES
 from sharedroutes.nameserver.process_config import DEFAULT_HTTP, DEFAULT_LISTEN, OPTIONS, ProcessConfig
@@ -55,6 +56,10 @@ def test_the_front_takes_what_the_dockerfile_says() -> None:
     assert found["http"] == f"0.0.0.0:{ports[1]}"
     asks = json.loads(FRONT.instruction("HEALTHCHECK").partition("CMD ")[2])
     assert asks == ["sharedroutes", "agent-ctl", "--http", DEFAULT_HTTP, "health"]
+
+
+def test_doctor_looks_for_a_front_where_it_serves() -> None:
+    assert FRONT_HTTP == DEFAULT_HTTP
 
 
 def test_the_front_takes_what_the_kubernetes_file_says() -> None:

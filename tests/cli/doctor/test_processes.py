@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sharedroutes.cli.agent_ctl import agent_ctl
 from sharedroutes.cli.doctor.finding import Finding, Level
-from sharedroutes.cli.doctor.gather import gather
+from sharedroutes.cli.doctor.gather import USUAL, gather
 from sharedroutes.cli.doctor.process_checks import check_processes
 from sharedroutes.cli.doctor.snapshot import Process, ProcessKind, Snapshot
 from sharedroutes.registry import EmbeddedServer, RouteStore
@@ -118,6 +118,48 @@ def test_a_front_that_works_is_in_order_until_it_refuses_what_is_stale(
         found = doctor(own_server.url, "--front", address)
         assert found["front"].level is WARNING
         assert f"{address}: it has not heard from the store for " in found["front"].what
+        assert front.end() == 0
+
+
+def test_a_front_at_the_usual_port_of_an_agent_is_a_front_where_nobody_has_named_it(
+    tmp_path: Path, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FrontRun(tmp_path, "--redis", own_server.url) as front:
+        front.until_ready()
+        address = "{}:{}".format(*front.http())
+        monkeypatch.setitem(USUAL, AGENT, address)
+        monkeypatch.setitem(USUAL, ProcessKind.FRONT, f"127.0.0.1:{free_port()}")
+        found = doctor(own_server.url)
+        assert "agent" not in found
+        assert (found["front"].level, found["front"].what) == (OK, f"{address}: works")
+        assert found["fronts"].what == "all that live were looked at: 1"
+        # Named as a front, it is not taken for an agent besides.
+        assert "agent" not in doctor(own_server.url, "--front", address)
+        assert doctor(own_server.url, "--agent", address)["agent"].level is ERROR
+        assert front.end() == 0
+
+
+def test_which_agents_and_fronts_were_not_looked_at_is_said(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    monkeypatch.setitem(USUAL, AGENT, nowhere)
+    monkeypatch.setitem(USUAL, ProcessKind.FRONT, nowhere)
+    with site.agent() as agent, FrontRun(tmp_path, "--redis", site.url) as front:
+        site.until_served()
+        front.until_ready()
+        found = doctor(site.url)
+        asked = f"; asked: {nowhere} (no answer); --"
+        for kind, what in (("agent", "the agents of broker-a:0"), ("front", "1 of 1 fronts, which live on ")):
+            said = found[f"{kind}s"]
+            assert said.level is OK
+            assert said.what.startswith(f"not looked at: {what}"), said
+            assert said.what.endswith(f"{asked}{kind} HOST:PORT, or {kind}s in a profile, names more"), said
+        named = doctor(site.url, "--agent", agent.http(), "--front", "{}:{}".format(*front.http()))
+        assert named["agents"].what == "all that hold leases were looked at: 1"
+        assert named["fronts"].what == "all that live were looked at: 1"
+        elsewhere = doctor(site.url, "--agent", "{}:{}".format(*front.http()))
+        assert elsewhere["agents"].what.startswith("not looked at: the agents of broker-a:0")
         assert front.end() == 0
 
 

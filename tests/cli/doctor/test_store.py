@@ -40,9 +40,10 @@ def test_all_is_well_of_a_server_that_keeps_its_data(own_server: EmbeddedServer,
     in_order(own_server.url)
     done = run(own_server.url, "doctor")
     assert done.exit_code == 0, done.output
-    first, _, last = done.stdout.splitlines()
+    first, _, fine, last = done.stdout.splitlines()
     assert first.startswith("OK: all is well | errors=0 warnings=0 checks=")
-    assert last.startswith("OK store, ")
+    assert fine.startswith("OK store, ")
+    assert last.startswith("agents not looked at: the agents of broker-a:0; asked: 127.0.0.1:9877")
 
 
 def test_every_finding_of_the_health_report_is_told_with_why_it_matters(own_server: EmbeddedServer) -> None:
