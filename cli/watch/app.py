@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
 from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
 
 from ...registry import AsyncRouteStore
@@ -53,7 +54,7 @@ class WatchApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"pane('{name}')", name) for number, name in enumerate(_PANES, 1)),
-        Binding("slash", "search", "search", key_display="/"),
+        Binding("slash", "search", "search", key_display="/", priority=True),
         Binding("escape", "clear", "clear", show=False),
         Binding("f", "filter", "filter"),
         Binding("q", "quit", "quit"),
@@ -111,8 +112,12 @@ class WatchApp(App[None]):
         self.set_focus(self._grid(name))
         self.refresh_board()
 
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool:
+        """Say whether a key does something now; a slash within a search is a slash."""
+        return action != "search" or not isinstance(self.focused, Input)
+
     def action_search(self) -> None:
-        """Let somebody type what to search for."""
+        """Let somebody type what to search for; at once, so that what is typed next goes there."""
         self.set_focus(self.query_one("#search", Input))
 
     def action_clear(self) -> None:
@@ -154,7 +159,10 @@ class WatchApp(App[None]):
 
     def refresh_board(self) -> None:
         """Show the board as it is now: leases run down, and many changes at once are shown once."""
-        now_s = monotonic()
+        with suppress(NoMatches):  # while it ends, the widgets go before the timer does
+            self._show(monotonic())
+
+    def _show(self, now_s: float) -> None:
         self.query_one("#head", Static).update(self._head(now_s))
         rows = self._rows(self.pane or "brokers", now_s)
         self.query_one("#sums", Static).update(self._sums(len(rows), now_s))

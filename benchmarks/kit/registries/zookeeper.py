@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -17,6 +18,7 @@ from kazoo.recipe.cache import TreeCache, TreeEvent
 
 from sharedroutes.registry import TopicConfig
 
+from ..processes import await_until
 from ..server_process import ServerProcess, await_listening, free_port
 from ..workload import Table
 from .registry import Absent, Queues, Registry, Server, Session, View, packed, write_queues
@@ -146,9 +148,18 @@ def _run(folder: Path) -> Iterator[Server]:
     server.start()
     try:
         await_listening(port, server)
+        await_until(partial(_serves, port), "ZooKeeper serves")
         yield Server(f"{server.host}:{port}", server.pid, _version())
     finally:
         server.kill()
+
+
+def _serves(port: int) -> bool:
+    """Whether it takes sessions; it listens before, and kazoo waits long for what comes too early."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0) as asked:
+        asked.sendall(b"srvr")
+        return b"Mode:" in asked.makefile("rb").read()
+    return False
 
 
 def _version() -> str:

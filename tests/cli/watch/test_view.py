@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from sharedroutes.cli.watch.app import WatchApp
@@ -154,6 +155,21 @@ async def test_the_filter_goes_from_all_to_live_to_trouble(redis_url: str) -> No
             seen.append([row[0] for row in view.rows()])
             await view.pilot.press("f")
         assert seen == [["broker-a:0", "broker-b:0"], ["broker-a:0"], ["broker-b:0"]]
+
+
+@pytest.mark.usefixtures("registered")
+async def test_a_search_that_is_typed_faster_than_it_is_read_is_no_key_either(redis_url: str) -> None:
+    async with watching(redis_url) as view:
+        await view.until_shown("broker-a:0")
+        for key in "/q/1":  # q would quit, and 1 show another table
+            view.app.post_message(events.Key("slash" if key == "/" else key, key))
+        await view.until(lambda: view.app.query_text == "q/1", "all of it is in the search")
+
+
+async def test_a_tick_while_it_ends_is_no_error(redis_url: str) -> None:
+    async with watching(redis_url) as view:
+        await view.app.query("#head, TabbedContent").remove()
+        view.app.refresh_board()
 
 
 @pytest.mark.usefixtures("registered")
