@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +14,10 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from sharedroutes.client import AttemptsFailed, ClientConfig, RouteClient
 from sharedroutes.client.observers.prometheus import PrometheusObserver
 from tests.deploy.files import ROOT, run
 from tests.nameserver.running import FrontRun
@@ -50,7 +51,7 @@ needs_promtool = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set[str]]]:
-    """Return the labels of every metric that a real agent, a front and a front with workers tell."""
+    """Return the labels of every metric that a real agent, two fronts and a client tell; one has workers."""
     folder = tmp_path_factory.mktemp("with-workers")
     with ExitStack() as stack:
         stage = stack.enter_context(staged(tmp_path_factory.mktemp("stage")))
@@ -64,12 +65,30 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set[
         for place in (*stage.pages.values(), f"http://{with_workers}/"):
             for name, labels in _scrape(place):
                 found.setdefault(name, set()).update(labels)
+        for name, labels in _parsed(_of_a_client(stage.server.url)):
+            found.setdefault(name, set()).update(labels)
         yield found
+
+
+def _of_a_client(url: str) -> str:
+    """Return the metrics of a client to which brokers have failed."""
+    families = CollectorRegistry()
+    metrics = PrometheusObserver(families, "checkout")
+    with RouteClient.from_url(url, ClientConfig(observers=(metrics,))) as routes:
+        metrics.watch(routes)
+        with suppress(AttemptsFailed):
+            for attempt in routes.attempts("orders", retries=0):
+                with attempt:
+                    raise ConnectionError
+        return generate_latest(families).decode()
 
 
 def _scrape(place: str) -> Iterator[tuple[str, set[str]]]:
     with urlopen(f"{place}metrics", timeout=30) as answer:  # noqa: S310 - a server of this test
-        text = answer.read().decode()
+        yield from _parsed(answer.read().decode())
+
+
+def _parsed(text: str) -> Iterator[tuple[str, set[str]]]:
     for family in text_string_to_metric_families(text):
         yield (f"{family.name}_total" if family.type == "counter" else family.name), set()
         for sample in family.samples:
@@ -93,11 +112,13 @@ def test_an_expression_names_only_what_real_processes_tell(name: str, scraped: d
     declared = {
         label for one in (*of_agent(), *of_front()) if name_of(one) in used for label in labels_of(one)
     }
+    declared |= {label for name, _, one in of_client() if name in used for label in ("client", *one.labels)}
     assert labels <= declared | OF_PROMETHEUS
 
 
 def test_what_the_page_of_metrics_says_is_what_real_processes_tell(scraped: dict[str, set[str]]) -> None:
-    told = {name: labels for name, labels in scraped.items() if name.startswith("sharedroutes_")}
+    of_processes = ("sharedroutes_agent_", "sharedroutes_nameserver_")
+    told = {name: labels for name, labels in scraped.items() if name.startswith(of_processes)}
     declared = {name_of(one): {*labels_of(one)} for one in (*of_agent(), *of_front())}
     assert told.keys() == declared.keys()
     assert all(told[name] in (set(), declared[name]) for name in told)
@@ -142,6 +163,14 @@ def test_each_alert_says_how_bad_it_is_and_what_it_means() -> None:
     for rule in ALERTS:
         assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]
         assert rule["annotations"].keys() == {"summary", "description"}, rule["alert"]
+
+
+def test_the_pages_tell_of_all_alerts() -> None:
+    docs = ROOT / "docs"
+    assert f"has {len(ALERTS)} alerts" in (docs / "operating.md").read_text(encoding="utf-8")
+    of_clients = {rule["alert"] for rule in ALERTS if "sharedroutes_client_" in rule["expr"]}
+    page = (docs / "client" / "reports.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(Sharedroutes\w+)` ", page, re.MULTILINE)) == of_clients
 
 
 @needs_promtool
