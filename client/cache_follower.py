@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step
+from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step, pulse_ms
 from ..registry.codec import decode_rows
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.keys import Keys
@@ -19,8 +19,11 @@ from .brokers import Brokers
 from .cache import Request
 from .config import ClientConfig
 from .locked_cache import LockedCache
-from .observers.events import ClockReading
+from .observers.events import ClockReading, ServerChanged
 from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ..registry.connection.reading import Reading
 
 _log: Final = logging.getLogger("sharedroutes.client")
 
@@ -51,7 +54,12 @@ class CacheFollower:
         self._brokers = brokers
         self._clock = clock
         self._rng = rng
+        self.reading: Reading | None = None
+        """Where a client reads that may read at replicas."""
+
+        self._told = ""
         self._turns: tuple[_Turn, ...] = (
+            self._tell_server,
             self._tail,
             self._place,  # before the table is read: the stream tells of what changes after it
             self._table,
@@ -93,6 +101,9 @@ class CacheFollower:
 
         While a foreign key stands in the place of the stream, the doorbell is all that tells of changes.
         """
+        store_ms = pulse_ms(message)
+        if self.reading is not None and store_ms is not None:
+            self.reading.heard_pulse(store_ms, now)
         with self._known.changing():
             changes = self._stream.heard(message, now)
             if changes is None:
@@ -193,6 +204,13 @@ class CacheFollower:
         self._known.file.save(snapshot)
 
     # --- the turns of a round -------------------------------------------------------------------------------
+
+    def _tell_server(self, now: float) -> None:
+        at = None if self.reading is None else self.reading.read_at(now)
+        if at is not None and at.server + at.role != self._told:
+            self._told = at.server + at.role
+            with self._known.changing():
+                self._known.tell(ServerChanged(at.server, at.role))
 
     def _tail(self, now: float) -> Step | None:
         position = self._stream.id

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..registry.checks import (
     check_int,
     check_method,
     check_name,
     check_names,
+    check_one_of,
     check_seconds,
     check_text,
     check_type,
@@ -27,6 +28,8 @@ from .observers import Observer
 from .selection import RoundRobin, Strategy
 
 _MAX_PATH_BYTES: Final = 4_096
+
+ReadFrom: TypeAlias = Literal["primary", "replica"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,10 @@ class ClientConfig:
     """Whether to help to announce the end of leases, as the agents do; needs their role, `agent`. Useful
     where no agent runs."""
 
+    read_from: ReadFrom = "primary"
+    """Where the store is read and listened to. "replica" = the primary has no work with this client, and a
+    change comes later by the lag of replication; the URL has to name replicas, Sentinels or a Cluster."""
+
     snapshot_path: str | Path | None = None
     """A file that keeps the last known routes for a start within a day; None = no file. It costs one small
     write a second at most, and only after changes."""
@@ -118,6 +125,7 @@ class ClientConfig:
         if self.default_topic != "":
             check_name("default_topic", self.default_topic)
         check_int("default_topic_queues", self.default_topic_queues, 1, MAX_QUEUES)
+        check_one_of("read_from", self.read_from, get_args(ReadFrom))
         if isinstance(self.snapshot_path, str):
             check_text("snapshot_path", self.snapshot_path, _MAX_PATH_BYTES)
         elif self.snapshot_path is not None:

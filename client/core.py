@@ -8,9 +8,9 @@ from collections.abc import Collection, Container, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..registry.change_stream.stream import order
 from ..registry.checks import check_broker_name, check_name, check_names
 from ..registry.errors import InvalidInput
+from ..registry.plans.changes import order
 from .attempts.log import AttemptLog
 from .attempts.policy import RetryPolicy
 from .brokers import Brokers
@@ -103,6 +103,8 @@ class ClientCore:
 
     def health(self, now: float) -> Health:
         """Return how far the view can be trusted."""
+        reading = self.follower.reading
+        at = None if reading is None else reading.read_at(now)
         with self.known.lock:
             freshness = self.known.freshness
             return Health(
@@ -112,7 +114,12 @@ class ClientCore:
                 self.known.stream.id,
                 self.known.cache.held_losses(now),
                 len(self.known.table.rows),
+                *(() if at is None else (at.server, at.role, at.lag_s)),
             )
+
+    def place(self) -> str | None:
+        """Return the id of the last change that was taken in; None = there is no place in the stream."""
+        return self.known.stream.id
 
     def has_taken_in(self, position: str, now: float) -> bool:
         """Whether changes up to this position were heard, and what they are about was read."""

@@ -59,6 +59,15 @@ class Health:
     topics: int
     """Topics in the cache."""
 
+    server: str = ""
+    """Where a client reads that may read at replicas (`ClientConfig.read_from`), as host:port."""
+
+    role: Literal["primary", "replica"] | None = None
+    """What that server is; None = there is none."""
+
+    lag_s: float | None = None
+    """What is read there is at most so much older than what the primary has; None = no pulse was heard."""
+
     @property
     def held_brokers(self) -> tuple[str, ...]:
         """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""

@@ -78,7 +78,7 @@ class LockedCache:
         self.cache = RouteCache(config, rng)
         self.table = self.cache.table
         self.routes = ReadyRoutes(config, self.table, rng)
-        self.freshness = Freshness(self._add)
+        self.freshness = Freshness(self.tell)
         self.stream = StreamPosition(
             keys.changes, config.tail_s, _log.info, rng, proven_tail_s=config.proven_tail_s
         )
@@ -117,7 +117,7 @@ class LockedCache:
             self.routes.confirm()
             self.flights.land(request.number, request.topics)
             if request.topics:
-                self._add(LookupDone(len(request.topics), len(answer.missing), took_s))
+                self.tell(LookupDone(len(request.topics), len(answer.missing), took_s))
 
     def take(self, changes: Iterable[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> None:
         """Take in changes of the stream, or one and the rows that its doorbell brings; the lock is held."""
@@ -161,7 +161,8 @@ class LockedCache:
             self.routes.change(topics)
             self.file.something_new()
             self.watches.tell(topics)
-            self._add(RoutesChanged(tuple(topics)))
+            self.tell(RoutesChanged(tuple(topics)))
 
-    def _add(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
+        """Tell observers when the lock is free again; the lock is held."""
         self._events.add(partial(self._tell, event))

@@ -13,7 +13,9 @@ from ..registry.change_stream.follower import StreamReader
 from ..registry.checks import check_name, check_names, several
 from ..registry.concurrency import Background, Lock, run_blocking
 from ..registry.connection.links import RedisClient
+from ..registry.errors import StoreUnavailable
 from ..registry.model import MessageQueue
+from ..registry.plans import Lookup
 from ..registry.store import RouteStore
 from ..registry.sweeper import Sweeper
 from .attempts.attempt import Attempts, Select, Sending
@@ -42,7 +44,9 @@ class RouteClient(RouteClientBase):
 
     def __init__(self, store: RouteStore, config: ClientConfig, *, owns_store: bool = False) -> None:
         super().__init__(config)
-        self._store = store
+        self._store = self._reads = store
+        if config.read_from == "replica":
+            self._reads, self._core.follower.reading = store.at_replicas(self._core.place, config.reconnect_s)
         self._owns_store = owns_store
         self._starting = Lock()
         self._closed = False
@@ -102,6 +106,8 @@ class RouteClient(RouteClientBase):
                 running.stop()
         if self._sweeper is not None:
             self._sweeper.close()
+        if self._reads is not self._store:
+            self._reads.close()
         if self._owns_store:
             self._store.close()
 
@@ -242,11 +248,19 @@ class RouteClient(RouteClientBase):
 
     def _look(self, request: Request) -> None:
         begin = monotonic()
-        answer = self._store.lookup(request.topics, request.known, request.anew)
+        answer = self._lookup(request)
         self._core.known.offer(request, answer, monotonic(), monotonic() - begin)
 
+    def _lookup(self, request: Request) -> Lookup:
+        try:
+            return self._reads.lookup(request.topics, request.known, request.anew)
+        except StoreUnavailable:
+            if self._reads is self._store:
+                raise
+        return self._store.lookup(request.topics, request.known, request.anew)
+
     def _run(self) -> None:
-        self._reader = StreamReader(self._store, self._core.follower, "sharedroutes-client")
+        self._reader = StreamReader(self._reads, self._core.follower, "sharedroutes-client")
         self._reader.start()
         if self.config.faults.detect:
             self._detector = detector(self._core, self.config.registry.call_deadline_s + 1)

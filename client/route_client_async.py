@@ -12,7 +12,9 @@ from ..registry.change_stream.follower_async import AsyncStreamReader
 from ..registry.checks import check_name, check_names, several
 from ..registry.concurrency_async import Background, Lock, run_blocking
 from ..registry.connection.links_async import AsyncRedisClient
+from ..registry.errors import StoreUnavailable
 from ..registry.model import MessageQueue
+from ..registry.plans import Lookup
 from ..registry.store_async import AsyncRouteStore
 from ..registry.sweeper_async import AsyncSweeper
 from .attempts.attempt import AsyncAttempts, AsyncSelect, AsyncSending
@@ -41,7 +43,9 @@ class AsyncRouteClient(AsyncRouteClientBase):
 
     def __init__(self, store: AsyncRouteStore, config: ClientConfig, *, owns_store: bool = False) -> None:
         super().__init__(config)
-        self._store = store
+        self._store = self._reads = store
+        if config.read_from == "replica":
+            self._reads, self._core.follower.reading = store.at_replicas(self._core.place, config.reconnect_s)
         self._owns_store = owns_store
         self._starting = Lock()
         self._closed = False
@@ -101,6 +105,8 @@ class AsyncRouteClient(AsyncRouteClientBase):
                 await running.stop()
         if self._sweeper is not None:
             await self._sweeper.aclose()
+        if self._reads is not self._store:
+            await self._reads.aclose()
         if self._owns_store:
             await self._store.aclose()
 
@@ -245,11 +251,19 @@ class AsyncRouteClient(AsyncRouteClientBase):
 
     async def _look(self, request: Request) -> None:
         begin = monotonic()
-        answer = await self._store.lookup(request.topics, request.known, request.anew)
+        answer = await self._lookup(request)
         self._core.known.offer(request, answer, monotonic(), monotonic() - begin)
 
+    async def _lookup(self, request: Request) -> Lookup:
+        try:
+            return await self._reads.lookup(request.topics, request.known, request.anew)
+        except StoreUnavailable:
+            if self._reads is self._store:
+                raise
+        return await self._store.lookup(request.topics, request.known, request.anew)
+
     async def _run(self) -> None:
-        self._reader = AsyncStreamReader(self._store, self._core.follower, "sharedroutes-client")
+        self._reader = AsyncStreamReader(self._reads, self._core.follower, "sharedroutes-client")
         self._reader.start()
         if self.config.faults.detect:
             self._detector = detector_async(self._core, self.config.registry.call_deadline_s + 1)

@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 
 from ..client import AsyncRouteClient, ClientConfig
 from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, Reset, plans
-from ..registry.change_stream.stream import order
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
+from ..registry.plans.changes import order
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, encode, response_to
 from . import header
 from .access import AllowList

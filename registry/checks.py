@@ -28,6 +28,13 @@ def check_utf8(what: str, value: str) -> int:
         raise InvalidInput(f"{what}: {value!r} cannot be written as UTF-8") from None
 
 
+def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise InvalidInput unless `value` is one of a few words."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        raise InvalidInput(f"{what}: {value!r} is none of {', '.join(allowed)}")
+
+
 def check_text(what: str, value: object, max_bytes: int, *, empty: bool = False) -> None:
     """Raise InvalidInput unless `value` is a string of at most `max_bytes` as UTF-8."""
     if not isinstance(value, str):

@@ -15,10 +15,12 @@ from .concurrency import sleep
 from .config import RegistryConfig
 from .connection.links import (
     Link,
+    ReaderLink,
     RedisClient,
     ReplicaLink,
     Subscription,
     open_links,
+    open_reader,
 )
 from .connection.replies import (
     REDIS_ERRORS,
@@ -54,6 +56,7 @@ from .store_parts import Admin, KeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower import Follower
+    from .connection.reading import Place, Reading
     from .health.findings import HealthReport
 
 T = TypeVar("T")
@@ -69,12 +72,16 @@ class RouteStore:
         config: RegistryConfig | None = None,
         *,
         owns_links: bool = False,
+        url: str | None = None,
+        reader: ReaderLink | None = None,
     ) -> None:
         self.config = config or RegistryConfig()
         self.keys = Keys(self.config.namespace)
         self._link = link
         self._replica = replica
         self._owns_links = owns_links
+        self._url = url
+        self._reader = reader
         self._schema_is_known = False
         self._foreign_keys = ForeignKeyLog()
         self.kv = KeyValues(self.config, self.run)
@@ -91,7 +98,7 @@ class RouteStore:
         """
         config = RegistryConfig.of(config, namespace)
         config = replace(config, store_user=parse_url(url).username or config.store_user)
-        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
+        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True, url=url)
 
     @classmethod
     def from_client(
@@ -122,9 +129,20 @@ class RouteStore:
 
     def close(self) -> None:
         """Close the connections if they are the store's own."""
-        if self._owns_links:
-            for link in filter(None, (self._link, self._replica)):
-                link.close()
+        own = (self._link, self._replica) if self._owns_links else (self._reader,)
+        for link in filter(None, own):
+            link.close()
+
+    def at_replicas(self, place: Place, spread_s: float) -> tuple[Self, Reading]:
+        """Return this store for one client that reads and listens at a replica, and what is known of where.
+
+        `place`: the client's place in the stream; `spread_s`: over how long clients go to the primary that
+        lost their last replica together. The caller closes it, before this store. Raises InvalidInput.
+        """
+        if self._url is None:
+            raise InvalidInput("read_from: replicas are found by a URL only, and not by a Redis client")
+        reader = open_reader(self._url, self.config, self.keys, place, spread_s)
+        return type(self)(self._link, None, self.config, reader=reader), reader.where
 
     def register(
         self,
@@ -266,7 +284,8 @@ class RouteStore:
 
         Its `wait` returns empty bytes when earlier messages may have been missed.
         """
-        return Subscription(self._link, doorbell_message, channel=self.keys.changes)
+        link = self._reader or self._link
+        return Subscription(link, doorbell_message, channel=self.keys.changes)
 
     def lease_events(self) -> Subscription[tuple[str, int]]:
         """Return a new subscription to the keyspace events of all leases; the caller closes it.
@@ -316,6 +335,8 @@ class RouteStore:
         return [normal(reply, tolerant=tolerant) for reply in replies]
 
     def _read(self, batch: Reads, *, stale: bool) -> list[Any]:
+        if self._reader is not None and not batch.at_primary:
+            return self._reader.send(batch.commands)
         if stale and self._replica is not None:
             replies = self._replica.attempt(batch.commands)
             if replies is not None:

@@ -14,10 +14,12 @@ from .concurrency_async import sleep
 from .config import RegistryConfig
 from .connection.links_async import (
     AsyncLink,
+    AsyncReaderLink,
     AsyncRedisClient,
     AsyncReplicaLink,
     AsyncSubscription,
     open_links,
+    open_reader,
 )
 from .connection.replies import (
     REDIS_ERRORS,
@@ -53,6 +55,7 @@ from .store_parts_async import AsyncAdmin, AsyncKeyValues
 
 if TYPE_CHECKING:
     from .change_stream.follower_async import AsyncFollower
+    from .connection.reading import Place, Reading
     from .health.findings import HealthReport
 
 T = TypeVar("T")
@@ -68,12 +71,16 @@ class AsyncRouteStore:
         config: RegistryConfig | None = None,
         *,
         owns_links: bool = False,
+        url: str | None = None,
+        reader: AsyncReaderLink | None = None,
     ) -> None:
         self.config = config or RegistryConfig()
         self.keys = Keys(self.config.namespace)
         self._link = link
         self._replica = replica
         self._owns_links = owns_links
+        self._url = url
+        self._reader = reader
         self._schema_is_known = False
         self._foreign_keys = ForeignKeyLog()
         self.kv = AsyncKeyValues(self.config, self.run)
@@ -90,7 +97,7 @@ class AsyncRouteStore:
         """
         config = RegistryConfig.of(config, namespace)
         config = replace(config, store_user=parse_url(url).username or config.store_user)
-        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True)
+        return cls(*open_links(url, config, Keys(config.namespace)), config, owns_links=True, url=url)
 
     @classmethod
     def from_client(
@@ -123,9 +130,20 @@ class AsyncRouteStore:
 
     async def aclose(self) -> None:
         """Close the connections if they are the store's own."""
-        if self._owns_links:
-            for link in filter(None, (self._link, self._replica)):
-                await link.aclose()
+        own = (self._link, self._replica) if self._owns_links else (self._reader,)
+        for link in filter(None, own):
+            await link.aclose()
+
+    def at_replicas(self, place: Place, spread_s: float) -> tuple[Self, Reading]:
+        """Return this store for one client that reads and listens at a replica, and what is known of where.
+
+        `place`: the client's place in the stream; `spread_s`: over how long clients go to the primary that
+        lost their last replica together. The caller closes it, before this store. Raises InvalidInput.
+        """
+        if self._url is None:
+            raise InvalidInput("read_from: replicas are found by a URL only, and not by a Redis client")
+        reader = open_reader(self._url, self.config, self.keys, place, spread_s)
+        return type(self)(self._link, None, self.config, reader=reader), reader.where
 
     async def register(
         self,
@@ -267,7 +285,8 @@ class AsyncRouteStore:
 
         Its `wait` returns empty bytes when earlier messages may have been missed.
         """
-        return AsyncSubscription(self._link, doorbell_message, channel=self.keys.changes)
+        link = self._reader or self._link
+        return AsyncSubscription(link, doorbell_message, channel=self.keys.changes)
 
     def lease_events(self) -> AsyncSubscription[tuple[str, int]]:
         """Return a new subscription to the keyspace events of all leases; the caller closes it.
@@ -317,6 +336,8 @@ class AsyncRouteStore:
         return [normal(reply, tolerant=tolerant) for reply in replies]
 
     async def _read(self, batch: Reads, *, stale: bool) -> list[Any]:
+        if self._reader is not None and not batch.at_primary:
+            return await self._reader.send(batch.commands)
         if stale and self._replica is not None:
             replies = await self._replica.attempt(batch.commands)
             if replies is not None:

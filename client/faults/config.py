@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from ...registry.checks import check_int, check_seconds, check_share, check_type
+from ...registry.checks import check_int, check_one_of, check_seconds, check_share, check_type
 from ...registry.errors import InvalidInput
 
 Rules: TypeAlias = Literal["sharedroutes", "rocketmq-4", "rocketmq-5"]
@@ -142,8 +142,7 @@ class FaultConfig:
             check_type("ladder", self.ladder, Ladder)
         check_type("enabled", self.enabled, bool)
         check_type("detect", self.detect, bool)
-        if self.rules not in get_args(Rules):
-            raise InvalidInput(f"rules: {self.rules!r} is none of {', '.join(get_args(Rules))}")
+        check_one_of("rules", self.rules, get_args(Rules))
         check_int("consecutive_failures", self.consecutive_failures, 0, _MANY)
         for name in ("base_isolation_s", "detect_interval_s", "detect_timeout_s"):
             check_seconds(name, getattr(self, name), _SHORTEST_S)

@@ -38,6 +38,16 @@ class FeedLost:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """The client, which may read at replicas, reads at another server."""
+
+    server: str
+    """As host:port."""
+
+    role: Literal["primary", "replica"]
+
+
+@dataclass(frozen=True, slots=True)
 class RoutesChanged:
     """These topics have another route than before."""
 
@@ -146,6 +156,7 @@ class SnapshotUnusable:
 Event: TypeAlias = (
     SourceChanged
     | FeedLost
+    | ServerChanged
     | RoutesChanged
     | LossHeld
     | LossReleased

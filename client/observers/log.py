@@ -16,6 +16,7 @@ from .events import (
     FeedLost,
     LossHeld,
     LossReleased,
+    ServerChanged,
     SnapshotUnusable,
     SourceChanged,
 )
@@ -67,6 +68,11 @@ def _feed_lost(event: FeedLost) -> _Line:
     return WARNING, "the store lost changes after %s: all is read again", (event.position,)
 
 
+def _server_changed(event: ServerChanged) -> _Line:
+    level = WARNING if event.role == "primary" else INFO
+    return level, "the store is read at %s, a %s", (event.server, event.role)
+
+
 def _loss_held(event: LossHeld) -> _Line:
     message = "the store lacks what is known, which stays in use until that is sure: brokers %s; topics %s"
     return WARNING, message, (_some(event.brokers), _some(event.topics))
@@ -97,6 +103,7 @@ def _unusable(event: SnapshotUnusable) -> _Line:
 _LINES: Final[Mapping[type[object], Callable[[Any], _Line | None]]] = {
     SourceChanged: _source_changed,
     FeedLost: _feed_lost,
+    ServerChanged: _server_changed,
     LossHeld: _loss_held,
     LossReleased: _loss_released,
     BrokerIsolated: _isolated,

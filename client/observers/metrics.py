@@ -16,6 +16,7 @@ from .events import (
     LossHeld,
     LossReleased,
     RoutesChanged,
+    ServerChanged,
     SnapshotSaved,
     SnapshotUnusable,
     Source,
@@ -67,6 +68,9 @@ _SOURCE_CHANGES: Final = Metric(
 _FEED_LOSSES: Final = Metric(
     "feed.losses", "Times the store lost changes and everything was read again.", unit="{loss}"
 )
+_SERVER_CHANGES: Final = Metric(
+    "server.changes", "Times another server was chosen to read at, by its role.", ("role",), "{change}"
+)
 _LOSSES_HELD: Final = Metric("losses.held", "Answers that were held back as a mass loss.", unit="{loss}")
 _LOSSES_RELEASED: Final = Metric(
     "losses.released", "Ends of holding losses back: returned, confirmed, time, accepted.", ("how",), "{loss}"
@@ -75,7 +79,7 @@ _SNAPSHOTS: Final = Metric("snapshots", "Snapshot files: saved, or found unusabl
 
 COUNTERS: Final = (
     *(_ATTEMPTS, _ISOLATIONS, _LOOKUP_TOPICS, _LOOKUP_MISSING, _ROUTE_CHANGES, _SOURCE_CHANGES),
-    *(_FEED_LOSSES, _LOSSES_HELD, _LOSSES_RELEASED, _SNAPSHOTS),
+    *(_FEED_LOSSES, _SERVER_CHANGES, _LOSSES_HELD, _LOSSES_RELEASED, _SNAPSHOTS),
 )
 
 _ATTEMPT_DURATION: Final = Metric("attempt.duration", "How long attempts took.", ("broker",), "s")
@@ -85,6 +89,12 @@ HISTOGRAMS: Final = (_ATTEMPT_DURATION, _LOOKUP_DURATION)
 
 _SOURCE: Final = Metric("source", "1 for where routes come from now, 0 for the other sources.", ("source",))
 _ANSWER_AGE: Final = Metric("answer.age", "Time since the store last answered.", unit="s")
+_SERVER: Final = Metric(
+    "server", "1 for the server at which a client reads that may read at replicas.", ("server", "role")
+)
+_SERVER_LAG: Final = Metric(
+    "server.lag", "What is read there is at most so much older than what the primary has.", unit="s"
+)
 _TOPICS: Final = Metric("topics", "Topics in the cache.", unit="{topic}")
 _HELD: Final = Metric("held", "Brokers and topics served although the store's last answer lacked them.")
 _ISOLATION: Final = Metric(
@@ -93,7 +103,17 @@ _ISOLATION: Final = Metric(
 _REACHABLE: Final = Metric("broker.reachable", "1 for a broker that counts as reachable.", ("broker",))
 _SUSPECTED: Final = Metric("broker.suspected", "1 for a broker that other clients cannot reach.", ("broker",))
 
-GAUGES: Final = (_SOURCE, _ANSWER_AGE, _TOPICS, _HELD, _ISOLATION, _REACHABLE, _SUSPECTED)
+GAUGES: Final = (
+    _SOURCE,
+    _ANSWER_AGE,
+    _SERVER,
+    _SERVER_LAG,
+    _TOPICS,
+    _HELD,
+    _ISOLATION,
+    _REACHABLE,
+    _SUSPECTED,
+)
 
 _MEASURES: Final[Mapping[type[object], Callable[[Any], Iterable[Value]]]] = {
     AttemptEnded: lambda event: (
@@ -109,6 +129,7 @@ _MEASURES: Final[Mapping[type[object], Callable[[Any], Iterable[Value]]]] = {
     RoutesChanged: lambda event: ((_ROUTE_CHANGES, (), len(event.topics)),),
     SourceChanged: lambda event: ((_SOURCE_CHANGES, (event.new,), 1),) if event.old != event.new else (),
     FeedLost: lambda _event: ((_FEED_LOSSES, (), 1),),
+    ServerChanged: lambda event: ((_SERVER_CHANGES, (event.role,), 1),),
     LossHeld: lambda _event: ((_LOSSES_HELD, (), 1),),
     LossReleased: lambda event: ((_LOSSES_RELEASED, (event.how,), 1),),
     SnapshotSaved: lambda _event: ((_SNAPSHOTS, ("saved",), 1),),
@@ -128,6 +149,12 @@ class WatchedHealth(Protocol):
     def held(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def topics(self) -> int: ...  # noqa: D102
+    @property
+    def server(self) -> str: ...  # noqa: D102
+    @property
+    def role(self) -> str | None: ...  # noqa: D102
+    @property
+    def lag_s(self) -> float | None: ...  # noqa: D102
 
 
 class WatchedFault(Protocol):
@@ -171,6 +198,10 @@ def _state(client: Watched) -> Iterable[Value]:
     yield from ((_SOURCE, (source,), float(source == health.source)) for source in get_args(Source))
     if health.age_s is not None:
         yield _ANSWER_AGE, (), health.age_s
+    if health.role is not None:
+        yield _SERVER, (health.server, health.role), 1
+    if health.lag_s is not None:
+        yield _SERVER_LAG, (), health.lag_s
     yield _TOPICS, (), health.topics
     yield _HELD, (), len(health.held)
     for broker_name, fault in client.faults().items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...registry.change_stream.stream import order
+from ...registry.plans.changes import order
 from ...registry.plans.overview import Overview
 from .model import Cell, Fault, Level, Page, Process, Section, Table, Tile
 from .registry_sections import sections

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...registry.change_stream.stream import order
 from ...registry.model import MASTER_ID, Change, ChangeKind, Group, QueueData
+from ...registry.plans.changes import order
 from ...registry.plans.overview import Names, Overview
 from .model import FACTS, Cell, Level, Section, Table
 from .words import ago, cut, length, names, number

@@ -19,7 +19,8 @@ from ..errors import CorruptData, InvalidInput, RegistryError, StoreRefused
 from ..keys import Keys
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Lookup, changes_since, last_change_id, whole_table
-from .stream import MOST_AT_ONCE, BellState, Do, Step, StreamPosition, order, pause_s
+from ..plans.changes import order
+from .stream import MOST_AT_ONCE, BellState, Do, Step, StreamPosition, pause_s
 
 _log = logging.getLogger("sharedroutes.registry")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from ..codec import decode_change, decode_doorbell
 from ..errors import CorruptData, RegistryError, StoreRefused
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Plan
+from ..plans.changes import order
 
 MOST_AT_ONCE: Final = 1_000
 """So many doorbells are taken in, and so many changes read, before something else has its turn."""
@@ -42,17 +42,7 @@ PROVEN_TAIL_S: Final = 10.0
 EARLIEST: Final = 0.8
 """The part of `tail_s` after which the earliest read: all hear the last pulse before a silence together."""
 
-_CHANGE_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
-
 Say: TypeAlias = Callable[..., None]
-
-
-def order(change_id: str) -> tuple[int, int] | None:
-    """Return what ids of the stream are compared by; None for what is no id."""
-    if not _CHANGE_ID.fullmatch(change_id):
-        return None
-    ms, _, sequence = change_id.partition("-")
-    return int(ms), int(sequence)
 
 
 def pulse_ms(message: bytes) -> int | None:

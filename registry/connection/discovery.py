@@ -47,6 +47,9 @@ class Whereabouts:
         self.current: Address | None = None
         """The server that was connected to last."""
 
+        self.owner: Address | None = None
+        """Of the slot of a Cluster, as it was last named."""
+
         self._learned: tuple[Address, ...] = ()
         self._first: Address | None = None
         self._told_by: Address | None = None
@@ -73,11 +76,11 @@ class Whereabouts:
         """Whether servers are asked now and then what they are; a node of a Cluster redirects by itself."""
         return self.replicas or self.may_switch
 
-    def odd_role(self, role: Any) -> str:
+    def odd_role(self, role: Any, _address: Address, _now: float, /) -> str:
         """Return what is wrong with a server that answers so to ROLE; empty = nothing."""
         if self.replicas:
             return "" if _in_step(role) else "does not hear its primary"
-        return "" if _text(role[0]) == "master" else "is no primary any more"
+        return "" if text_of(role[0]) == "master" else "is no primary any more"
 
     @property
     def question(self) -> tuple[str, ...]:
@@ -88,6 +91,11 @@ class Whereabouts:
             what = "REPLICAS" if self.replicas else "GET-MASTER-ADDR-BY-NAME"
             return "SENTINEL", what, self.endpoint.service
         return ()
+
+    @property
+    def questions(self) -> tuple[tuple[str, ...], ...]:
+        """The commands to send to one server that is asked for addresses; empty when the URL names them."""
+        return (self.question,) if self.question else ()
 
     @property
     def epoch_question(self) -> tuple[str, ...]:
@@ -107,11 +115,19 @@ class Whereabouts:
         """Return the addresses that the URL names, in the order in which to try them."""
         return random.sample(self.endpoint.replicas, len(self.endpoint.replicas))
 
-    def found(self, address: Address) -> None:
-        """Note that a server is the right one: for a while after a failover, not everybody says so."""
+    def in_order(self, found: list[Address], _now: float, /) -> list[Address]:
+        """Return addresses in the order in which to try them."""
+        return found
+
+    def found(self, address: Address) -> bool:
+        """Note that a server is the right one: for a while after a failover, not everybody says so.
+
+        Return whether the other connections have to come there, too.
+        """
         self.current = address
         owner = self.endpoint.mode is Mode.CLUSTER and not self.replicas
         self._first = address if owner else self._told_by
+        return False
 
     def doubt(self, owner: Address | None = None) -> None:
         """Make every connection ask anew before its next use, `owner` first."""
@@ -128,7 +144,7 @@ class Whereabouts:
         if self.endpoint.mode is Mode.SENTINEL:
             return _replicas_of(reply) if self.replicas else _primary_of(reply)
         primary, replicas, nodes = _slot_of(reply, self._slot, asked)
-        self._learned = tuple(nodes)
+        self.owner, self._learned = primary, tuple(nodes)
         if self.replicas:
             return random.sample(replicas, len(replicas))
         return [primary] if primary else []
@@ -136,13 +152,13 @@ class Whereabouts:
 
 def _in_step(role: Any) -> bool:
     """Whether the answer to ROLE is a replica's that hears its primary, or a primary's."""
-    kind, *rest = [_text(item) for item in role]
+    kind, *rest = [text_of(item) for item in role]
     return kind == "master" or (kind == "slave" and len(rest) > 2 and rest[2] == "connected")  # noqa: PLR2004
 
 
 def _primary_of(reply: Any) -> list[Address]:
     """Read SENTINEL GET-MASTER-ADDR-BY-NAME: host and port, or nil."""
-    return [Address(_text(reply[0]), int(reply[1]))] if reply else []
+    return [Address(text_of(reply[0]), int(reply[1]))] if reply else []
 
 
 def _replicas_of(reply: Any) -> list[Address]:
@@ -169,17 +185,18 @@ def _slot_of(reply: Any, slot: int, asked: Address) -> tuple[Address | None, lis
 
 def _addresses(servers: Iterable[Any], asked: Address) -> Iterable[Address | None]:
     for host, port, *_ in servers:
-        name = _text(host or b"") or asked.host  # no host: the same as the one that answered
+        name = text_of(host or b"") or asked.host  # no host: the same as the one that answered
         yield None if name == _UNKNOWN_HOST else Address(name, int(port))
 
 
 def _fields_of(item: Any) -> Mapping[str, str]:
     """Return a map of RESP3, or its flat list of RESP2, as text."""
     pairs = item.items() if isinstance(item, Mapping) else zip(item[::2], item[1::2], strict=True)
-    return {_text(name): _text(value) for name, value in pairs}
+    return {text_of(name): text_of(value) for name, value in pairs}
 
 
-def _text(item: Any) -> str:
+def text_of(item: Any) -> str:
+    """Return a reply, bytes or not, as text."""
     return item.decode(errors="replace") if isinstance(item, bytes) else str(item)
 
 

@@ -6,20 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import redis
 from redis.client import PubSub
 from redis.cluster import RedisCluster
 from redis.retry import Retry
 
-from ..concurrency import close_fully, closing_fully, learn_nodes
+from ..concurrency import close_fully, closing_fully, learn_nodes, sleep
 from ..config import RegistryConfig
+from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import Command
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located import Directory, LocatedConnection, LocatedSSLConnection
 from .packing import packing
+from .reading import Place, Reading
 from .replies import (
     REDIS_ERRORS,
     ReplicaBackoff,
@@ -28,6 +30,8 @@ from .replies import (
     is_not_from_primary,
     is_pool_exhausted,
     moved_to,
+    newest_of,
+    problem_of_server,
     slot_of,
     translate,
 )
@@ -37,6 +41,9 @@ RedisClient: TypeAlias = redis.Redis | RedisCluster
 """The clients of redis-py that a store can use."""
 
 T = TypeVar("T")
+
+_MOST_SERVERS: Final = 5
+"""So many are tried for one batch of a client that reads at replicas."""
 
 Reader: TypeAlias = Callable[[Mapping[str, Any] | None], T | None]
 """Takes a message of redis-py's PubSub, or None, and returns what it says, or None."""
@@ -148,6 +155,53 @@ class ReplicaLink(Link):
         return replies if self._backoff.trusts(replies, monotonic()) else None
 
 
+class ReaderLink(Link):
+    """Sends the reads of one client to the server at which it reads, which may be a replica."""
+
+    def __init__(self, client: RedisClient, keys: Keys, directory: Directory, where: Reading) -> None:
+        super().__init__(client, keys, directory)
+        self.where = where
+
+    def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Send reads, and return what a server answers that has the client's place in the stream."""
+        where = self.where
+        for _ in range(_MOST_SERVERS):
+            token = where.token
+            while token is where.token:
+                place = where.place()
+                last, *replies = super().send([self._newest, *commands])
+                problem = problem_of_server([last, *replies])
+                if problem is not None:
+                    where.doubt()
+                    raise problem
+                if token is not where.token:  # it may be the answer of a server that was left meanwhile
+                    break
+                wait_s = where.lacks(place, newest_of(last), monotonic())
+                if wait_s is None:
+                    return replies
+                sleep(wait_s)
+        raise redis.ConnectionError(f"could not stay at {where}")
+
+    @property
+    def _newest(self) -> Command:
+        return (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
+
+
+def open_reader(url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float) -> ReaderLink:
+    """Return the link of a client that reads at replicas; see Reading. Raises InvalidInput."""
+    endpoint = parse_url(url)
+    if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
+        raise InvalidInput("read_from: the URL names no replica; add ?replica=host:port")
+    where = Reading(
+        endpoint,
+        slot_of(keys.prefix),
+        place,
+        spread_s=spread_s,
+        sweeper_lease_s=config.sweeper_lease_s,
+    )
+    return ReaderLink(*_at(where, config, keys), where)
+
+
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, ReplicaLink | None]:
     """Return the link to the primary that a URL names, and the one to its replicas if it has any.
 
@@ -166,10 +220,14 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, Repl
 def _located(
     endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
 ) -> tuple[RedisClient, Keys, Directory]:
-    where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
+    return _at(Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas), config, keys)
+
+
+def _at(where: Whereabouts, config: RegistryConfig, keys: Keys) -> tuple[RedisClient, Keys, Directory]:
+    endpoint = where.endpoint
     directory = Directory(where, asking_options(endpoint, config), config.call_deadline_s)
     kind = LocatedConnection if endpoint.tls is None else LocatedSSLConnection
-    options = pool_options(endpoint, config, replicas=replicas)
+    options = pool_options(endpoint, config, replicas=where.replicas)
     return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
 
 

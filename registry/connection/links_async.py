@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import redis
 import redis.asyncio
@@ -13,13 +13,15 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 
-from ..concurrency_async import close_fully, closing_fully, learn_nodes
+from ..concurrency_async import close_fully, closing_fully, learn_nodes, sleep
 from ..config import RegistryConfig
+from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import Command
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection
 from .packing import packing
+from .reading import Place, Reading
 from .replies import (
     REDIS_ERRORS,
     ReplicaBackoff,
@@ -28,6 +30,8 @@ from .replies import (
     is_not_from_primary,
     is_pool_exhausted,
     moved_to,
+    newest_of,
+    problem_of_server,
     slot_of,
     translate,
 )
@@ -37,6 +41,9 @@ AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The clients of redis-py that a store can use."""
 
 T = TypeVar("T")
+
+_MOST_SERVERS: Final = 5
+"""So many are tried for one batch of a client that reads at replicas."""
 
 Reader: TypeAlias = Callable[[Mapping[str, Any] | None], T | None]
 """Takes a message of redis-py's PubSub, or None, and returns what it says, or None."""
@@ -148,6 +155,57 @@ class AsyncReplicaLink(AsyncLink):
         return replies if self._backoff.trusts(replies, monotonic()) else None
 
 
+class AsyncReaderLink(AsyncLink):
+    """Sends the reads of one client to the server at which it reads, which may be a replica."""
+
+    def __init__(
+        self, client: AsyncRedisClient, keys: Keys, directory: AsyncDirectory, where: Reading
+    ) -> None:
+        super().__init__(client, keys, directory)
+        self.where = where
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """Send reads, and return what a server answers that has the client's place in the stream."""
+        where = self.where
+        for _ in range(_MOST_SERVERS):
+            token = where.token
+            while token is where.token:
+                place = where.place()
+                last, *replies = await super().send([self._newest, *commands])
+                problem = problem_of_server([last, *replies])
+                if problem is not None:
+                    where.doubt()
+                    raise problem
+                if token is not where.token:  # it may be the answer of a server that was left meanwhile
+                    break
+                wait_s = where.lacks(place, newest_of(last), monotonic())
+                if wait_s is None:
+                    return replies
+                await sleep(wait_s)
+        raise redis.ConnectionError(f"could not stay at {where}")
+
+    @property
+    def _newest(self) -> Command:
+        return (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
+
+
+def open_reader(
+    url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float
+) -> AsyncReaderLink:
+    """Return the link of a client that reads at replicas; see Reading. Raises InvalidInput."""
+    endpoint = parse_url(url)
+    if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
+        raise InvalidInput("read_from: the URL names no replica; add ?replica=host:port")
+    where = Reading(
+        endpoint,
+        slot_of(keys.prefix),
+        place,
+        spread_s=spread_s,
+        sweeper_lease_s=config.sweeper_lease_s,
+    )
+    return AsyncReaderLink(*_at(where, config, keys), where)
+
+
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink, AsyncReplicaLink | None]:
     """Return the link to the primary that a URL names, and the one to its replicas if it has any.
 
@@ -166,10 +224,16 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink,
 def _located(
     endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
 ) -> tuple[AsyncRedisClient, Keys, AsyncDirectory]:
-    where = Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas)
+    return _at(Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas), config, keys)
+
+
+def _at(
+    where: Whereabouts, config: RegistryConfig, keys: Keys
+) -> tuple[AsyncRedisClient, Keys, AsyncDirectory]:
+    endpoint = where.endpoint
     directory = AsyncDirectory(where, asking_options(endpoint, config), config.call_deadline_s)
     kind = AsyncLocatedConnection if endpoint.tls is None else AsyncLocatedSSLConnection
-    options = pool_options(endpoint, config, replicas=replicas)
+    options = pool_options(endpoint, config, replicas=where.replicas)
     return _pooled({**options, "connection_class": kind, "directory": directory}), keys, directory
 
 

@@ -39,16 +39,18 @@ class AsyncDirectory:
     async def locate(self) -> list[Address]:
         """Return the addresses to connect to; raise an error of redis-py when no server names any in time."""
         where = self.where
-        if not where.question:
-            return where.fixed()
+        if not where.questions:
+            return where.in_order(where.fixed(), monotonic())
         deadline = monotonic() + self.deadline_s
         problem: Exception | None = None
         for asked in where.to_ask():
             try:
                 async with closing_fully(self.client(asked)) as client:
-                    found = where.answer(await client.execute_command(*where.question), asked)
+                    found = list[Address]()
+                    for question in where.questions:
+                        found += where.answer(await client.execute_command(*question), asked)
                 if found:
-                    return found
+                    return where.in_order(found, monotonic())
             except REDIS_ERRORS as error:
                 problem = error
             if monotonic() >= deadline:
@@ -129,7 +131,8 @@ class AsyncLocatedConnection(redis.asyncio.Connection):
                 await self.disconnect()
                 problem = error
             else:
-                where.found(address)
+                if where.found(address):
+                    self._token = where.token
                 return
             if monotonic() >= deadline:
                 break
@@ -158,7 +161,8 @@ class AsyncLocatedConnection(redis.asyncio.Connection):
         """Raise an error unless the server is what it should be: the primary, or a replica that hears it."""
         if self._directory.where.checks_role and monotonic() >= self._check_at:
             await self.send_command("ROLE")
-            odd = self._directory.where.odd_role(await self.read_response())
+            role = await self.read_response()
+            odd = self._directory.where.odd_role(role, Address(self.host, self.port), monotonic())
             if odd:
                 await self.disconnect()
                 raise redis.ConnectionError(f"{self.host}:{self.port} {odd}")

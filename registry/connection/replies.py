@@ -13,7 +13,7 @@ from redis.crc import key_slot
 
 from ..errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from ..keys import Keys
-from ..plans import ErrorReply, Reply
+from ..plans import ORIGIN, ErrorReply, Reply
 from ..plans.base import without
 from ..plans.expiry import lease_of
 from .discovery import Whereabouts
@@ -137,6 +137,18 @@ def _of_the_whole_store(reply: Reply) -> bool:
     )
 
 
+def problem_of_server(replies: Iterable[Reply]) -> Exception | None:
+    """Return the first answer that this server would give to every other command as well."""
+    return next((reply for reply in replies if _of_the_whole_store(reply)), None)
+
+
+def newest_of(reply: Reply) -> str | None:
+    """Return the id that a bare XREVRANGE of one entry names; None for an error, as of a foreign key."""
+    if isinstance(reply, Exception):
+        return None
+    return str(reply[0][0].decode()) if reply else ORIGIN
+
+
 def not_found(where: Whereabouts, problem: Exception | None) -> Exception:
     """Return the error of a search that found no server; `problem` is the last one it met."""
     if problem is None:
@@ -249,7 +261,7 @@ class ReplicaBackoff:
 
     def trusts(self, replies: Iterable[Reply], now: float) -> bool:
         """Note what a replica answered; return False when the primary has to be asked instead."""
-        problem = next((reply for reply in replies if _of_the_whole_store(reply)), None)
+        problem = problem_of_server(replies)
         if problem is not None:
             self.failed(problem, now)
             return False

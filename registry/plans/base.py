@@ -32,6 +32,9 @@ class Reads:
     tolerant: bool = False
     """Whether errors of the whole store (no permission, busy, ...) are given as ErrorReply, not raised."""
 
+    at_primary: bool = False
+    """Whether a replica cannot answer for its primary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -32,6 +32,14 @@ _XREVRANGE: Final = b"XREVRANGE"
 _XINFO: Final = b"XINFO"
 
 
+def order(change_id: str) -> tuple[int, int] | None:
+    """Return what ids of the stream are compared by; None for what is no id."""
+    if not _ID.fullmatch(change_id):
+        return None
+    ms, _, sequence = change_id.partition("-")
+    return int(ms), int(sequence)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangePage:
     """A part of the change stream."""

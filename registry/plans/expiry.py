@@ -148,8 +148,8 @@ def whole_ms(score: float | None) -> int | None:
 
 
 def server_time() -> Plan[int | ErrorReply]:
-    """Return the server's clock in microseconds since 1970."""
-    (reply,) = yield Reads((("TIME",),), tolerant=True)
+    """Return the primary's clock in microseconds since 1970."""
+    (reply,) = yield Reads((("TIME",),), tolerant=True, at_primary=True)
     return reply if isinstance(reply, ErrorReply) else clock_us(reply)
 
 

@@ -18,6 +18,7 @@ from sharedroutes.client.observers.events import (
     LossHeld,
     LossReleased,
     RoutesChanged,
+    ServerChanged,
     SnapshotSaved,
     SnapshotUnusable,
     SourceChanged,
@@ -29,6 +30,7 @@ UNKNOWING: Final = Health("none", None, None, None, (), 0)
 ALL_EVENTS: Final[tuple[Event, ...]] = (
     SourceChanged("live", "memory", "connection refused"),
     FeedLost("1-0"),
+    ServerChanged("10.0.0.1:6379", "primary"),
     RoutesChanged(("t", "u")),
     LossHeld(("a",), ("t",)),
     LossReleased("time"),

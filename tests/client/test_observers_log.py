@@ -19,6 +19,7 @@ from sharedroutes.client.observers.events import (
     LossHeld,
     LossReleased,
     RoutesChanged,
+    ServerChanged,
     SnapshotSaved,
     SnapshotUnusable,
     SourceChanged,
@@ -43,6 +44,8 @@ def _everything(caplog: pytest.LogCaptureFixture) -> None:
         (SourceChanged("memory", "live", ""), INFO, "the store answers again"),
         (SourceChanged("none", "live", "down"), INFO, "the store answers again"),
         (SourceChanged("none", "snapshot", ""), INFO, "routes come from snapshot until the store answers"),
+        (ServerChanged("h:1", "replica"), INFO, "the store is read at h:1, a replica"),
+        (ServerChanged("h:1", "primary"), WARNING, "the store is read at h:1, a primary"),
         (FeedLost("1-0"), WARNING, "the store lost changes after 1-0: all is read again"),
         (
             LossHeld(("a", "b"), ()),

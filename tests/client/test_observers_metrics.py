@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import pytest
@@ -23,6 +24,7 @@ from sharedroutes.client.observers.events import (
     LossHeld,
     LossReleased,
     RoutesChanged,
+    ServerChanged,
     SnapshotSaved,
     SnapshotUnusable,
     SourceChanged,
@@ -38,6 +40,7 @@ HELD: Final = (
     HeldLoss("topic", "t", 2.0, 28.0, "mass loss"),
 )
 LIVE: Final = Health("live", 1.5, None, "1-0", HELD, 12)
+REPLICA: Final = replace(LIVE, server="h:1", role="replica", lag_s=0.25)
 
 
 class System(Protocol):
@@ -120,6 +123,7 @@ def system(request: pytest.FixtureRequest) -> System:
         (SourceChanged("live", "memory", "down"), "source.changes", {"source": "memory"}, 1),
         (SourceChanged("none", "none", "down"), "source.changes", {"source": "none"}, None),
         (FeedLost("1-0"), "feed.losses", {}, 1),
+        (ServerChanged("h:1", "replica"), "server.changes", {"role": "replica"}, 1),
         (LossHeld(("a",), ()), "losses.held", {}, 1),
         (LossReleased("accepted"), "losses.released", {"how": "accepted"}, 1),
         (SnapshotSaved(3), "snapshots", {"result": "saved"}, 1),
@@ -177,6 +181,16 @@ def test_the_state_of_a_client_is_that_of_the_moment_when_it_is_asked_for(system
     assert (system.read("topics"), system.read("held")) == (13, 0)
 
 
+def test_it_is_seen_where_a_client_reads_that_may_read_at_replicas(system: System) -> None:
+    client = StandIn(LIVE)
+    system.observer.watch(client)
+    assert system.read("server", server="h:1", role="replica") is None
+    assert system.read("server.lag") is None
+    client.state = REPLICA
+    assert system.read("server", server="h:1", role="replica") == 1
+    assert system.read("server.lag") == 0.25
+
+
 def test_a_store_that_never_answered_has_no_age(system: System) -> None:
     client = StandIn()
     system.observer.watch(client)
@@ -216,7 +230,7 @@ def test_a_new_client_takes_the_place_of_the_one_that_had_its_name(system: Syste
 
 
 def test_every_event_and_metric_is_valid_and_no_topic_is_a_label(prometheus: Prometheus) -> None:
-    client = StandIn(LIVE, {"a": Fault()})
+    client = StandIn(REPLICA, {"a": Fault()})
     prometheus.observer.watch(client)
     for event in ALL_EVENTS:
         prometheus.observer.on_event(event)
@@ -229,7 +243,8 @@ def test_every_event_and_metric_is_valid_and_no_topic_is_a_label(prometheus: Pro
     samples = [sample for family in prometheus.registry.collect() for sample in family.samples]
     assert all(sample.name.startswith("sharedroutes_client_") for sample in samples)
     names = {name for sample in samples for name in sample.labels}
-    assert names == {"client", "broker", "outcome", "reason", "source", "how", "result", "le"}
+    labels = {"broker", "outcome", "reason", "source", "how", "result", "server", "role"}
+    assert names == {"client", "le", *labels}
 
 
 def test_attempts_are_sorted_by_how_long_they_took(prometheus: Prometheus) -> None:
@@ -267,7 +282,7 @@ def test_a_registry_that_has_such_metrics_is_refused_and_not_changed(
 
 
 def test_every_event_is_taken_in_and_every_metric_has_its_unit(otel: OpenTelemetry) -> None:
-    client = StandIn(LIVE, {"a": Fault()})
+    client = StandIn(REPLICA, {"a": Fault()})
     otel.observer.watch(client)
     for event in ALL_EVENTS:
         otel.observer.on_event(event)

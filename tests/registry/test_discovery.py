@@ -145,7 +145,7 @@ def test_the_role_tells_a_replica_that_hears_its_primary_and_a_primary(
     role: list[Any], of_a_replica: str, of_a_primary: str
 ) -> None:
     for replicas, expected in ((True, of_a_replica), (False, of_a_primary)):
-        found = whereabouts(replicas=replicas, cluster=False).odd_role(role)
+        found = whereabouts(replicas=replicas, cluster=False).odd_role(role, A, 0.0)
         assert found.startswith(expected)
         assert bool(found) == bool(expected)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from sharedroutes.registry import ChangeKind
-from sharedroutes.registry.change_stream.stream import order
 from sharedroutes.registry.model import FORGOTTEN
+from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.endings import check_that_ends_are_told
 from tests.faults.checker.history import STORE, Change, Item, Record, Replica, Table, TableContent
 from tests.faults.checker.past import Past, Verdict

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
-from sharedroutes.registry.change_stream.stream import order
 from sharedroutes.registry.plans import whole_table
+from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.feed import Replay, in_one_form
 from tests.faults.checker.history import (
     STORE,
