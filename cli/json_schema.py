@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -26,24 +27,26 @@ def json_schema(words: tuple[str, ...], *, line: bool) -> None:
     name = ALIASES.get(name, name)
     if name not in PRINTED:
         raise click.UsageError(f"{name!r} prints no JSON; these do: {', '.join(PRINTED)}")
-    print_record(
-        "json", {"$schema": DIALECT, "title": f"sharedroutes {name}", **schema(PRINTED[name], line=line)}
-    )
+    try:
+        found = schema(PRINTED[name], line=line)
+    except ModuleNotFoundError as error:
+        raise click.UsageError(str(error)) from error
+    print_record("json", {"$schema": DIALECT, "title": f"sharedroutes {name}", **found})
 
 
 def schema(printed: Printed, *, line: bool = False, closed: bool = False) -> dict[str, Any]:
     """Return the schema of a document, or of a line; `closed`: with no fields but those of this release."""
-    record = _of(printed.record, closed=closed)
+    record = _of(printed.shape, closed=closed)
     return {"type": "array", "items": record} if printed.is_list and not line else record
 
 
 def _of(shape: Any, *, closed: bool) -> dict[str, Any]:
-    """Return the schema of a type, or of an object whose fields have these types."""
-    if shape is Any:
-        return {}
+    """Return the schema of a type, of an object whose fields have these types, or of a list of either."""
+    if isinstance(shape, list):
+        return {"type": "array", "items": _of(shape[0], closed=closed)}
     if isinstance(shape, Mapping):
         return _object(shape, shape.keys(), closed=closed)
-    if is_typeddict(shape):
+    if is_typeddict(shape) or is_dataclass(shape):
         fields = get_type_hints(shape, include_extras=True)
         required = (name for name, kind in fields.items() if get_origin(kind) is not NotRequired)
         return {"description": shape.__doc__, **_object(fields, required, closed=closed)}
@@ -59,7 +62,7 @@ def _of_generic(origin: Any, arguments: tuple[Any, ...], *, closed: bool) -> dic
         return {"enum": list(arguments)}
     if origin in (Union, UnionType):
         return {"anyOf": [_of(one, closed=closed) for one in arguments]}
-    if origin is list:
+    if origin in (list, tuple):  # all tuples here have any number of items of one type
         return {"type": "array", "items": _of(arguments[0], closed=closed)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _of(arguments[1], closed=closed)}

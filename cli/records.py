@@ -6,10 +6,12 @@ A release may add fields. None is taken away, or changes its meaning, without a 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import isfunction
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
 from ..registry import ChangeKind
 from ..registry.health.findings import Severity
+from ..registry.health.readings import RegistryFacts, ServerFacts
 from ..registry.history import Before, BrokerHistory, Column, TableAt, TopicHistory
 from ..registry.history import Difference as DifferenceOfTimes
 from ..registry.plans.repair.differences import DifferenceKind
@@ -177,8 +179,8 @@ class Health(TypedDict):
 
     severity: Severity
     namespace: str
-    server: dict[str, Any]
-    registry: dict[str, Any]
+    server: ServerFacts
+    registry: RegistryFacts
     findings: list[HealthFinding]
 
 
@@ -268,10 +270,22 @@ class Printed(NamedTuple):
     """What a command prints for programs."""
 
     record: Any
-    """The type of a record, or the types of its fields by name."""
+    """The type of a record, or the types of its fields by name; or a function that returns either."""
 
     is_list: bool = True
     """Whether there may be any number of records; else there is one."""
+
+    @property
+    def shape(self) -> Any:
+        """The type of a record, or the types of its fields."""
+        return self.record() if isfunction(self.record) else self.record
+
+
+def _agent_page() -> Any:
+    """Return the types of what an agent shows; raises ModuleNotFoundError without the extra `agent`."""
+    from ..broker_agent.process.process_status import PAGE  # noqa: PLC0415 - and who asks an agent may lack it
+
+    return PAGE
 
 
 _TYPES: Final = {"bigint": int, "string": str, "array<string>": list[str]}
@@ -285,7 +299,7 @@ def _answer(columns: Iterable[Column]) -> Printed:
 PRINTED: Final = {
     "acl": Printed(AclLine, is_list=False),
     "agent-ctl master": Printed(AgentMaster),
-    "agent-ctl status": Printed(dict[str, Any], is_list=False),
+    "agent-ctl status": Printed(_agent_page, is_list=False),
     "before": _answer(Before.columns),
     "brokers": Printed(BrokerAddresses | ReplicaEntry),
     "changes": Printed(ChangeRecord),

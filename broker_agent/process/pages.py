@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -12,7 +11,7 @@ from ...daemon.pages import FOR_PEOPLE, VIEWS, json, not_allowed, view
 from ...daemon.status_page.model import Process
 from ...daemon.status_page.serving import Read, StatusPage
 from ...registry import NotFound
-from .process_status import ProcessStatus
+from .process_status import ProcessStatus, as_json
 from .status_page import as_process
 
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
@@ -48,7 +47,7 @@ class Pages:
             return await self._page.answer(request)
         if request.path in VIEWS:
             status = self._process.status()
-            return view(request, status, as_json=lambda: _as_json(status), metrics=self._metrics_page)
+            return view(request, status, as_json=lambda: as_json(status), metrics=self._metrics_page)
         if request.path in CONTROLS:
             return await self._controlled(request)
         return Response.text(
@@ -116,20 +115,3 @@ def _wrong_query(request: Request) -> str:
     except ValueError:
         fits = False
     return "" if fits else f"wait_s: {wait!r} is not within 0..{_LONGEST_WAIT_S} seconds"
-
-
-def _as_json(status: ProcessStatus) -> dict[str, object]:
-    """Return everything that is known: for each broker, every field of its agent's status."""
-    return {
-        "version": status.version,
-        "uptime_s": round(status.uptime_s, 3),
-        "healthy": not status.unhealthy,
-        "ready": not status.unready,
-        "store": {"url": status.store, "namespace": status.namespace},
-        "sweep": {"clock_problem": status.clock_problem},
-        "awaited": status.awaited,
-        "brokers": [
-            {**{each.name: getattr(one, each.name) for each in fields(one)}, "role": one.role}
-            for one in status.brokers
-        ],
-    }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ..config import RegistryConfig
 from ..plans import ErrorReply, Plan
 from ..plans.expiry import late_ms
 from ..scripts import SCHEMA
-from .readings import NotTold, Readings, read
+from .readings import NotTold, Readings, RegistryFacts, ServerFacts, read
 
 CLOCK_PAUSE_S: Final = 0.05
 """Between two looks at the server's clock: long enough for any clock to move."""
@@ -75,11 +75,8 @@ class HealthReport:
     """The state of one registry and of the server that keeps it."""
 
     namespace: str
-    server: Mapping[str, Any]
-    """What is known of the server, by name (see readings.py); None = it did not say."""
-
-    registry: Mapping[str, Any]
-    """What is known of the registry, likewise."""
+    server: ServerFacts
+    registry: RegistryFacts
 
     findings: tuple[Finding, ...]
     """Of everything that was looked at, the worst first."""

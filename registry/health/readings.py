@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 from .. import codec
 from ..config import RegistryConfig
@@ -25,6 +25,42 @@ _FIELDS: Final = 100
 """How many brokers, topics, namespaces of the key-value store, and fields of one key are looked at."""
 
 _Answers = dict[str, Any]
+
+
+class ServerFacts(TypedDict):
+    """What is known of the server; null = it did not say. `max_bytes`: 0 = no limit."""
+
+    kind: str | None
+    version: str | None
+    mode: str | None
+    role: str | None
+    replicas: int | None
+    persistence: str | None
+    eviction_policy: str | None
+    used_bytes: int | None
+    max_bytes: int | None
+    notifications: str | None
+
+
+class RegistryFacts(TypedDict):
+    """What is known of the registry; null = the server did not say, or there is none.
+
+    `schema`: empty = nobody has registered yet; `due_leases`: ended and not announced yet; `sweeper`: empty =
+    nobody looks for leases that have ended; `memory_bytes`: estimated, by kind of key.
+    """
+
+    schema: str | None
+    brokers: int | None
+    topics: int | None
+    namespaces: int | None
+    live_leases: int | None
+    due_leases: int | None
+    sweeper: str | None
+    sweeper_left_s: float | None
+    feed_entries: int | None
+    feed_age_s: float | None
+    feed_idle_s: float | None
+    memory_bytes: dict[str, int]
 
 
 class NotTold(Exception):
@@ -89,40 +125,40 @@ class Readings:
         then_ms = self[name]
         return None if then_ms is None else self["now_us"] / 1e6 - then_ms / 1000
 
-    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what is known of the server and of the registry, by name; None = the server did not say."""
+    def facts(self) -> tuple[ServerFacts, RegistryFacts]:
+        """Return what is known of the server and of the registry."""
+        return self._server(), self._registry()
+
+    def _server(self) -> ServerFacts:
+        return {
+            "kind": self.known(lambda told: told.kind_and_version[0]),
+            "version": self.known(lambda told: told.kind_and_version[1]),
+            "mode": self.known(lambda told: told.mode),
+            "role": self.known(lambda told: told.role),
+            "replicas": self.known(lambda told: int(told.info("connected_slaves"))),
+            "persistence": self.known(lambda told: told.persistence),
+            "eviction_policy": self.known(lambda told: str(told.info("maxmemory_policy"))),
+            "used_bytes": self.known(lambda told: int(told.info("used_memory"))),
+            "max_bytes": self.known(lambda told: int(told.info("maxmemory"))),
+            "notifications": self.known(lambda told: str(told["notify-keyspace-events"])),
+        }
+
+    def _registry(self) -> RegistryFacts:
         memory = {kind: size for kind, size in self["memory"].items() if not isinstance(size, ErrorReply)}
-        server, registry = (
-            {name: self.known(fact) for name, fact in facts.items()} for facts in (_SERVER, _REGISTRY)
-        )
-        return server, {**registry, "memory_bytes": memory}
-
-
-_SERVER: Final[Mapping[str, Callable[[Readings], Any]]] = {
-    "kind": lambda told: told.kind_and_version[0],
-    "version": lambda told: told.kind_and_version[1],
-    "mode": lambda told: told.mode,
-    "role": lambda told: told.role,
-    "replicas": lambda told: int(told.info("connected_slaves")),
-    "persistence": lambda told: told.persistence,
-    "eviction_policy": lambda told: str(told.info("maxmemory_policy")),
-    "used_bytes": lambda told: int(told.info("used_memory")),
-    "max_bytes": lambda told: int(told.info("maxmemory")),  # 0 = no limit
-    "notifications": lambda told: told["notify-keyspace-events"],
-}
-_REGISTRY: Final[Mapping[str, Callable[[Readings], Any]]] = {
-    "schema": lambda told: told["schema"] or "",  # empty = nobody has registered yet
-    "brokers": lambda told: told["brokers"],
-    "topics": lambda told: told["topics"],
-    "namespaces": lambda told: told["namespaces"],
-    "live_leases": lambda told: told["live"],
-    "due_leases": lambda told: told["due"],  # ended and not announced yet
-    "sweeper": lambda told: told["sweeper"] or "",  # empty = nobody looks for leases that have ended
-    "sweeper_left_s": lambda told: max(0, told["sweeper_left_ms"]) / 1000,
-    "feed_entries": lambda told: told["feed_entries"],
-    "feed_age_s": lambda told: told.age_s("feed_first_ms"),
-    "feed_idle_s": lambda told: told.age_s("feed_last_ms"),
-}
+        return {
+            "schema": self.known(lambda told: str(told["schema"] or "")),
+            "brokers": self.known(lambda told: int(told["brokers"])),
+            "topics": self.known(lambda told: int(told["topics"])),
+            "namespaces": self.known(lambda told: int(told["namespaces"])),
+            "live_leases": self.known(lambda told: int(told["live"])),
+            "due_leases": self.known(lambda told: int(told["due"])),
+            "sweeper": self.known(lambda told: str(told["sweeper"] or "")),
+            "sweeper_left_s": self.known(lambda told: max(0, told["sweeper_left_ms"]) / 1000),
+            "feed_entries": self.known(lambda told: int(told["feed_entries"])),
+            "feed_age_s": self.known(lambda told: told.age_s("feed_first_ms")),
+            "feed_idle_s": self.known(lambda told: told.age_s("feed_last_ms")),
+            "memory_bytes": memory,
+        }
 
 
 def read(config: RegistryConfig, first_us: int | ErrorReply) -> Plan[Readings]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from sharedroutes.registry import RouteStore
+from sharedroutes.registry import EmbeddedServer, RouteStore
+from tests.broker_agent.agent_site import Site
+from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.stand_ins import BrokerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +23,16 @@ def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def store(redis_url: str) -> Iterator[RouteStore]:
     with RouteStore.from_url(redis_url) as store:
         yield store
+
+
+@pytest.fixture
+def site(tmp_path: Path, own_server: EmbeddedServer) -> Iterator[Site]:
+    """Return a broker with its files, whose agent nobody has started."""
+    with BrokerProcess() as broker:
+        site = Site(tmp_path, own_server, broker)
+        folder, port = tmp_path / "store", broker.port
+        site.conf.write_text(
+            f"brokerName=broker-a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nstorePathRootDir={folder}\n"
+        )
+        put(site.topics, topics_json("orders"))
+        yield site

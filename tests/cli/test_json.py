@@ -16,8 +16,10 @@ from sharedroutes.cli.json_schema import schema
 from sharedroutes.cli.records import PRINTED
 from sharedroutes.cli.root import sharedroutes
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
+from tests.broker_agent.agent_site import Site
 from tests.cli.agents import MASTER, SLAVE, an_agent
 from tests.cli.terminal import run
+from tests.support import run_python
 from tools.cli_docs import commands
 
 A: Final = Broker("broker-a", "10.0.0.1:10911", zone_name="z1", enable_acting_master=True)
@@ -102,14 +104,48 @@ def test_the_result_of_an_import_is_what_its_schema_says(url: str, output: str, 
     assert summary["brokers"]["refused"] == len(summary["notImported"]) == 1
 
 
+def test_what_an_agent_shows_is_what_its_schema_says(site: Site) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        for output in ("json", "ndjson"):
+            for name in ("status", "master"):
+                words = ["agent-ctl", "--http", agent.http(), name, "--output", output]
+                done = CliRunner().invoke(sharedroutes, words)
+                assert done.exit_code == 0, done.output
+                (record,) = check(f"agent-ctl {name}", output, done.stdout)
+                (broker,) = record["brokers"] if name == "status" else [record]
+                assert (broker["name"], broker["role"]) == ("broker-a:0", "master")
+
+
 @pytest.mark.parametrize("output", ["json", "ndjson"])
-def test_what_agent_ctl_prints_is_what_its_schema_says(output: str) -> None:
+def test_what_is_told_of_masters_is_what_its_schema_says(output: str) -> None:
     with an_agent([SLAVE, MASTER]) as address:
-        for name in ("status", "master"):
-            words = ["agent-ctl", "--http", address, name, "--output", output]
-            done = CliRunner().invoke(sharedroutes, words)
-            assert done.exit_code == 0, done.output
-            assert check(f"agent-ctl {name}", output, done.stdout)
+        done = CliRunner().invoke(
+            sharedroutes, ["agent-ctl", "--http", address, "master", "--output", output]
+        )
+        assert done.exit_code == 0, done.output
+        assert len(check("agent-ctl master", output, done.stdout)) == 2
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_no_schema_lets_anything_pass(name: str) -> None:
+    assert {} not in [*_parts(schema(PRINTED[name]))]
+
+
+def _parts(found: Any) -> Iterator[Any]:
+    yield found
+    for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _parts(part)
+
+
+@pytest.mark.parametrize(("words", "status"), [(("agent-ctl", "status"), 2), (("topics",), 0)])
+def test_only_the_schema_of_an_agents_page_needs_the_extra_of_an_agent(
+    words: tuple[str, ...], status: int
+) -> None:
+    without = "import sys; sys.modules['watchdog'] = None; from sharedroutes.cli.main import main; main()"
+    done = run_python(without, "json-schema", *words)
+    assert done.returncode == status
+    assert ("the broker agent needs watchdog: run `" in done.stderr) is bool(status)
 
 
 def test_every_command_that_prints_records_has_all_forms_and_a_schema() -> None:

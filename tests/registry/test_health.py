@@ -99,7 +99,7 @@ async def test_both_stores_report_on_a_registry_that_is_well(
     registry = report.registry
     expected = {"schema": "1", "brokers": 1, "topics": 3, "namespaces": 1, "feed_entries": 3}
     expected |= {"live_leases": 1, "due_leases": 0, "sweeper": "us"}
-    assert {name: registry[name] for name in expected} == expected
+    assert registry.items() >= expected.items()
     assert registry["sweeper_left_s"] is not None
     assert 0 <= registry["sweeper_left_s"] <= CONFIG.sweeper_lease_s
     assert registry["feed_age_s"] is not None

@@ -18,8 +18,6 @@ from sharedroutes.cli.doctor.snapshot import Process, ProcessKind, Snapshot
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.connection.url import parse_url
 from tests.broker_agent.agent_site import Site
-from tests.broker_agent.data_files import put, topics_json
-from tests.broker_agent.stand_ins import BrokerProcess
 from tests.cli.agents import an_agent
 from tests.cli.doctor.examined import ERROR, OK, WARNING, doctor
 from tests.nameserver.running import FrontRun
@@ -27,19 +25,6 @@ from tests.ports import free_port
 from tests.support import wait_until
 
 AGENT: Final = ProcessKind.AGENT
-
-
-@pytest.fixture
-def site(tmp_path: Path, own_server: EmbeddedServer) -> Iterator[Site]:
-    """Return a broker with its files, whose agent nobody has started."""
-    with BrokerProcess() as broker:
-        site = Site(tmp_path, own_server, broker)
-        folder, port = tmp_path / "store", broker.port
-        site.conf.write_text(
-            f"brokerName=broker-a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nstorePathRootDir={folder}\n"
-        )
-        put(site.topics, topics_json("orders"))
-        yield site
 
 
 def test_an_agent_that_works_is_in_order_until_its_broker_dies(site: Site) -> None:
