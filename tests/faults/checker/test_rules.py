@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.faults.checker.alterations import ALTERATIONS
-from tests.faults.checker.history import Expected, Run
+from tests.faults.checker.history import Expected, Log, Run, Usage
 from tests.faults.checker.report import RULES, check
 from tests.faults.checker.story import BOUNDS, BROKERS, Story
 from tests.support import examples
@@ -81,6 +81,19 @@ def test_in_any_history_what_is_right_passes_and_what_was_altered_is_noticed(
     assume(events is not None)
     assert events is not None
     assert rule in check(events).caught_by
+
+
+@pytest.mark.parametrize(("count", "found"), [("threads", ""), ("descriptors", ""), ("connections", "i")])
+def test_who_began_without_notifications_may_have_the_threads_and_descriptors_of_them_later(
+    count: str, found: str
+) -> None:
+    story = told([])
+    last = next(event for event in reversed(story.events) if isinstance(event, Usage))
+    text = "/hosts/broker-a: no notifications, looking every 1.0 s: inotify instance limit reached"
+    log = Log(at_us=story.events[1].at_us, who="driver", process=last.process, level="WARNING", text=text)
+    grown = replace(last, **{count: getattr(last, count) + 6})
+    assert check([*story.events, grown]).caught_by == "i"
+    assert check([*story.events, grown, log]).caught_by == found
 
 
 def test_a_rule_that_had_nothing_to_look_at_says_so() -> None:
