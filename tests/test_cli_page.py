@@ -6,7 +6,8 @@ import re
 import tomllib
 
 from sharedroutes.cli.profiles import parse
-from tests.markdown import code_blocks, page
+from tests.markdown import page
+from tests.pages.blocks import blocks_of
 from tools import cli_docs
 
 
@@ -21,6 +22,6 @@ def test_every_command_has_a_place() -> None:
 
 
 def test_the_profiles_of_the_page_are_read() -> None:
-    (text,) = (block for block in code_blocks(page("cli.md")) if block.startswith("default = "))
-    found = parse(tomllib.loads(text))
+    ((block,),) = blocks_of(__file__).values()
+    found = parse(tomllib.loads(block.text))
     assert (found.default, found.named["prod"].namespace) == ("dev", "prod")

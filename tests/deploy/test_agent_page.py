@@ -27,10 +27,11 @@ from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.deploy.files import AGENT
 from tests.markdown import code_blocks, guide, names, rows
+from tests.pages.blocks import blocks_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = guide("agent")
-SNIPPETS: Final[list[str]] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+SNIPPETS: Final = [block.text for page in blocks_of(__file__).values() for block in page]
 
 
 def options(section: str, *, each_broker: bool = False) -> list[Option]:

@@ -19,11 +19,13 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 class Front(RealProcess):
     """A name server front, as a process of its own; `settings` are in a file as mqnamesrv takes it."""
 
-    def __init__(self, redis_url: str, folder: Path, settings: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self, redis_url: str, folder: Path, settings: Mapping[str, str] = {}, *, http: str = "off"
+    ) -> None:
         folder.mkdir(parents=True)
         port = free_port()
         command = [sys.executable, "-m", "sharedroutes.nameserver"]
-        command += ["--listen", f"127.0.0.1:{port}", "--redis", redis_url, "--http", "off"]
+        command += ["--listen", f"127.0.0.1:{port}", "--redis", redis_url, "--http", http]
         conf = folder / "namesrv.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command += ["--config", str(conf)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,9 @@ from typing import Final
 import pytest
 
 from sharedroutes.remoting import RequestCode as Code
+from tests.pages.blocks import blocks_of
+from tests.pages.shell import Shell
+from tests.ports import free_port
 from tests.real.rocketmq import RealBroker, RealNameServer, RealProcess
 from tests.support import wait_until
 
@@ -20,12 +21,12 @@ from .cluster import addresses, ask, route
 from .conftest import RELEASES
 from .name_servers import Front
 from .peers import Consumer, Peer, Producer
+from .test_tutorial import mq_scripts
 
 pytestmark = pytest.mark.timeout(240)
 
 RELEASE: Final = RELEASES[0]
 TOPIC: Final = "moved"
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "migrate.md"
 QUICK: Final = {
     "registerNameServerPeriod": "10000",
     "updateNameServerAddrPeriod": "1000",
@@ -38,17 +39,16 @@ When one is no longer in it, the broker closes their connection at once only if 
 the connection stays until it has been idle for so long, and so does the broker in the table at its other end.
 """
 
-_COPY: Final = re.compile(r"^```sh\n(python3 - .*?)^```$", re.MULTILINE | re.DOTALL)
-
 
 class Move:
     """A name server, a front, a broker that is told which of them to register at, and Java clients."""
 
-    def __init__(self, old: RealNameServer, front: Front, broker: RealBroker, peer: Peer) -> None:
+    def __init__(self, old: RealNameServer, front: Front, broker: RealBroker, peer: Peer, http: str) -> None:
         self.old = old
         self.front = front
         self.peer = peer
-        self._broker = broker
+        self.broker = broker
+        self.http = http
         self._sent: list[str] = []
 
     @property
@@ -59,7 +59,7 @@ class Move:
     def list_at_broker(self, *servers: RealProcess) -> None:
         """Tell the broker its name servers, and wait until these have it and the others have not."""
         told = ";".join(server.address for server in servers)
-        command = ("updateBrokerConfig", "-b", self._broker.address, "-k", "namesrvAddr", "-v", told)
+        command = ("updateBrokerConfig", "-b", self.broker.address, "-k", "namesrvAddr", "-v", told)
         said = self.peer.admin(*command)
         assert "success" in said, said
         for server in (self.old, self.front):
@@ -67,7 +67,7 @@ class Move:
 
     def wait_listed(self, server: RealProcess, *, is_listed: bool = True) -> None:
         """Wait until a name server has the broker, or has it no more."""
-        expected = {self._broker.address} if is_listed else set()
+        expected = {self.broker.address} if is_listed else set()
         wait_until(
             lambda: addresses(server.address) == expected,
             timeout_s=60,
@@ -93,14 +93,14 @@ class Move:
 
 @pytest.fixture
 def move(folder: Path, redis_url: str) -> Iterator[Move]:
-    place = folder / "migration"
+    place, http = folder / "migration", f"127.0.0.1:{free_port()}"
     with (
         RealNameServer(RELEASE, place / "old") as old,
-        Front(redis_url, place / "front") as front,
+        Front(redis_url, place / "front", http=http) as front,
         RealBroker(RELEASE, place / "broker", {**QUICK, "namesrvAddr": old.address}) as broker,
         Peer(RELEASE, place / "peer") as peer,
     ):
-        moving = Move(old, front, broker, peer)
+        moving = Move(old, front, broker, peer, http)
         moving.wait_listed(old)
         said = peer.admin("updateTopic", "-n", old.address, "-b", broker.address, "-t", TOPIC)
         assert "success" in said, said
@@ -110,28 +110,41 @@ def move(folder: Path, redis_url: str) -> Iterator[Move]:
         yield moving
 
 
-def copy_key_values(old: RealNameServer, redis_url: str) -> None:
-    """Run the command of the page."""
-    (command,) = _COPY.findall(PAGE.read_text(encoding="utf-8"))
-    command = command.replace("~/namesrv/kvConfig.json", str(old.conf.with_name("kv.json")))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
-        ["sh", "-c", command.replace('"URL"', repr(redis_url))], check=True, env={**os.environ, "PATH": path}
-    )
+@pytest.fixture
+def shell(move: Move, folder: Path, redis_url: str) -> Iterator[Shell]:
+    """Return a terminal of whoever moves, with the hosts of the page."""
+    scripts = mq_scripts(folder / "migration", folder / "migration" / "home")
+    names = {
+        "old1:9876;old2:9876;front1:9876;front2:9876": move.both,
+        "old1:9876": move.old.address,
+        "front1:9876": move.front.address,
+        "front1:9878": move.http,
+        "BROKER:10911": move.broker.address,
+        "URL": redis_url,
+        "-t TOPIC": f"-t {TOPIC}",
+        "~/namesrv/kvConfig.json": str(move.old.conf.with_name("kv.json")),
+    }
+    path = os.pathsep.join([str(scripts), str(Path(sys.executable).parent), os.environ["PATH"]])
+    with Shell(folder / "migration", names, {"PATH": path}) as shell:
+        yield shell
 
 
-def test_messages_flow_at_each_step_to_the_front_and_back(move: Move, redis_url: str) -> None:
+def test_messages_flow_at_each_step_to_the_front_and_back(move: Move, shell: Shell) -> None:
     old, front, peer = move.old, move.front, move.peer
+    ((look, copy, list_both, compare),) = blocks_of(__file__).values()
     with peer.producer(old.address) as at_old:
         move.send(at_old)
         assert addresses(front.address) == set()
+        shell.until_shown(look)
 
         peer.admin("updateOrderConf", "-n", old.address, "-t", TOPIC, "-m", "put", "-v", "broker-real:4")
-        copy_key_values(old, redis_url)
+        shell.run(copy.text)
         table = {"namespace": "ORDER_TOPIC_CONFIG"}
         assert ask(front.address, Code.GET_KVLIST_BY_NAMESPACE, table) == {"table": {TOPIC: "broker-real:4"}}
 
-        move.list_at_broker(old, front)
+        shell.run(list_both.text)
+        move.wait_listed(front)
+        assert shell.run(compare.text).count(move.broker.address) == 4
         assert route(front.address, TOPIC) == route(old.address, TOPIC)
         with (
             peer.producer(move.both) as at_both,

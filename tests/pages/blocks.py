@@ -49,23 +49,64 @@ class Room(NamedTuple):
     """Only blocks with this text."""
 
 
+HOWTO: Final = "docs/howto/"
 ROOMS: Final = (
-    Room(
-        "tests/pages/test_python.py",
-        PYTHON,
-        ("README.md", "docs/client.md", "docs/client/*", "docs/operating.md", "docs/howto/*"),
-    ),
-    Room("tests/pages/test_spark.py", SHELL, ("docs/howto/incidents.md",), having="sharedroutes pipeline "),
+    Room("tests/interop/test_tutorial.py", SHELL, ("docs/tutorial.md",)),
+    Room("tests/interop/test_migration.py", SHELL, ("docs/migrate.md",)),
+    Room("tests/interop/test_java_page.py", (*SHELL, *JAVA), (f"{HOWTO}java.md",)),
+    Room("tests/real/test_secured.py", (*SHELL, "yaml"), ("docs/agent/users-and-tls.md",)),
+    Room("tests/cluster/test_pages.py", SHELL, (f"{HOWTO}cluster.md", f"{HOWTO}sentinel.md")),
+    Room("tests/deploy/test_agent_page.py", PYTHON, ("docs/agent/library.md",)),
+    Room("tests/pipeline/spark/test_pages.py", PYTHON, ("docs/pipeline/*", "docs/simulation.md")),
+    Room("tests/pages/test_python.py", PYTHON, ("*",)),
+    Room("tests/pages/test_spark.py", SHELL, ("docs/pipeline*", "docs/simulation.md")),
+    Room("tests/pages/test_spark.py", SHELL, (f"{HOWTO}incidents.md",), having="sharedroutes pipeline "),
     Room(
         "tests/pages/test_store.py",
         SHELL,
-        tuple(f"docs/howto/{name}.md" for name in ("acl-and-tls", "incidents", "redis-down", "zones")),
+        (
+            "docs/cli.md",
+            *(f"{HOWTO}{name}.md" for name in ("acl-and-tls", "incidents", "redis-down", "zones")),
+        ),
     ),
+    Room(
+        "tests/pages/test_installed.py",
+        SHELL,
+        (
+            "README.md",
+            "examples/README.md",
+            "docs/client.md",
+            "docs/agent.md",
+            "docs/upgrading.md",
+            "docs/nameserver.md",
+        ),
+    ),
+    Room("tests/test_cli_page.py", FILES, ("docs/cli.md",)),
+    Room("tests/pages/test_files.py", FILES, ("*",)),
 )
 """The first that takes a block runs it."""
 
-ONLY_READ: Final[Mapping[str, str]] = {}
-"""Blocks that no test runs, by their first line, and why not; what else can be checked of them is."""
+_DOCKER: Final = "needs a Docker daemon"
+_KUBERNETES: Final = "needs a Kubernetes cluster, and images in it"
+ONLY_READ: Final[Mapping[tuple[str, str], str]] = {
+    (
+        "README.md",
+        "make demo ",
+    ): "would run all tests, this one too; tests/demo and tests/interop run the demos",
+    ("docs/faults.md", "make faults "): "takes minutes up to hours; tests/faults/matrix runs what it calls",
+    ("docs/agent/docker.md", "docker run "): _DOCKER,
+    ("docs/nameserver/docker.md", "docker run "): _DOCKER,
+    ("docs/howto/kubernetes.md", "$ kubectl create secret "): _KUBERNETES,
+    ("docs/howto/kubernetes.md", "$ docker build -f deploy/nameserver/Dockerfile "): _KUBERNETES,
+    ("docs/howto/kubernetes.md", "$ docker build -f deploy/Dockerfile "): _KUBERNETES,
+    ("docs/howto/kubernetes.md", "$ kubectl exec "): _KUBERNETES,
+    (
+        "docs/pipeline.md",
+        "apt-get install ",
+    ): "needs root, and 400 MB; make release-check installs each extra",
+    ("docs/pipeline/cluster.md", "pip install "): "takes 400 MB; make release-check installs the wheel",
+}
+"""Blocks that no test runs, by page and begin, and why not; what else can be checked of them is."""
 
 
 def blocks(page: str) -> list[Block]:
@@ -99,7 +140,14 @@ def room_of(block: Block) -> Room | None:
 
 def reason(block: Block) -> str:
     """Return why no test runs a block, or nothing."""
-    return ONLY_READ.get(block.text.partition("\n")[0], "")
+    return next(
+        (
+            why
+            for (page, begin), why in ONLY_READ.items()
+            if block.page == page and block.text.startswith(begin)
+        ),
+        "",
+    )
 
 
 def blocks_of(test: str) -> dict[str, list[Block]]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,7 +19,7 @@ from tests.pages.blocks import Block
 from tests.support import wait_until
 
 STAY: Final = re.compile(
-    r"^(?:\S*/)?(?:redis-server |mqbroker |sharedroutes "
+    r"^(?:\S*/)?(?:redis-server |mqbroker |spark-submit [\s\S]*?\bingest |sharedroutes "
     r"(?:agent --config \S+$|changes --follow|nameserver |pipeline ingest ))",
     re.MULTILINE,
 )
@@ -28,6 +29,8 @@ _FINDING: Final = re.compile(r"^((?:\S*/)?sharedroutes doctor\b[^#\n]*)", re.MUL
 _KEPT: Final = re.compile(r"^(?:export |PATH=|\. )")
 _ENDS_WITHIN_S: Final = 300.0
 _SPEAKS_WITHIN_S: Final = 90.0
+_PATIENCE_S: Final = 90.0
+_PAUSE_S: Final = 1.0
 
 
 class Shell:
@@ -51,8 +54,7 @@ class Shell:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ended = [command for command, process in self._staying if process.poll() is not None]
-        for command, _ in self._staying:
-            self.end(command)
+        self._end(self._staying, signal.SIGKILL)
         assert kind is not None or not ended, f"{ended} has ended by itself: {self.log()}"
 
     def put_in(self, text: str) -> str:
@@ -69,6 +71,24 @@ class Shell:
         missing = lacks(said, self.put_in(block.shown))
         assert not missing, f"{block.place} lacks {missing}:\n{said}"
 
+    def until_shown(self, block: Block) -> None:
+        """Run a block until it prints what the page shows, as a reader does who waits for a server."""
+        if STAY.search(block.text):
+            self.run(block.text)
+            return
+        deadline_s = monotonic() + _PATIENCE_S
+        while wrong := self._wrong(block):
+            assert monotonic() < deadline_s, f"{block.place}: {wrong}"
+            sleep(_PAUSE_S)
+
+    def _wrong(self, block: Block) -> str:
+        try:
+            said = self.run(block.text)
+        except AssertionError as error:
+            return str(error)
+        missing = lacks(said, self.put_in(block.shown))
+        return f"lacks {missing}:\n{said}\n{self.log()}" if missing else ""
+
     def run(self, text: str) -> str:
         """Run a block of a page; return what it prints. What stays runs on when that has said something."""
         text = self.put_in(re.sub(r"^\$ ", "", text, flags=re.MULTILINE))
@@ -76,13 +96,18 @@ class Shell:
         said = self._finish(text[: stays.start()] if stays else text)
         return said + (self._stay(text[stays.start() :]) if stays else "")
 
-    def end(self, command: str) -> None:
+    def end(self, command: str, how: signal.Signals = signal.SIGKILL) -> None:
         """End the commands that stay, and begin as this one."""
-        for _, process in [one for one in self._staying if one[0].startswith(self.put_in(command))]:
+        ending = [one for one in self._staying if one[0].startswith(self.put_in(command))]
+        assert ending, command
+        self._end(ending, how)
+
+    def _end(self, ending: list[tuple[str, subprocess.Popen[bytes]]], how: signal.Signals) -> None:
+        for _, process in ending:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        self._staying = [one for one in self._staying if not one[0].startswith(self.put_in(command))]
+                os.killpg(process.pid, how)
+            process.wait(_ENDS_WITHIN_S)
+        self._staying = [one for one in self._staying if one not in ending]
 
     def log(self) -> str:
         """Return what the commands that stay have printed at last."""
@@ -106,7 +131,7 @@ class Shell:
 
     def _stay(self, text: str) -> str:
         assert len(shlex.split(text)) > 1
-        path = self.folder / f"stays-{len(self._staying)}"
+        path = self.folder / f"stays-{len([*self.folder.glob('stays-*')])}"
         with path.open("wb") as output:
             process = subprocess.Popen(
                 ("bash", "-ec", f"{self._before()}exec {text}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
 from sharedroutes.broker_agent.config import BrokerTls, TopicsFrom
@@ -19,14 +21,17 @@ from sharedroutes.registry import Broker, EmbeddedServer
 from sharedroutes.remoting import request
 from sharedroutes.remoting.broker.client import BrokerClient, BrokerRefused
 from tests.cluster.certificates import Certificates
+from tests.pages.blocks import blocks_of
 from tests.real.rocketmq import RealBroker, java
 from tests.support import await_until
 
 pytestmark = pytest.mark.timeout(300)
 
+((OF_AGENT, OF_BROKER, CREATE_USER),) = blocks_of(__file__).values()
+"""The file of the agent, that of a broker 4.x, and the command for 5.x, as the page has them."""
+
 USER: Final = "sharedroutes"
-SECRET: Final = "agent-secret"  # noqa: S105 - of nobody
-CREDENTIALS: Final = json.dumps({"accessKey": USER, "secretKey": SECRET})
+CREDENTIALS: Final = json.dumps(yaml.safe_load(OF_AGENT.text))
 WRONG: Final = json.dumps({"accessKey": USER, "secretKey": "another-secret"})
 CREATE_TOPIC: Final = request(
     17,
@@ -40,14 +45,6 @@ CREATE_TOPIC: Final = request(
     },
 )
 
-PLAIN_ACL: Final = f"""\
-accounts:
-- accessKey: {USER}
-  secretKey: {SECRET}
-  admin: false
-  defaultTopicPerm: DENY
-  defaultGroupPerm: DENY
-"""
 _AUTH: Final = "org.apache.rocketmq.auth"
 AUTHENTICATION: Final[Mapping[str, str]] = {
     "authenticationEnabled": "true",
@@ -134,7 +131,7 @@ async def test_a_broker_of_4_9_with_users_and_tls(
 ) -> None:
     folder = tmp_path / "broker"
     (folder / "conf" / "acl").mkdir(parents=True)
-    (folder / "conf" / "plain_acl.yml").write_text(PLAIN_ACL)
+    (folder / "conf" / "plain_acl.yml").write_text(OF_BROKER.text)
     settings = {"aclEnable": "true"}
     with RealBroker("4.9.7", folder, settings, properties=enforcing(certificates)) as broker:
         url, tls = own_server.url, tls_of(certificates)
@@ -189,9 +186,9 @@ def create_user(broker: RealBroker, folder: Path) -> None:
         f"-Duser.home={home}",
         "org.apache.rocketmq.tools.command.MQAdminStartup",
     )
-    command = java(
-        "5.3.3", *own, "createUser", "-b", broker.address, "-u", USER, "-p", SECRET, "-t", "Normal"
-    )
+    mqadmin, *words = shlex.split(CREATE_USER.text.replace("10.0.0.7:10911", broker.address))
+    assert (mqadmin, words[2]) == ("mqadmin", broker.address)
+    command = java("5.3.3", *own, *words)
     environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert "success" in said, said
