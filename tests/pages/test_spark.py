@@ -14,8 +14,9 @@ from tests.fix_spark import need_java
 from tests.pages.blocks import ROOT, Block, blocks_of
 from tests.pages.shell import Shell
 from tests.pipeline.processes.test_submit import zipped_wheel
+from tests.support import wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_200)]
 
 BLOCKS: Final = blocks_of(__file__)
 SMALL: Final = {
@@ -67,3 +68,7 @@ def test_the_commands_of_a_page_run_as_they_stand(blocks: list[Block], shell: Sh
         if "pipeline_submit.py" in block.text and "ingest" in block.text:
             shell.end("sharedroutes pipeline ingest")  # only one may write to a folder
         shell.until_shown(block)
+        if " ingest " in block.text:
+            wait_until(
+                lambda: "changes in" in shell.log(), timeout_s=400, description="it has written a batch"
+            )
