@@ -40,10 +40,7 @@ class Trio:
     def __init__(self, stack: ExitStack) -> None:
         self.primary = stack.enter_context(EmbeddedServer("--repl-diskless-sync-delay", "0"))
         self.links = [stack.enter_context(FaultyProxy(self.primary.port)) for _ in range(2)]
-        self.replicas = [
-            stack.enter_context(EmbeddedServer("--replicaof", f"127.0.0.1 {link.address.split(':')[1]}"))
-            for link in self.links
-        ]
+        self.replicas = [stack.enter_context(EmbeddedServer()) for _ in self.links]
         self.admins = [
             stack.enter_context(redis.Redis(port=server.port, socket_timeout=15))
             for server in (self.primary, *self.replicas)
@@ -51,6 +48,8 @@ class Trio:
         self.url = self.primary.url + "?" + "&".join(f"replica=127.0.0.1:{one.port}" for one in self.replicas)
         self.agent = stack.enter_context(RouteStore.from_url(self.primary.url, LASTING))
         self.sweeper = stack.enter_context(Sweeper(self.agent))
+        for admin, link in zip(self.admins[1:], self.links, strict=True):
+            admin.replicaof(*link.address.split(":"))
         wait_until(lambda: all(map(is_linked, self.admins[1:])), description="the replicas are in step")
 
     def used(self, client: AnyClient) -> int:
