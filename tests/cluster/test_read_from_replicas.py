@@ -171,6 +171,15 @@ async def test_a_replica_that_hears_nothing_any_more_is_left_before_leases_end_t
             assert is_linked(trio.admins[1 + used])  # as far as it knows
 
 
+async def test_lag_is_seen(make_client: ClientMaker, trio: Trio) -> None:
+    trio.agent.register(broker("broker-a"), topics(1))
+    async with make_client(trio.url, CONFIG) as client:
+        await until(client, "replica", "broker-a")
+        await until_pulses(client)
+        with trio.links[trio.used(client)].slow(0.8):  # pulses are 0.2 s apart
+            await await_until(lambda: (client.health().lag_s or 0.0) > 0.7, description="the lag is seen")
+
+
 async def test_without_any_replica_the_primary_is_read_until_one_is_back(
     make_client: ClientMaker, trio: Trio
 ) -> None:
