@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,6 +17,8 @@ from .processes import AGENT_HTTP, NoAnswer, Place
 from .root import Group
 
 _POLL_S: Final = 0.2
+_COMPLETED_S: Final = 1.0
+"""For whom a shell completes a word: they wait for it."""
 _OUT: Final = frozenset(("paused", "stopping"))
 """Phases in which a broker is to be out of the registry because somebody wanted that."""
 _BACK: Final = "; `sharedroutes agent-ctl resume --broker "
@@ -30,10 +33,20 @@ def _not_empty(_: click.Context, __: click.Parameter, value: str | None) -> str 
     return value
 
 
+def _names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the brokers of the agent that a shell may go on with; an agent that does not answer has none."""
+    address = context.parent.params["address"] if context.parent else AGENT_HTTP
+    with suppress(NoAnswer, click.BadParameter, ValueError, KeyError, TypeError):
+        page = json.loads(Place.of(address, "--http").ask("GET", "/status", within_s=_COMPLETED_S))
+        return sorted(one["name"] for one in page["brokers"] if one["name"].startswith(incomplete))
+    return []
+
+
 _BROKER: Final = click.option(
     "--broker",
     metavar="NAME",
     callback=_not_empty,
+    shell_complete=_names,
     help="Only this broker, as broker-a or broker-a:0.  [default: all]",
 )
 _WAIT: Final = click.option(

@@ -18,8 +18,16 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
+def _following(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return how the name of a command may go on after the words that stand there."""
+    before = [*(context.params.get("words") or ())]
+    names = [name.split() for name in (*PRINTED, *ALIASES)]
+    words = {name[len(before)] for name in names if name[: len(before)] == before and len(name) > len(before)}
+    return sorted(word for word in words if word.startswith(incomplete))
+
+
 @click.command("json-schema")
-@click.argument("words", nargs=-1, required=True, metavar="COMMAND...")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND...", shell_complete=_following)
 @click.option("--line", is_flag=True, help="Of one line of `--output ndjson` instead of the document.")
 def json_schema(words: tuple[str, ...], *, line: bool) -> None:
     """Print the JSON Schema of what COMMAND prints with `--output json`, as in `json-schema kv list`."""

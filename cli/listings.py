@@ -11,6 +11,7 @@ from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
 from . import records
+from .known_names import cluster_names, topic_names
 from .output import iso
 from .store_options import with_store
 from .tables import show
@@ -20,7 +21,7 @@ _WRITE_PERMISSION: Final = "write permission"
 
 
 @click.command()
-@click.option("--cluster", help="Only topics of this cluster's brokers.")
+@click.option("--cluster", shell_complete=cluster_names, help="Only topics of this cluster's brokers.")
 @click.option(
     "--kind",
     type=click.Choice([*TopicKind], case_sensitive=False),
@@ -36,7 +37,7 @@ def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> No
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
 @with_store(Role.READER)
 def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Show which live brokers hold the topics, with their queues and addresses.

@@ -8,6 +8,7 @@ import click
 
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
+from .known_names import broker_names, cluster_names, topic_names
 from .output import say
 from .root import Group
 from .store_options import with_store
@@ -15,7 +16,7 @@ from .tables import show
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
+@click.argument("names", nargs=-1, required=True, metavar="BROKER...", shell_complete=broker_names)
 @with_store(Role.FRONT)
 def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Take away the write permission of brokers until `lift`, so that producers leave before a shutdown.
@@ -26,7 +27,7 @@ def wipe(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
+@click.argument("names", nargs=-1, required=True, metavar="BROKER...", shell_complete=broker_names)
 @with_store(Role.FRONT)
 def lift(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Give brokers back the write permission that `wipe` has taken away."""
@@ -34,7 +35,7 @@ def lift(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="BROKER...")
+@click.argument("names", nargs=-1, required=True, metavar="BROKER...", shell_complete=broker_names)
 @with_store(Role.FRONT)
 def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """Remove brokers that will not come back, with their topics.
@@ -60,8 +61,8 @@ def _change_each(names: Iterable[str], change: Callable[[str], int], output: str
 
 
 @click.command("delete-topic")
-@click.argument("topic")
-@click.option("--cluster", help="Only from the brokers of this cluster.")
+@click.argument("topic", shell_complete=topic_names)
+@click.option("--cluster", shell_complete=cluster_names, help="Only from the brokers of this cluster.")
 @with_store(Role.FRONT)
 def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None) -> None:
     """Remove a topic from the tables and routes of all brokers.

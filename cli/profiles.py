@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -167,9 +168,17 @@ def _use(context: click.Context, _: click.Parameter, name: str | None) -> str | 
     return name
 
 
+def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the profiles that a shell may go on with; a file that is wrong has none."""
+    with suppress(BadProfile):
+        return sorted(name for name in load(profiles_file(os.environ)).named if name.startswith(incomplete))
+    return []
+
+
 profile_option: Final = click.option(
     "--profile",
     metavar="NAME",
+    shell_complete=_names,
     envvar="SHAREDROUTES_PROFILE",
     show_envvar=True,
     is_eager=True,  # the other options take their defaults from it

@@ -18,6 +18,7 @@ from ..registry.history import (
     TableAt,
     TopicHistory,
 )
+from .known_names import broker_names, topic_names
 from .output import iso, print_records
 from .root import Group
 from .tables import print_table
@@ -90,15 +91,21 @@ _SPAN: Final = (
     _time("--until", help="Only what came until then.  [default: now]"),
 )
 _HISTORY: Final = {
-    "topic": _Asked(_of_topic, (click.argument("topic"), *_SPAN)),
-    "broker": _Asked(_of_broker, (click.argument("broker"), *_SPAN)),
+    "topic": _Asked(_of_topic, (click.argument("topic", shell_complete=topic_names), *_SPAN)),
+    "broker": _Asked(_of_broker, (click.argument("broker", shell_complete=broker_names), *_SPAN)),
 }
 _ASKED: Final = {
     "table": _Asked(
         _table,
         (
             _time("--at", required=True, help="The moment."),
-            click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated."),
+            click.option(
+                "--topic",
+                "topics",
+                multiple=True,
+                shell_complete=topic_names,
+                help="Only this one; may be repeated.",
+            ),
         ),
     ),
     "diff": _Asked(

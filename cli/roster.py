@@ -11,6 +11,7 @@ from ..registry import MASTER_ID, RouteStore
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
 from . import records
+from .known_names import cluster_names
 from .output import iso
 from .store_options import with_store
 from .tables import show
@@ -79,7 +80,7 @@ def _cluster_row(found: records.Cluster) -> tuple[str, ...]:
 
 
 @click.command()
-@click.option("--cluster", help="Only of this cluster's brokers.")
+@click.option("--cluster", shell_complete=cluster_names, help="Only of this cluster's brokers.")
 @with_store(Role.READER)
 def leases(store: RouteStore, output: str, cluster: str | None) -> None:
     """List the leases that run, the one that ends first at the top.

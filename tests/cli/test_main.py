@@ -152,24 +152,6 @@ def test_what_the_extra_of_an_agent_brings_is_enough(words: tuple[str, ...]) -> 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_the_words_of_commands(shell: str) -> None:
-    script = CliRunner().invoke(sharedroutes, ["completion", shell])
-    assert script.exit_code == 0, script.output
-    assert "_SHAREDROUTES_COMPLETE=" in script.stdout
-    place = "le" if shell == "fish" else "1"  # fish says the word, and the others its number
-    variables = {"COMP_WORDS": "sharedroutes le", "COMP_CWORD": place}
-    found = subprocess.run(
-        [sys.executable, "-c", "from sharedroutes.cli.main import main; main()"],
-        env={**os.environ, **variables, "_SHAREDROUTES_COMPLETE": f"{shell}_complete"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "leases" in found.stdout
-    assert "brokers" not in found.stdout
-
-
 def test_an_agent_needs_nothing_of_the_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     assert CliRunner().invoke(sharedroutes, ["agent", "--help"]).exit_code == 0
