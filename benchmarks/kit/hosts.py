@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, NamedTuple, Self, cast
 
-from .processes import await_until
+from .processes import await_until, bound
 
 _LOOPBACK: Final = "127.0.0.1"
 _END_S: Final = 10.0
@@ -126,7 +126,7 @@ def _fsync(folder: Path) -> None:
 def _start_stand_in(host: str, port: int) -> tuple[subprocess.Popen[str], int]:
     """Start what answers as a healthy broker; return its port, too: one that is free if `port` is 0."""
     process = subprocess.Popen(
-        (sys.executable, "-S", "-c", _BROKER, host, str(port)), stdout=subprocess.PIPE, text=True
+        bound(sys.executable, "-S", "-c", _BROKER, host, str(port)), stdout=subprocess.PIPE, text=True
     )
     said = cast(IO[str], process.stdout).readline()
     if not said:
@@ -178,7 +178,7 @@ class Agent:
         command = (python, "-m", "sharedroutes.broker_agent", "--broker-conf", str(conf))
         with log.open("wb") as said:
             self._process = subprocess.Popen(
-                (*command, "--redis", settings.url, *times, *settings.flags),
+                bound(*command, "--redis", settings.url, *times, *settings.flags),
                 stderr=said,
                 env={**environment, "SHAREDROUTES_HTTP": "off"},
             )

@@ -12,6 +12,7 @@ from typing import IO, Final, NamedTuple, cast
 
 from sharedroutes.remoting import RemotingCommand, encode
 
+from .processes import bound
 from .rocketmq import require_java
 
 _PROGRAM: Final = Path(__file__).parent / "java" / "Load.java"
@@ -107,7 +108,7 @@ def idle_server(answer: RemotingCommand) -> Iterator[int]:
 def _running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     require_java()
     with subprocess.Popen(
-        (*_JAVA, str(_PROGRAM), *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        bound(*_JAVA, str(_PROGRAM), *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process

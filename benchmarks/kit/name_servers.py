@@ -16,6 +16,7 @@ from sharedroutes.registry import TopicConfig
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, ResponseCode, encode, request
 
 from .load import OPAQUE
+from .processes import bound
 from .server_process import free_port
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -42,7 +43,7 @@ class Front:
         flags = ("nameserver", "--listen", address, "--redis", redis_url, "--http", "off")
         with log.open("wb") as said:
             self._process = subprocess.Popen(
-                (sys.executable, *program, *flags),
+                bound(sys.executable, *program, *flags),
                 stdout=said,
                 stderr=said,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -50,10 +51,16 @@ class Child(NamedTuple):
         return json.loads(line)
 
 
+def bound(*command: str) -> tuple[str, ...]:
+    """Return a command that ends with the thread that starts it, however that ends (Linux, util-linux)."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv else command
+
+
 @contextmanager
 def running(work: Callable[..., None], *arguments: Any) -> Iterator[Child]:
     """Run a function of a module in another process until the block ends; the arguments become JSON."""
-    command = (sys.executable, "-c", _PROGRAM, work.__module__, work.__name__, json.dumps(arguments))
+    command = bound(sys.executable, "-c", _PROGRAM, work.__module__, work.__name__, json.dumps(arguments))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

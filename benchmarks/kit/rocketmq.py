@@ -15,6 +15,7 @@ from typing import IO, Final, cast
 from demo.nameserver.rocketmq import NO_TLS, own_files, write_broker_conf
 
 from .hosts import topics_json, write_topics
+from .processes import bound
 from .server_process import ServerProcess, free_port
 
 QUIET: Final = "quiet"
@@ -71,7 +72,7 @@ def java_selection(brokers: int, queues: int, isolated: int) -> Iterator[Selecti
     """Run MQFaultStrategy with so many brokers of so many queues each; raises JavaAbsent."""
     command = ("java", "-cp", _classpath(_FOLDER), str(_FOLDER / "Select.java"))
     with subprocess.Popen(
-        (*command, str(brokers), str(queues), str(isolated)),
+        bound(*command, str(brokers), str(queues), str(isolated)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -143,7 +144,7 @@ def sender(name_server: str, topic: str, *, threads: int, pause_ms: int) -> Iter
     with (
         tempfile.TemporaryDirectory(prefix="sharedroutes-sender-", ignore_cleanup_errors=True) as folder,
         subprocess.Popen(
-            ("java", *_own(Path(folder)), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath, *program),
+            bound("java", *_own(Path(folder)), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath, *program),
             stdout=subprocess.PIPE,
             text=True,
         ) as process,
@@ -160,7 +161,7 @@ def java_command(program: str, *arguments: str) -> Iterator[tuple[str, ...]]:
     classpath = _classpath(_FOLDER)
     with tempfile.TemporaryDirectory(prefix="sharedroutes-java-", ignore_cleanup_errors=True) as folder:
         options = (*_own(Path(folder)), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classpath)
-        yield ("java", *options, str(_FOLDER / program), *arguments)
+        yield bound("java", *options, str(_FOLDER / program), *arguments)
 
 
 @contextmanager

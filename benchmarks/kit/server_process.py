@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from .processes import await_until
+from .processes import await_until, bound
 
 _END_S: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
@@ -39,7 +39,9 @@ class ServerProcess:
         """Start it; it listens a few seconds later."""
         with self._log.open("ab") as said:
             # In a session of its own: of an orphaned group, a stopped process gets SIGHUP.
-            self._process = subprocess.Popen(self._command, stdout=said, stderr=said, start_new_session=True)
+            self._process = subprocess.Popen(
+                bound(*self._command), stdout=said, stderr=said, start_new_session=True
+            )
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, for example SIGSTOP."""

@@ -13,14 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 from ..kit import redis_benchmark
 from ..kit.figures import Contestant, Outcome, interleave, seconds
 from ..kit.registries.all import USUAL, Field, running
-from ..kit.registries.field import beat, figures_of, registered
+from ..kit.registries.field import beat, figures_of, limited, registered
 from ..kit.registries.name_server import ROCKETMQ, ROCKETMQ_FAST
-from ..kit.registries.ours import OURS
 from ..kit.registries.registry import TOPIC, Session, table_of, watching
 from ..kit.workload import topic_names
 
@@ -56,12 +54,13 @@ def run(size: Size) -> Outcome:
         contestants: dict[str, Contestant] = {
             name: partial(_cold_us, of_one, size) for name, of_one in sessions.items()
         }
-        notes = [*field.notes, *_limit(field, contestants)]
+        notes = [*field.notes, *limited(field, contestants, _LIMIT, _get_us, "a lookup")]
         for of_one in sessions.values():
             _each(of_one[0], size.warm_up, size.topics)
         cold = interleave(size.rounds, contestants)
         cached = _cached(field, sessions, size)
     about = [
+        f"{_LIMIT}: the mean of {_GETS:,} on our server, one after the other, of keys that are absent",
         f"{size.topics:,} topics, each on {size.brokers} brokers; median of {size.lookups} lookups a round",
         (
             "from memory: what a client's own call returns; kazoo's is TreeCache, whose values are bytes; "
@@ -96,15 +95,6 @@ def _cached(field: Field, sessions: dict[str, list[Session]], size: Size) -> dic
             watcher.cached_us(size.cached)
             contestants[name] = partial(watcher.cached_us, size.cached)
         return interleave(size.rounds, contestants)
-
-
-def _limit(field: Field, contestants: dict[str, Contestant]) -> list[str]:
-    """Add what the store can do at most, if it can be measured."""
-    if not redis_benchmark.is_there():
-        return [redis_benchmark.ABSENT.format("a lookup")]
-    port = urlsplit(field.running[OURS.name].server.address).port or 0
-    contestants[_LIMIT] = partial(_get_us, port)
-    return [f"{_LIMIT}: the mean of {_GETS:,} on our server, one after the other, of keys that are absent"]
 
 
 def _get_us(port: int) -> float:

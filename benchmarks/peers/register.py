@@ -6,19 +6,17 @@ Peers: a registry on redis-py by hand, ZooKeeper, etcd, RocketMQ's name server, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 from ..kit import redis_benchmark
 from ..kit.figures import Contestant, Outcome, interleave, seconds
-from ..kit.registries.all import Field, running
+from ..kit.registries.all import running
 from ..kit.registries.by_hand import BY_HAND
 from ..kit.registries.etcd import ETCD
-from ..kit.registries.field import LASTING_S, figures_of
+from ..kit.registries.field import LASTING_S, figures_of, limited
 from ..kit.registries.name_server import ROCKETMQ
 from ..kit.registries.ours import OURS, OURS_ALWAYS, OURS_EVERYSEC
 from ..kit.registries.registry import Session, table_of
@@ -54,13 +52,17 @@ def run(size: Size) -> Outcome:
             session = stack.enter_context(one.session(LASTING_S))
             session.prepare(table)
             contestants[name] = partial(_milliseconds, session, table)
-        notes = [*_limit(field, size, contestants), *field.notes]
+        limit = limited(field, contestants, _LIMIT, partial(_sets_ms, size), "a registration")
+        notes = [*limit, *field.notes]
         for _ in range(size.warm_up):
             for contestant in contestants.values():
                 contestant()
         values = interleave(size.rounds, contestants)
-    about = f"{size.topics:,} topics of a broker that is new, until the registry has answered"
-    return Outcome(figures_of(WHAT, "ms", values), [about, *notes])
+    about = [
+        f"{size.topics:,} topics of a broker that is new, until the registry has answered",
+        f"{_LIMIT}: {size.topics:,} in one pipeline, of {size.topics * _SETS:,}, on our server",
+    ]
+    return Outcome(figures_of(WHAT, "ms", values), [*about, *notes])
 
 
 def _milliseconds(session: Session, table: Table) -> float:
@@ -70,16 +72,7 @@ def _milliseconds(session: Session, table: Table) -> float:
     return ms
 
 
-def _limit(field: Field, size: Size, contestants: dict[str, Callable[[], float]]) -> list[str]:
-    """Add what the store can do at most, if it can be measured."""
-    if not redis_benchmark.is_there():
-        return [redis_benchmark.ABSENT.format("a registration")]
-    port = urlsplit(field.running[OURS.name].server.address).port or 0
-    contestants[_LIMIT] = partial(_sets_ms, port, size)
-    return [f"{_LIMIT}: {size.topics:,} in one pipeline, of {size.topics * _SETS:,}, on our server"]
-
-
-def _sets_ms(port: int, size: Size) -> float:
+def _sets_ms(size: Size, port: int) -> float:
     """Return how long so many SETs take that come together."""
     command = ("SET", "limit:__rand_int__", "broker-000 8 8 6 0")
     rate = redis_benchmark.rate(port, size.topics * _SETS, command, pipeline=size.topics, keys=size.topics)

@@ -17,7 +17,7 @@ from sharedroutes.registry import TopicConfig
 
 from ..workload import Table
 from .ours import redis_server
-from .registry import Queues, Registry, Session, View, address_of, packed, write_queues
+from .registry import Queues, Registry, View, WatchingSession, address_of, packed, write_queues
 
 CHANNEL: Final = "changes"
 _EXPIRED: Final = "__keyevent@0__:expired"
@@ -26,7 +26,7 @@ _SCANNED: Final = 1_000
 _POLL_S: Final = 1.0
 
 
-class HandWritten(Session):
+class HandWritten(WatchingSession):
     """`route:TOPIC:BROKER` for each row, and `alive:BROKER` that ends unless it is renewed."""
 
     def __init__(self, url: str, lease_s: float) -> None:

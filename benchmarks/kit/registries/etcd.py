@@ -19,13 +19,13 @@ from sharedroutes.registry import TopicConfig
 from ..machine import version_said
 from ..server_process import ServerProcess, await_listening, free_port
 from ..workload import Table
-from .registry import Absent, Queues, Registry, Server, Session, View, packed, write_queues
+from .registry import Absent, Queues, Registry, Server, View, WatchingSession, packed, write_queues
 
 _PREFIX: Final = "/topics/"
 _MOST_OPS: Final = 100_000
 
 
-class EtcdSession(Session):
+class EtcdSession(WatchingSession):
     """A key `/topics/TOPIC/BROKER` for each row, all with one lease, put in one transaction."""
 
     def __init__(self, address: str, lease_s: float) -> None:

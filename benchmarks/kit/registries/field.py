@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from urllib.parse import urlsplit
 
-from ..figures import Figure, ratio
+from .. import redis_benchmark
+from ..figures import Contestant, Figure, ratio
 from ..workload import Table
 from .all import Field, Running
 from .ours import OURS
@@ -49,6 +52,17 @@ def figures_of(what: str, unit: str, values: Mapping[str, Sequence[float]]) -> l
     others = [one for name, one in found.items() if name != OURS.name] if ours else []
     same = [one for one in others if ours and len(one.rounds) == len(ours.rounds)]
     return [*found.values(), *(ratio(one, ours) for one in same if ours)]
+
+
+def limited(
+    field: Field, contestants: dict[str, Contestant], name: str, measure: Callable[[int], float], what: str
+) -> list[str]:
+    """Add what our server can do at most, measured at its port; where that cannot be, say why not."""
+    if not redis_benchmark.is_there():
+        return [redis_benchmark.ABSENT.format(what)]
+    port = urlsplit(field.running[OURS.name].server.address).port or 0
+    contestants[name] = partial(measure, port)
+    return []
 
 
 def of_field(field: Field, names: Iterable[str]) -> dict[str, Running]:

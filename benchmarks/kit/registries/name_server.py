@@ -19,7 +19,7 @@ from ..name_servers import Link, heartbeat, registration, route_request, unregis
 from ..rocketmq import AS_LAUNCHED, JavaAbsent, java_command, name_server
 from ..server_process import await_listening
 from ..workload import Table
-from .registry import DEADLINE_S, Absent, Queues, Registry, Server, Session, View, Watcher, address_of
+from .registry import DEADLINE_S, Absent, Queues, Registry, Server, Session, Watcher, address_of
 
 _VERSION: Final = "RocketMQ 5.3.3"
 _CLIENTS: Final = 10
@@ -70,10 +70,6 @@ class NameServerSession(Session):
             return {}
         rows = json.loads(succeeded(answer).body)["queueDatas"]
         return {row["brokerName"]: row["writeQueueNums"] for row in rows}
-
-    def watch(self, topic: str) -> View:
-        """Raise NotImplementedError: RocketMQ's own client watches, in Java."""
-        raise NotImplementedError(topic)
 
 
 class JavaWatcher:

@@ -23,10 +23,10 @@ from sharedroutes.registry.plans.expiry import server_time
 
 from ..machine import server_version, version_said
 from ..workload import Table
-from .registry import Queues, Registry, Server, Session, View, address_of
+from .registry import Queues, Registry, Server, View, WatchingSession, address_of
 
 
-class OurSession(Session):
+class OurSession(WatchingSession):
     """A RouteStore, and a RouteClient to watch."""
 
     def __init__(self, url: str, lease_s: float) -> None:

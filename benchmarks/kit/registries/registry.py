@@ -91,6 +91,10 @@ class Session(ABC):
     def lookup(self, topic: str) -> Queues:
         """Ask the server for a topic's live brokers, with nothing known before."""
 
+
+class WatchingSession(Session):
+    """A session whose client is one for Python, and can watch."""
+
     @abstractmethod
     def watch(self, topic: str) -> View:
         """Keep a topic up to date in this process, from now on."""
@@ -175,6 +179,8 @@ def watch(name: str, address: str, topic: str) -> None:
     from .all import REGISTRIES  # noqa: PLC0415 - it names what this module is for
 
     with REGISTRIES[name].session(address, DEADLINE_S / 2) as session:
+        if not isinstance(session, WatchingSession):
+            raise TypeError(f"{name} is not watched from Python")
         view = session.watch(topic)
         say()
         for what, *arguments in commands():

@@ -21,7 +21,7 @@ from sharedroutes.registry import TopicConfig
 from ..processes import await_until
 from ..server_process import ServerProcess, await_listening, free_port
 from ..workload import Table
-from .registry import Absent, Queues, Registry, Server, Session, View, packed, write_queues
+from .registry import Absent, Queues, Registry, Server, View, WatchingSession, packed, write_queues
 
 _JARS: Final = Path("/usr/share/java")
 _ZOOKEEPER: Final = _JARS / "zookeeper.jar"
@@ -39,7 +39,7 @@ admin.enableServer=false
 _START_S: Final = 20.0
 
 
-class ZooKeeperSession(Session):
+class ZooKeeperSession(WatchingSession):
     """An ephemeral znode `/topics/TOPIC/BROKER` for each row, made in one transaction."""
 
     def __init__(self, address: str, lease_s: float) -> None:
