@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sharedroutes.client import NoRoute
 from sharedroutes.registry import EXPIRED, ChangeKind
+from tests.faults.checker import late_alterations
 from tests.faults.checker.history import (
     Change,
     Event,
@@ -371,6 +372,9 @@ ALTERATIONS: Final = {
     "the store has another table": Alteration("c", _other_table),
     "the end of a lease is not told": Alteration("c", _end_not_told),
     "a dead broker has a lease": Alteration("d", _dead_with_lease),
+    "a killed broker has its lease until that ends": Alteration("d", late_alterations.killed_broker_lives_on),
+    "a view shows a new owner late": Alteration("d", late_alterations.view_is_late),
+    "a follower is told late": Alteration("d", late_alterations.follower_is_late),
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),
@@ -385,6 +389,7 @@ ALTERATIONS: Final = {
     "somebody without an epoch writes": Alteration("g", _written_by_nobody),
     "a lease begins without an epoch": Alteration("g", _begun_by_nobody),
     "an owner does not notice that it was fenced": Alteration("g", _fenced_unaware),
+    "who was fenced takes the broker back": Alteration("g", late_alterations.taken_back),
     "a key is of no kind": Alteration("h", _with_key("{sharedroutes}:notes", "string", None)),
     "a key is outside of the registry": Alteration("h", _with_key("notes", "string", None)),
     "a key has another type": Alteration("h", _with_key("{sharedroutes}:topics", "list", None)),

@@ -75,6 +75,15 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     told_ms: int = 6_000
     """So long after its end, the stream has told of a lease, even if its sweeper died with it."""
 
+    arrival_ms: int = 3_000
+    """So long after a change, who reaches the store knows of it, even if it has missed the doorbell."""
+
+    back_ms: int = 8_000
+    """So long after a fault that kept a process from the store it is back: it tries again within 6 s."""
+
+    gone_ms: int = 2_000
+    """So long after a broker was killed that somebody who lives is connected to, its lease has ended."""
+
     converge_ms: int
     """So long after the end of a fault, every view has to be what is true."""
 

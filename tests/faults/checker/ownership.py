@@ -160,11 +160,13 @@ def the_fenced_change_nothing(past: Past) -> Verdict:
 
     Of `docs/design.md`, what must always hold: 3, "a write or an unregister with another epoch than the
     owner's changes nothing". Only operators write without an epoch, and here they do after data was lost.
+    Of `docs/design/table.md`: a live lease of the same address is refused to an agent that was fenced.
     """
     verdict = Verdict()
     _check_writes(past, verdict)
     for who in {state.who for state in past.of(State)}:
         _check_claims(past, who, verdict)
+        _check_that_none_is_taken_back(past, who, verdict)
     return verdict
 
 
@@ -243,6 +245,42 @@ def _rival(past: Past, state: State, until_us: int) -> Lease | None:
         if overlap_us > 1_000 * past.bounds.lease_ms + past.late_us(since_us, until_us):
             return _look_at(past, tenure)
     return None
+
+
+def _check_that_none_is_taken_back(past: Past, who: str, verdict: Verdict) -> None:
+    """Check that an agent that was fenced owns the broker again only when the lease was given up."""
+    fenced: dict[tuple[str, int], State] = {}
+    for event in past.history:
+        if event.who != who:
+            continue
+        if isinstance(event, Started):
+            fenced.clear()
+        elif isinstance(event, State) and event.state == "fenced":
+            fenced[event.broker, event.id] = event
+        elif isinstance(event, State) and event.state == "owner":
+            before = fenced.pop((event.broker, event.id), None)
+            if before is not None:
+                taken = _taken_alive(past, before, event)
+                reason = f"{who} was fenced, and took the live lease of {event.broker}:{event.id} back"
+                verdict.check("" if taken is None else reason, before, taken, event)
+
+
+def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
+    """Return a look at the lease of the owner in between, if half of it or more was left when it ended.
+
+    An owner at work renews it by then; of one that has given it up, the last quarter may be taken over.
+    """
+    of = (owner.broker, owner.id)
+    looks = [
+        look for look in past.looks.get(of, ()) if look.epoch not in (None, owner.epoch) and look.left_ms
+    ]
+    began_us = next((look.at_us for look in past.looks.get(of, ()) if look.epoch == owner.epoch), owner.at_us)
+    last = max((look for look in looks if look.at_us < began_us), key=attrgetter("at_us"), default=None)
+    if last is None or last.epoch == fenced.epoch or past.may_have_lost(fenced.at_us, began_us):
+        return None
+    withdrawn = any(last.at_us <= at <= began_us for at in past.withdrawals.get(of, ()))
+    left_us = last.at_us + 1_000 * last.left_ms - began_us
+    return last if left_us * 2 > 1_000 * past.bounds.lease_ms and not withdrawn else None
 
 
 def _look_at(past: Past, tenure: Tenure) -> Lease | None:

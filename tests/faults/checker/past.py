@@ -25,6 +25,7 @@ from tests.faults.checker.history import (
     Record,
     Replica,
     Run,
+    Started,
     TableContent,
 )
 
@@ -125,6 +126,14 @@ class Past:
                 windows.append(FaultWindow(begin, begin.at_us, fault.at_us))
         windows += [FaultWindow(begin, begin.at_us, NEVER_US) for begin in open_.values()]
         return sorted(windows, key=lambda window: window.begin_us)
+
+    @cached_property
+    def starts(self) -> dict[str, list[int]]:
+        """By process, when it began, each time."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for event in self.of(Started):
+            found[event.who].append(event.at_us)
+        return found
 
     def calm_since_us(self, who: str, at: int) -> int | None:
         """Return the end of the last fault that kept a process from the store; None = one lasts."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 
 from sharedroutes.client import NoRoute
 from sharedroutes.registry.change_stream.core import ResetReason
+from tests.faults.checker.arrivals import check_that_changes_arrive
 from tests.faults.checker.endings import check_that_the_dead_are_out, check_that_the_living_stay
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
@@ -143,6 +144,7 @@ def views_converge(past: Past) -> Verdict:
                 of = f"what {who} knows of {topic or 'the leases'} is not true"
                 reason = f"{of}, {calm.bound_ms} ms and more after {', '.join(calm.after) or 'the start'}"
                 verdict.violate(reason, past.expected_event(calm.begin_us), event)
+    check_that_changes_arrive(past, verdict)
     check_that_the_dead_are_out(past, verdict)
     check_that_the_living_stay(past, verdict)
     return verdict

@@ -1,0 +1,87 @@
+"""That a change arrives at whoever reaches the store, soon: long before everything is read again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from itertools import takewhile
+
+from sharedroutes.registry import ChangeKind
+from sharedroutes.registry.change_stream.stream import order
+from tests.faults.checker.history import Change, Item, Record, Replica, Route
+from tests.faults.checker.past import Past, Verdict, at_us
+
+
+def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
+    """Check that views show a new address, and that followers are told of every change, within a bound.
+
+    Of `docs/design.md`, what must always hold: 6, "a change reaches every connected client in about a
+    millisecond", and one whose doorbell was missed is noticed within 1 s.
+    """
+    _check_views(past, verdict)
+    _check_followers(past, verdict)
+
+
+def _check_views(past: Past, verdict: Verdict) -> None:
+    said: dict[tuple[str, str], list[Route]] = defaultdict(list)
+    for route in past.of(Route):
+        if not route.fresh:
+            said[route.who, route.topic].append(route)
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind != ChangeKind.UP:
+            continue
+        limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms)
+        if not _has_lasted(past, record, limit_us):
+            continue
+        topics = past.expected_at(limit_us).topics.get(record.broker, ())
+        for (who, topic), routes in said.items():
+            knows = routes[0].at_us <= change.at_us and _is_back(past, who, change.at_us, limit_us)
+            if topic in topics and knows:
+                _check_view(past, change, record, _known(routes, change.at_us, limit_us), verdict)
+
+
+def _has_lasted(past: Past, record: Record, limit_us: int) -> bool:
+    """Whether the lease of a new owner was there all the time, until the bound was over."""
+    tenures = past.tenures.get((record.broker, record.id), ())
+    return any(tenure.epoch == record.epoch and tenure.seen_us >= limit_us for tenure in tenures)
+
+
+def _is_back(past: Past, who: str, since_us: int, until_us: int) -> bool:
+    """Whether a process had the time to find the store again, and nothing has kept it away since."""
+    starts = past.starts.get(who, [0])
+    index = bisect_right(starts, until_us) - 1
+    calm_since = past.calm_since_us(who, until_us)
+    if calm_since is None or index < 0:
+        return False
+    return since_us >= past.limit_us(max(calm_since, starts[index]), past.bounds.back_ms)
+
+
+def _known(routes: list[Route], since_us: int, until_us: int) -> list[Route]:
+    """Return what a view was at a time, and what it became until another one."""
+    first, end = (bisect_right(routes, at, key=at_us) for at in (since_us, until_us))
+    return routes[max(0, first - 1) : end]
+
+
+def _check_view(past: Past, change: Change, record: Record, known: list[Route], verdict: Verdict) -> None:
+    new = Replica(record.broker, record.id, record.address)
+    shows = any(new in (route.brokers or ()) for route in known)
+    late = f"{past.bounds.arrival_ms} ms after it was told"
+    reason = f"{known[-1].who} does not know of {new.broker} at {new.address} {late}"
+    verdict.check("" if shows else reason, change, known[-1])
+
+
+def _check_followers(past: Past, verdict: Verdict) -> None:
+    told: dict[str, list[Item]] = defaultdict(list)
+    for item in past.of(Item):
+        told[item.who].append(item)
+    for who, items in told.items():
+        for change in past.of(Change):
+            limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms)
+            if limit_us > past.end_us or not _is_back(past, who, change.at_us, limit_us):
+                continue
+            until = takewhile(lambda item, limit_us=limit_us: item.at_us <= limit_us, items)
+            newest = max((order(item.id) or (0, 0) for item in until), default=(0, 0))
+            is_told = newest >= (order(change.id) or (0, 0))
+            reason = f"{who} was not told of {change.id} within {past.bounds.arrival_ms} ms"
+            verdict.check("" if is_told else reason, change)

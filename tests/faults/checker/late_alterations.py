@@ -1,0 +1,103 @@
+"""What comes too late, or is taken although somebody has it: alterations of a right history."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from sharedroutes.registry import EXPIRED, ChangeKind
+from tests.faults.checker.history import Change, Event, Expected, Fault, Item, Lease, Route, State
+from tests.faults.checker.past import Past
+from tests.faults.checker.story import BOUNDS, CLIENTS
+
+Events = list[Event]
+
+_ARRIVAL_US: Final = 1_000 * BOUNDS.arrival_ms
+
+
+def _by_time(events: Events) -> Events:
+    return sorted(events, key=attrgetter("at_us"))
+
+
+def _changes_of_crashes(events: Events, kind: ChangeKind) -> list[Change]:
+    """Return the ends of leases, or the new owners, in faults named `crash`."""
+    crashes = [window for window in Past(events).faults if window.fault.name == "crash"]
+    return [
+        event
+        for event in events
+        if isinstance(event, Change)
+        and event.record is not None
+        and event.record.kind == kind
+        and any(window.begin_us <= event.at_us <= window.end_us for window in crashes)
+    ]
+
+
+def view_is_late(events: Events, rng: Random) -> Events | None:
+    """Let a client learn of a new owner too late."""
+    if not (ups := _changes_of_crashes(events, ChangeKind.UP)):
+        return None
+    change, who = rng.choice(ups), rng.choice(CLIENTS)
+    assert change.record is not None
+    name, until_us = change.record.broker, change.at_us + _ARRIVAL_US + 1_000
+    return [
+        replace(event, brokers=tuple(of for of in event.brokers or () if of.broker != name))
+        if isinstance(event, Route) and event.who == who and change.at_us <= event.at_us <= until_us
+        else event
+        for event in events
+    ]
+
+
+def follower_is_late(events: Events, rng: Random) -> Events | None:
+    """Let a follower be told too late of the end of a lease."""
+    downs = [
+        change
+        for change in _changes_of_crashes(events, ChangeKind.DOWN)
+        if change.record is not None and change.record.reason == EXPIRED
+    ]
+    if not downs:
+        return None
+    change = rng.choice(downs)
+    late_us = change.at_us + _ARRIVAL_US + 1_000
+    return _by_time(
+        [
+            replace(event, at_us=late_us) if isinstance(event, Item) and event.id == change.id else event
+            for event in events
+        ]
+    )
+
+
+def killed_broker_lives_on(events: Events, rng: Random) -> Events | None:
+    """Let the lease of a broker that was killed go on until it ends by itself."""
+    crashes = [window for window in Past(events).faults if window.fault.name == "crash"]
+    if not crashes:
+        return None
+    fault, begin_us, end_us = rng.choice(crashes)
+    found: Events = [
+        replace(event, name="kill-broker")
+        if isinstance(event, Fault) and begin_us <= event.at_us <= end_us
+        else event
+        for event in events
+    ]
+    dead = next(event for event in events if isinstance(event, Expected) and event.at_us > begin_us)
+    last = [event for event in events if isinstance(event, Lease) and event.at_us < begin_us]
+    look = next(look for look in reversed(last) if look.broker == fault.target)
+    return _by_time([*found, replace(look, at_us=dead.at_us + 1_000 * BOUNDS.gone_ms + 1_000)])
+
+
+def taken_back(events: Events, rng: Random) -> Events | None:
+    """Let an agent that was fenced own the broker at once again, although another one renews its lease."""
+    past = Past(events)
+    fenced = [state for state in past.of(State) if state.state == "fenced"]
+    fenced = [state for state in fenced if state.who.endswith("first")]
+    if not fenced:
+        return None
+    state = rng.choice(fenced)
+    looks = [look for look in past.looks[state.broker, 0] if look.at_us <= state.at_us and look.epoch]
+    renewed = replace(looks[-1], at_us=state.at_us + 1, left_ms=BOUNDS.lease_ms)
+    epoch = (renewed.epoch or 0) + 1
+    taken = replace(renewed, at_us=state.at_us + 3, epoch=epoch)
+    owner = replace(state, at_us=state.at_us + 2, state="owner", epoch=epoch)
+    return _by_time([*events, renewed, owner, taken])
