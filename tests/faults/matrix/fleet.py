@@ -23,8 +23,11 @@ from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
 
 CHURN: Final = "churn-"
+QUEUES: Final = 4
+"""Of each topic, as a broker makes them."""
+
 _HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
-_HAS_AGENT: Final = ("broker-a", "broker-b")
+HAS_AGENT: Final = ("broker-a", "broker-b")
 _AT_FRONTS: Final = ("broker-b", "broker-c")
 _ROOT: Final = Path(__file__).parents[3]
 _FINDS_US: Final = {
@@ -44,7 +47,7 @@ class BrokerHost:
         self.address = f"127.0.0.1:{self.port}"
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
-        put(self.topics_path, topics_json(*ON[name]))
+        put(self.topics_path, topics_json(*ON[name], queues=QUEUES))
         self.conf.write_text(broker_conf(name, self.port, folder / name / "store"))
 
 
@@ -68,7 +71,7 @@ class Fleet:
         self._listens = {f"front-{number}": f"127.0.0.1:{self._port()}" for number in (1, 2)}
         self.fronts = {name: self._front(name) for name in self._listens}
         self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
-        self.agents = {f"agent-{name[-1]}": self.agent(f"agent-{name[-1]}", name) for name in _HAS_AGENT}
+        self.agents = {f"agent-{name[-1]}": self.agent(f"agent-{name[-1]}", name) for name in HAS_AGENT}
         self.clients = {f"client-{kind}": self._client(kind) for kind in ("asyncio", "threads")}
         self.follower = self._program("follower", "follower", store.url, str(folder))
         self.watchdog = self._program("watchdog", "watchdog", str(folder))
@@ -111,15 +114,15 @@ class Fleet:
         topics = {name: [topic for topic in sorted(of) if not self.taken[topic]] for name, of in ON.items()}
         return TableContent(leases, {name: tuple(of) for name, of in topics.items()})
 
-    def topics(self, *more: str) -> bytes:
-        """Return a topics.json of the next version of broker-a, with more topics than it has at first."""
-        names = {*ON["broker-a"], *self.churn, *more}
-        return topics_json(*sorted(names), counter=next(self._versions))
+    def topics(self, *more: str, of: str = "broker-a", queues: int = QUEUES) -> bytes:
+        """Return a topics.json of the next version of a broker, with more topics than it has at first."""
+        names = {*ON[of], *(self.churn if of == "broker-a" else ()), *more}
+        return topics_json(*sorted(names), counter=next(self._versions), queues=queues)
 
-    def write_topics(self, *more: str) -> None:
-        """Have broker-a write that."""
+    def write_topics(self, *more: str, of: str = "broker-a", queues: int = QUEUES) -> None:
+        """Have the broker write that."""
         with self._writing:
-            rewrite(self.hosts["broker-a"].topics_path, self.topics(*more))
+            rewrite(self.hosts[of].topics_path, self.topics(*more, of=of, queues=queues))
 
     def guest(self, name: str, broker: str) -> AgentProcess:
         """Return another agent beside a broker, which is not started."""

@@ -16,6 +16,7 @@ CALL_S: Final = 1.0
 HOLD_S: Final = 30.0
 """The default, which fronts have in any case."""
 
+REFRESH_S: Final = 6.0
 JITTER_S: Final = 3.0
 RECONNECT_S: Final = 2.0
 
@@ -38,7 +39,7 @@ def client_config(snapshot: Path) -> ClientConfig:
     return ClientConfig(
         registry=RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S),
         topics=TOPICS,
-        refresh_s=6.0,
+        refresh_s=REFRESH_S,
         jitter_s=JITTER_S,
         reconnect_s=RECONNECT_S,
         guard_hold_s=HOLD_S,

@@ -65,7 +65,10 @@ class Trial:
         history = out / _STORE / "history"
         if done not in (0, 1) or not history.exists():
             raise NotRun(f"it ended with {done}: see {self._runs / name}.log")
-        return check(read_history(history)).caught_by
+        report = check(read_history(history))
+        if not report.verdicts["d"].checked:
+            raise NotRun(f"nothing was true to begin with: see {self._runs / name}.log")
+        return report.caught_by
 
     def _go(
         self, command: Sequence[str], environment: dict[str, str], log: int, mutant: Mutant | None

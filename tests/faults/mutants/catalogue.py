@@ -142,6 +142,80 @@ _ALL: Final = (
         ),
     ),
     Mutant(
+        "rows-cut",
+        "A broker that changes a topic takes the rows of others out of the index.",
+        ("topics-change",) * 2,
+        (
+            Edit(
+                f"{_LUA}/put_topics.lua",
+                "return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or ''), old",
+                "return string.sub(text, 2, from) .. row, old",
+            ),
+        ),
+    ),
+    Mutant(
+        "foreign-is-missing",
+        "A topic whose key holds something else is taken for one that nobody has.",
+        ("corrupt-route",) * 2,
+        (
+            Edit(
+                "registry/plans/routes.py",
+                'if kind in (b"none", b"string"):  # a string: written since',
+                "if kind is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "any-backup-counts",
+        "A .bak counts although it is older than what was read before.",
+        ("topics-backup-older",),
+        (
+            Edit(
+                "broker_agent/topic_sources/files.py",
+                "return backup if is_newer else None",
+                "return backup if is_newer or backup.topics else None",
+            ),
+        ),
+    ),
+    Mutant(
+        "new-owners-unread",
+        "A client that hears of a new owner waits for its next look at the leases.",
+        ("kill-broker", "kill-broker-briefly"),
+        (
+            Edit(
+                "client/cache.py",
+                "                self._stale_groups[name] = self._number\n                own_word",
+                "                if change.kind is ChangeKind.DOWN:\n"
+                "                    self._stale_groups[name] = self._number\n"
+                "                own_word",
+            ),
+        ),
+    ),
+    Mutant(
+        "fenced-takes-back",
+        "An agent that was fenced takes the live lease of the other one at once.",
+        ("two-agents",) * 2,
+        (
+            Edit(
+                f"{_LUA}/claim.lua",
+                "local restarted = address == ARGV[4] and ARGV[5] == '1'",
+                "local restarted = address == ARGV[4]",
+            ),
+        ),
+    ),
+    Mutant(
+        "dead-fronts-hold",
+        "The connection of a broker to a front that has died holds its lease.",
+        ("kill-front",) + ("kill-broker",) * 3,
+        (
+            Edit(
+                f"{_LUA}/release.lua",
+                "elseif at == ARGV[2] and lives_ms and tonumber(lives_ms) > now_ms then",
+                "elseif at == ARGV[2] then",
+            ),
+        ),
+    ),
+    Mutant(
         "guard-off",
         "A client believes at once that all brokers are gone.",
         ("kill-store", "kill-store"),

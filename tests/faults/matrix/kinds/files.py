@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tests.broker_agent.data_files import killed_in_the_middle, rewrite, rewrite_by_rename
+from tests.broker_agent.data_files import killed_in_the_middle, rewrite, rewrite_by_rename, topics_json
+from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.settings import SENT_TO
 from tests.faults.matrix.stores import Store
 
 _DISK_BYTES: Final = 32_768
@@ -68,6 +70,18 @@ def topics_backup_newer(site: Site) -> Iterator[Effect]:
 
 
 @fault("files")
+def topics_backup_older(site: Site) -> Iterator[Effect]:
+    """topics.json is no JSON, and its .bak is one of before a topic was created."""
+    path, lasts_s = site.fleet.hosts["broker-a"].topics_path, site.lasts(LONG_S)
+    path.write_bytes(b'{"topicConfigTable": [}')
+    _write_backup(path, topics_json(SENT_TO, counter=0))
+    try:
+        yield Effect(path.name, lasts_s)
+    finally:
+        site.fleet.write_topics()
+
+
+@fault("files")
 def topics_grow(site: Site) -> Iterator[Effect]:
     """A broker creates topics, and deletes them."""
     for number in range(5):
@@ -76,6 +90,18 @@ def topics_grow(site: Site) -> Iterator[Effect]:
         yield Effect("topics.json", site.lasts(SHORT_S))
     finally:
         site.fleet.write_topics()
+
+
+@fault("files")
+def topics_change(site: Site) -> Iterator[Effect]:
+    """Two brokers change the topics that others have too, one after the other, and change them back."""
+    for name in HAS_AGENT:
+        site.fleet.write_topics(of=name, queues=2 * QUEUES)
+    try:
+        yield Effect("topics.json", site.lasts(SHORT_S))
+    finally:
+        for name in HAS_AGENT:
+            site.fleet.write_topics(of=name)
 
 
 def _may_mount(_: Store) -> bool:

@@ -7,9 +7,11 @@ from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.kinds.kind import WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import ON, TOPICS
+from tests.faults.matrix.settings import ON, REFRESH_S, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
+_UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
+"""Longer than it takes until every client has looked at each of its topics."""
 
 
 def _listings() -> list[str]:
@@ -66,13 +68,16 @@ def corrupt_listing(site: Site) -> Iterator[Effect]:
 
 @fault("keys")
 def corrupt_route(site: Site) -> Iterator[Effect]:
-    """Somebody writes garbage into a topic of the route index; then it is moved away."""
+    """A topic of the route index is overwritten with garbage, or a list stands there; then it is put back."""
     topic = site.rng.choice(TOPICS)
-    site.auditor.at_primary(("SET", KEYS.topic(topic), b"\xff garbage"))
+    key = KEYS.topic(topic)
+    spoil = site.rng.choice([("SET", key, b"\xff garbage"), ("LPUSH", key, "foreign")])
+    before = site.auditor.at_primary(("GET", key), ("DEL", key), spoil)
     try:
-        yield Effect(topic, site.lasts(_LASTS_S), WHOLE_STORE, removes=(topic,), loses=True)
+        yield Effect(topic, site.lasts(_UNTIL_READ_S), WHOLE_STORE, loses=True)
     finally:
-        site.auditor.at_primary(("DEL", KEYS.topic(topic)))
+        put_back = [("SET", key, before[0])] if before and isinstance(before[0], bytes) else []
+        site.auditor.at_primary(("DEL", key), *put_back)
         site.rebuild()
 
 
