@@ -168,7 +168,7 @@ _ALL: Final = (
     Mutant(
         "any-backup-counts",
         "A .bak counts although it is older than what was read before.",
-        ("topics-backup-older",),
+        ("topics-backup-older",) * 2,
         (
             Edit(
                 "broker_agent/topic_sources/files.py",
