@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from itertools import takewhile
+from itertools import accumulate
+from typing import Final
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.change_stream.stream import order
 from tests.faults.checker.history import Change, Item, Record, Replica, Route
 from tests.faults.checker.past import Past, Verdict, at_us
+
+_FIRST: Final = (0, 0)
 
 
 def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
@@ -76,12 +79,12 @@ def _check_followers(past: Past, verdict: Verdict) -> None:
     for item in past.of(Item):
         told[item.who].append(item)
     for who, items in told.items():
+        newest = [*accumulate((order(item.id) or _FIRST for item in items), max)]
         for change in past.of(Change):
             limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms)
             if limit_us > past.end_us or not _is_back(past, who, change.at_us, limit_us):
                 continue
-            until = takewhile(lambda item, limit_us=limit_us: item.at_us <= limit_us, items)
-            newest = max((order(item.id) or (0, 0) for item in until), default=(0, 0))
-            is_told = newest >= (order(change.id) or (0, 0))
+            count = bisect_right(items, limit_us, key=at_us)
+            is_told = count > 0 and newest[count - 1] >= (order(change.id) or _FIRST)
             reason = f"{who} was not told of {change.id} within {past.bounds.arrival_ms} ms"
             verdict.check("" if is_told else reason, change)

@@ -71,7 +71,9 @@ def corrupt_route(site: Site) -> Iterator[Effect]:
     """A topic of the route index is overwritten with garbage, or a list stands there; then it is put back."""
     topic = site.rng.choice(TOPICS)
     key = KEYS.topic(topic)
-    spoil = site.rng.choice([("SET", key, b"\xff garbage"), ("LPUSH", key, "foreign")])
+    spoil: tuple[str | bytes, ...] = site.rng.choice(
+        [("SET", key, b"\xff garbage"), ("LPUSH", key, "foreign")]
+    )
     before = site.auditor.at_primary(("GET", key), ("DEL", key), spoil)
     try:
         yield Effect(topic, site.lasts(_UNTIL_READ_S), WHOLE_STORE, loses=True)
