@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from sharedroutes.registry import ChangeKind
-from sharedroutes.registry.change_stream.stream import order
+from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.history import Change, Item, Record, Replica, Route
 from tests.faults.checker.past import Past, Verdict, at_us
 
