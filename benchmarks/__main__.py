@@ -11,10 +11,21 @@ from .kit.command import benchmarks_of, command
 BENCHMARKS: Final = benchmarks_of(
     "benchmarks",
     (
-        *("lookup", "register", "heartbeat", "memory", "scale", "select", "samples", "refresh", "outage"),
+        *(
+            "lookup",
+            "register",
+            "heartbeat",
+            "memory",
+            "table_size",
+            "select",
+            "samples",
+            "refresh",
+            "outage",
+        ),
         *("storm", "propagate", "fanout", "expiry", "agent", "idle", "rejoin"),
         *("nameserver", "nameserver_faults"),
         *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
+        *("scale.clients", "scale.brokers", "scale.topics"),
     ),
 )
 

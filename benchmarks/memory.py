@@ -155,17 +155,18 @@ def settled_memory(admin: redis.Redis, within_s: float = 20.0) -> float:
     Raises RuntimeError when that does not come about in time.
     """
     deadline = time.monotonic() + within_s
-    before = _used(admin)
+    before = used_bytes(admin)
     while time.monotonic() < deadline:
         time.sleep(_PAUSE_S)  # the server goes on moving its tables by itself, ten times a second
-        now = _used(admin)
+        now = used_bytes(admin)
         if abs(now - before) < _FEW_BYTES and len(admin.client_list()) == 1:
             return now
         before = now
     raise RuntimeError(f"the server's memory did not come to rest within {within_s} s")
 
 
-def _used(admin: redis.Redis) -> float:
+def used_bytes(admin: redis.Redis) -> float:
+    """Return how many bytes the server counts as used."""
     memory: Any = admin.info("memory")
     return float(memory["used_memory"])
 

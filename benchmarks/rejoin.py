@@ -69,7 +69,7 @@ def run(size: Size) -> Outcome:
         server = stack.enter_context(EmbeddedServer())
         names = topic_names(size.agents * size.topics_per_broker // size.brokers_per_topic)
         for number, table in enumerate(spread(names, size.brokers_per_topic, size.agents)):
-            write_topics(_topics_path(folder, number), topics_json(table, queues=8))
+            write_topics(topics_path(folder, number), topics_json(table, queues=8))
         store = stack.enter_context(RouteStore.from_url(server.url, RegistryConfig(call_deadline_s=10)))
         for process in range(size.processes):
             first, end = (size.agents * number // size.processes for number in (process, process + 1))
@@ -154,7 +154,7 @@ def _await_all(store: RouteStore, size: Size) -> None:
     await_until(lambda: len(store.cluster_info().brokers) == size.agents, what, poll_s=_POLL_S)
 
 
-def _topics_path(folder: Path, number: int) -> Path:
+def topics_path(folder: Path, number: int) -> Path:
     """Return where the topics of the broker with that number are."""
     return folder / broker(number).broker_name / "topics.json"
 
@@ -182,7 +182,7 @@ async def _keep(
             address = f"{_LOOPBACK}:{listener.sockets[0].getsockname()[1]}"
             config = AgentConfig(
                 broker=Broker(broker(number).broker_name, address),
-                topics_path=_topics_path(folder, number),
+                topics_path=topics_path(folder, number),
                 redis_url=url,
                 registry=registry,
                 heartbeat_s=heartbeat_s,

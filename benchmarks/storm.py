@@ -20,7 +20,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -29,14 +29,14 @@ import redis
 import redis.asyncio
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig
-from sharedroutes.registry import EmbeddedServer, RouteStore
+from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 
 from .kit.figures import Figure, Outcome, Target, at_most, ratio
 from .kit.processes import Child, await_until, commands, running, say
 from .kit.usage import Sample, Sampler, by_second, commands_of, commands_so_far, mean_rate, worst_second
 from .kit.workload import LASTING, fill, fill_hashes, hash_key, tables, topic_names
 
-_ROUTES: Final = "routes"
+ROUTES: Final = "routes"
 _POLLING: Final = "polling"
 EMPTY: Final = "back empty"
 KEPT: Final = "back with its data"
@@ -47,6 +47,7 @@ _BY_HAND_S: Final = 1.0
 _TOPICS_OF_CLIENT: Final = 10
 _TARGET: Final = at_most(2)
 _MOST_COMMON: Final = 9
+_AS_USUAL: Final[Mapping[str, float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,9 @@ def run(size: Size) -> Outcome:
 
 def _restarts(size: Size) -> dict[str, _Restart]:
     return {
-        EMPTY: _Restart(_ROUTES, keeps=False, down_s=size.down_s, later_s=size.later_s),
-        KEPT: _Restart(_ROUTES, keeps=True, down_s=size.down_s),
-        SOON: _Restart(_ROUTES, keeps=True, down_s=size.soon_s),
+        EMPTY: _Restart(ROUTES, keeps=False, down_s=size.down_s, later_s=size.later_s),
+        KEPT: _Restart(ROUTES, keeps=True, down_s=size.down_s),
+        SOON: _Restart(ROUTES, keeps=True, down_s=size.soon_s),
         BY_HAND: _Restart(_POLLING, keeps=True, down_s=size.down_s, target=None),
     }
 
@@ -207,8 +208,11 @@ class _Storm:
         """Start the clients, and wait until all of them know their topics."""
         processes = self._size.processes
         shares = [(self._clients + number) // processes for number in range(processes)]
-        arguments = (self._restart.kind, self._names, self._size.reconnect_s)
-        children = [stack.enter_context(running(be_clients, url, share, *arguments)) for share in shares]
+        settings = {"reconnect_s": self._size.reconnect_s}
+        arguments = (self._restart.kind, self._names, settings)
+        children = [
+            stack.enter_context(running(be_clients, url, share, *arguments, _AS_USUAL)) for share in shares
+        ]
         for child in children:
             child.await_ready()
         return _Crowd(children)
@@ -217,7 +221,7 @@ class _Storm:
         """Fill the server; return how many commands that took, those of scripts too."""
         with redis.Redis.from_url(url) as client:
             before = commands_so_far(client)
-            if self._restart.kind == _ROUTES:
+            if self._restart.kind == ROUTES:
                 with RouteStore.from_url(url, LASTING) as store:
                     fill(store, self._of_brokers)
             else:
@@ -296,13 +300,22 @@ class _Polling:
             await asyncio.sleep(_BY_HAND_S)
 
 
-def be_clients(url: str, count: int, kind: str, topics: Sequence[str], reconnect_s: float) -> None:
+def be_clients(
+    url: str,
+    count: int,
+    kind: str,
+    topics: Sequence[str],
+    settings: Mapping[str, Any],
+    store: Mapping[str, Any],
+) -> None:
     """In another process: run so many clients in one event loop, each with some of the topics.
 
-    They are AsyncRouteClients, or clients as one would write them first. For each command this says how many
-    are in touch with the store.
+    They are AsyncRouteClients with these settings, or clients as one would write them first. For each command
+    this says how many are in touch with the store.
     """
-    asyncio.run(_be_clients(url, count, kind, topics, ClientConfig(reconnect_s=reconnect_s)))
+    asyncio.run(
+        _be_clients(url, count, kind, topics, ClientConfig(**settings, registry=RegistryConfig(**store)))
+    )
 
 
 async def _be_clients(url: str, count: int, kind: str, topics: Sequence[str], config: ClientConfig) -> None:
@@ -310,7 +323,7 @@ async def _be_clients(url: str, count: int, kind: str, topics: Sequence[str], co
         clients: list[_Client] = []
         for _ in range(count):
             own = random.sample(topics, min(_TOPICS_OF_CLIENT, len(topics)))
-            made = _routes(stack, url, own, config) if kind == _ROUTES else _polling(stack, url, own)
+            made = _routes(stack, url, own, config) if kind == ROUTES else _polling(stack, url, own)
             clients.append(await made)
         while _in_touch(clients) < count:  # noqa: ASYNC110 - a client has no event for it
             await asyncio.sleep(0.05)

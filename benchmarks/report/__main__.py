@@ -1,4 +1,4 @@
-"""`python -m benchmarks.report FILE... FOLDER`: benchmarks.md, its plots and figures, into a folder.
+"""`python -m benchmarks.report FILE... FOLDER`: benchmarks.md, scale.md and what they show, into a folder.
 
 The files are those of `python -m benchmarks --out`, or an earlier figures.json. Where two have the same
 benchmark, the later file counts.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from . import scale
 from .page import NAME, plots, text
 from .runs import merged
 
@@ -30,6 +31,10 @@ def main(files: tuple[Path, ...], folder: Path) -> None:
         (beside / f"{name}.svg").write_text(plot, encoding="utf-8")
     page = folder / f"{NAME}.md"
     page.write_text(text(runs), encoding="utf-8")
+    prices = scale.prices(runs)
+    if prices is not None:
+        (beside / f"{scale.NAME}.svg").write_text(scale.plot(prices), encoding="utf-8")
+        (folder / f"{scale.NAME}.md").write_text(scale.text(runs, prices), encoding="utf-8")
     click.echo(f"{page}: {sum(len(run['benchmarks']) for run in runs)} benchmarks")
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
-from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from ..__main__ import BENCHMARKS
 from ..kit.command import number
@@ -15,16 +12,9 @@ from ..kit.registries.all import REGISTRIES
 from ..kit.registries.ours import OURS
 from ..peers import crash, lookup, propagate, register, watchers
 from .runs import Cell, Run, benchmarks_of, by_registry, cell_of
+from .templates import TEMPLATES
 
 NAME: Final = "benchmarks"
-_TEMPLATES: Final = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    autoescape=select_autoescape(["svg.j2"]),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
 _COLUMNS: Final = {
     register.WHAT: "a broker registered",
     lookup.COLD: "a route asked of the server",
@@ -77,10 +67,11 @@ def text(runs: Sequence[Run]) -> str:
     """Return the page in Markdown."""
     columns = {what: by_registry(runs, what) for what in _COLUMNS}
     registries = _in_order(name for cells in columns.values() for name in cells)
-    return _TEMPLATES.get_template("page.md.j2").render(
+    return TEMPLATES.get_template("page.md.j2").render(
         runs=runs,
         benchmarks=[*benchmarks_of(runs)],
         missing=[name for name in BENCHMARKS if name not in {one["name"] for one in benchmarks_of(runs)}],
+        questions={name: one.question for name, one in BENCHMARKS.items()},
         heads=[head.strip() for what, head in _COLUMNS.items() if columns[what]],
         rows={
             name: [_shown(what, cells.get(name)) for what, cells in columns.items() if cells]
@@ -94,7 +85,7 @@ def text(runs: Sequence[Run]) -> str:
 
 def plots(runs: Sequence[Run]) -> dict[str, str]:
     """Return each plot as SVG, by name; those of which nothing was measured are left out."""
-    template = _TEMPLATES.get_template("bars.svg.j2")
+    template = TEMPLATES.get_template("bars.svg.j2")
     found = {}
     for name, (what, title) in _PLOTS.items():
         cells = by_registry(runs, what)

@@ -23,9 +23,9 @@ from benchmarks import (
     register,
     rejoin,
     samples,
-    scale,
     select,
     storm,
+    table_size,
 )
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.kit.figures import Outcome
@@ -67,9 +67,9 @@ CASES = (
         2,
     ),
     Case(
-        "scale",
-        lambda: scale.run(
-            scale.Size(
+        "table_size",
+        lambda: table_size.run(
+            table_size.Size(
                 rounds=1,
                 few_entries=40,
                 many_entries=80,
@@ -207,8 +207,9 @@ QUICK = ("lookup", "register", "heartbeat", "memory")
 ELSEWHERE = (
     *("nameserver", "nameserver_faults"),
     *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
+    *("scale.clients", "scale.brokers", "scale.topics"),
 )
-"""The benchmarks that need servers of others: see test_nameserver.py and test_peers.py."""
+"""The benchmarks of test_nameserver.py, test_peers.py and test_scale.py."""
 
 
 def test_every_benchmark_is_run_here_or_elsewhere() -> None:

@@ -14,6 +14,7 @@ from benchmarks.kit.command import to_json
 from benchmarks.kit.figures import Figure, Outcome, at_most
 from benchmarks.kit.machine import Machine
 from benchmarks.peers import register
+from benchmarks.report import scale
 from benchmarks.report.__main__ import main
 from benchmarks.report.page import plots, text
 from benchmarks.report.runs import Run, by_registry, merged
@@ -101,4 +102,7 @@ def test_the_page_of_the_docs_is_made_of_the_figures_beside_it() -> None:
     runs = merged([json.loads((DOCS / "benchmarks" / "figures.json").read_text(encoding="utf-8"))])
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == text(runs)
     drawn = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "benchmarks").glob("*.svg")}
-    assert drawn == plots(runs)
+    prices = scale.prices(runs)
+    assert prices is not None
+    assert drawn == {**plots(runs), scale.NAME: scale.plot(prices)}
+    assert (DOCS / "scale.md").read_text(encoding="utf-8") == scale.text(runs, prices)
