@@ -49,6 +49,23 @@ usable = [name for name in COMMANDS if importlib.util.find_spec("click") and not
 print(*(name for name in usable if COMMANDS[name].load()))
 """
 
+_ASK: Final = """
+import subprocess, sys
+from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
+with EmbeddedServer() as server, RouteStore.from_url(server.url) as store:
+    store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
+    def run(*words, status):
+        done = subprocess.run([sys.argv[1], *words, "--redis", server.url], capture_output=True, text=True)
+        if done.returncode not in status:
+            sys.exit(f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
+    topics = run("topics", "--output", "ndjson", status=[0])
+    if topics != '{"topic":"orders"}\\n':
+        sys.exit(f"topics are {topics!r}")
+    run("doctor", "--quick", status=[0, 1])  # it warns of a server that keeps nothing
+"""
+"""Asks a registry with the script that is its argument."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make a release and prove it; a step that fails ends the program with what it said."""
@@ -138,7 +155,20 @@ def prove(wheel: Path, extras: Sequence[str], python: str, environment: Path) ->
         (code,) = _QUICK_START.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]
         _run(run, "-I", "-W", "error", "-c", code, cwd=environment)
         done.append("the quick start")
+    done.append(_script(environment, wheel, asks={"cli", "embedded"} <= {*extras}))
     return ", ".join(done)
+
+
+def _script(environment: Path, wheel: Path, *, asks: bool) -> str:
+    """Run the script that the wheel installs; it has to know its version, and to answer if it `asks`."""
+    script = environment / "bin" / "sharedroutes"
+    told, version = _run(script, "--version", cwd=environment), wheel.name.split("-")[1]
+    if told != f"sharedroutes, version {version}\n":
+        sys.exit(f"{script} --version says {told!r}")
+    if not asks:
+        return "sharedroutes --version"
+    _run(environment / "bin" / "python", "-I", "-c", _ASK, str(script), cwd=environment)
+    return "sharedroutes --version, topics, doctor"
 
 
 def bill_of_materials(environment: Path, bill: Path) -> str:
