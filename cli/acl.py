@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
+from ..daemon.printing import output_option, say
 from ..registry.acl import Role, acl_rules
 from ..registry.errors import InvalidInput
-from .output import output_option, say
 from .store_options import namespace_option
 
 _SIX: Final = "6.2"

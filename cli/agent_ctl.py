@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import click
 
-from .output import output_option, print_record, print_records
+from ..daemon.printing import output_option, print_record, print_records
 from .processes import AGENT_HTTP, NoAnswer, Place
 from .root import Group
 
@@ -141,36 +141,45 @@ def ready(agent: _Agent) -> None:
     help="Time between the two; by default drain_wait_s.",
 )
 @_WAIT
+@output_option
 @click.pass_obj
-def drain(agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: float | None) -> None:
+def drain(
+    agent: _Agent, broker: str | None, wait_s: float | None, timeout_s: float | None, output: str
+) -> None:
     """Take the write permission of brokers away, wait, and take them out of the registry until a resume."""
-    agent.control("drain", broker, timeout_s, **({} if wait_s is None else {"wait_s": wait_s}))
+    agent.control("drain", output, broker, timeout_s, **({} if wait_s is None else {"wait_s": wait_s}))
 
 
 @agent_ctl.command()
 @_BROKER
 @_WAIT
+@output_option
 @click.pass_obj
-def pause(agent: _Agent, broker: str | None, timeout_s: float | None) -> None:
+def pause(agent: _Agent, broker: str | None, timeout_s: float | None, output: str) -> None:
     """Take brokers out of the registry at once, until a resume."""
-    agent.control("pause", broker, timeout_s)
+    agent.control("pause", output, broker, timeout_s)
 
 
 @agent_ctl.command()
 @_BROKER
+@output_option
 @click.pass_obj
-def resume(agent: _Agent, broker: str | None) -> None:
+def resume(agent: _Agent, broker: str | None, output: str) -> None:
     """Let brokers come back after a drain or a pause."""
-    agent.control("resume", broker)
+    agent.control("resume", output, broker)
 
 
 @agent_ctl.command()
+@output_option
 @click.pass_obj
-def reload(agent: _Agent) -> None:
+def reload(agent: _Agent, output: str) -> None:
     """Make the agent read all its files anew; exit with 1 when something could not be applied."""
     problems = json.loads(agent.ask("POST", "/reload"))["problems"]
-    for problem in problems:
-        click.echo(problem)
+    if output != "table":
+        print_records(output, [{"problem": problem} for problem in problems])
+    else:
+        for problem in problems:
+            click.echo(problem)
     sys.exit(1 if problems else 0)
 
 
@@ -199,12 +208,20 @@ class _Agent:
         return found
 
     def control(
-        self, action: str, broker: str | None, timeout_s: float | None = None, **parameters: float
+        self,
+        action: str,
+        output: str,
+        broker: str | None,
+        timeout_s: float | None = None,
+        **parameters: float,
     ) -> None:
         """Tell the agent to do something, and with `timeout_s` wait until the brokers are out."""
         query = urlencode({**({"broker": broker} if broker else {}), **parameters})
         names: list[str] = json.loads(self.ask("POST", f"/{action}?{query}"))["brokers"]
-        click.echo(f"{action}: {', '.join(names)}")
+        if output != "table":
+            print_records(output, [{"action": action, "name": name} for name in names])
+        else:
+            click.echo(f"{action}: {', '.join(names)}")
         if timeout_s is not None:
             self._until_out(names, timeout_s)
 

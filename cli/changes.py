@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 import click
 import orjson
 
+from ..daemon.printing import Record, Records, iso, shown, terminal_columns, wrapped
 from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
 from ..registry.acl import Role
 from ..registry.codec import encode_change
 from ..registry.past import MOST_NAMES, told
 from ..registry.plans import ORIGIN
-from .output import Record, Records, iso, shown, terminal_columns, wrapped
 from .store_options import with_store
 
 _PAGE: Final = 1_000

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ..daemon.option import nearest
+from ..daemon.printing import iso
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
 from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory
 from ..registry.past import BrokerNow, brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
-from .output import iso
 from .questions import Make, commands, print_answer
 from .store_options import with_store
 

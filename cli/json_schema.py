@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, NotRequired, Union, get_args, get_origin
 
 import click
 
+from ..daemon.printing import print_record
 from .main import ALIASES
-from .output import print_record
-from .records import PRINTED, Printed
+from .printed import PRINTED, Printed
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: Final = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}

@@ -7,12 +7,12 @@ from typing import Final
 
 import click
 
+from ..daemon.printing import iso
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
 from . import records
 from .known_names import cluster_names, topic_names
-from .output import iso
 from .store_options import with_store
 from .tables import show
 

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from ..daemon.printing import Record, Records, print_record, wrapped
 from ..registry import InvalidInput, Progress, RouteStore
 from ..registry.acl import Role
 from ..registry.health.findings import HealthReport, Severity
 from ..registry.plans.export_import import ImportSummary
 from ..registry.plans.repair.differences import Difference
 from ..registry.store_parts import OnProgress
-from .output import Record, Records, print_record, wrapped
 from .store_options import with_store
 from .tables import print_table
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import click
 
+from ..daemon.printing import say
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
 from .known_names import broker_names, cluster_names, topic_names
-from .output import say
 from .root import Group
 from .store_options import with_store
 from .tables import show

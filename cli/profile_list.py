@@ -7,8 +7,8 @@ import os
 import click
 
 from ..daemon.option import masked
+from ..daemon.printing import output_option
 from . import records
-from .output import output_option
 from .profiles import BadProfile, Profile, load, profiles_file
 from .tables import show
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
+from ..daemon.printing import iso, print_records
 from ..registry.history import (
     Before,
     BrokerHistory,
@@ -19,7 +20,6 @@ from ..registry.history import (
     TopicHistory,
 )
 from .known_names import broker_names, topic_names
-from .output import iso, print_records
 from .root import Group
 from .tables import print_table
 from .times import TIME, Moment

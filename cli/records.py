@@ -1,19 +1,15 @@
-"""What each command prints for programs: the fields of its records, as `json-schema` tells them.
+"""The fields of the records that commands print for programs; printed.py says which command prints which.
 
 A release may add fields. None is taken away, or changes its meaning, without a line in CHANGELOG.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from inspect import isfunction
-from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from ..registry import ChangeKind
 from ..registry.health.findings import Severity
 from ..registry.health.readings import RegistryFacts, ServerFacts
-from ..registry.history import Before, BrokerHistory, Column, TableAt, TopicHistory
-from ..registry.history import Difference as DifferenceOfTimes
 from ..registry.plans.repair.differences import DifferenceKind
 from ..registry.plans.replicas import ReplicaState
 from .doctor.finding import Level
@@ -266,64 +262,54 @@ class AgentMaster(TypedDict):
     master_ha_address: str | None
 
 
-class Printed(NamedTuple):
-    """What a command prints for programs."""
+class ToldBroker(TypedDict):
+    """One broker that an agent was told to take out of the registry, or to bring back."""
 
-    record: Any
-    """The type of a record, or the types of its fields by name; or a function that returns either."""
-
-    is_list: bool = True
-    """Whether there may be any number of records; else there is one."""
-
-    @property
-    def shape(self) -> Any:
-        """The type of a record, or the types of its fields."""
-        return self.record() if isfunction(self.record) else self.record
+    action: Literal["drain", "pause", "resume"]
+    name: str
 
 
-def _agent_page() -> Any:
-    """Return the types of what an agent shows; raises ModuleNotFoundError without the extra `agent`."""
-    from ..broker_agent.process.process_status import PAGE  # noqa: PLC0415 - and who asks an agent may lack it
+class ReloadProblem(TypedDict):
+    """One thing of its files that an agent could not apply."""
 
-    return PAGE
-
-
-_TYPES: Final = {"bigint": int, "string": str, "array<string>": list[str]}
-"""Of the columns of answers, as Spark's DDL names them."""
+    problem: str
 
 
-def _answer(columns: Iterable[Column]) -> Printed:
-    return Printed({column.name: _TYPES[column.type] for column in columns})
+class LoadedBroker(TypedDict):
+    """What a load did with the topics of one broker, or would do; `refused`: why not all was written."""
+
+    brokerName: str
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    refused: str
+    dryRun: bool
 
 
-PRINTED: Final = {
-    "acl": Printed(AclLine, is_list=False),
-    "agent-ctl master": Printed(AgentMaster),
-    "agent-ctl status": Printed(_agent_page, is_list=False),
-    "before": _answer(Before.columns),
-    "brokers": Printed(BrokerAddresses | ReplicaEntry),
-    "changes": Printed(ChangeRecord),
-    "clusters": Printed(Cluster),
-    "delete-topic": Printed(BrokerName),
-    "diff": _answer(DifferenceOfTimes.columns),
-    "doctor": Printed(DoctorFinding),
-    "forget": Printed(ChangedBroker),
-    "health": Printed(Health, is_list=False),
-    "history broker": _answer(BrokerHistory.columns),
-    "history topic": _answer(TopicHistory.columns),
-    "import": Printed(Import, is_list=False),
-    "kv delete": Printed(Removed, is_list=False),
-    "kv get": Printed(Value, is_list=False),
-    "kv list": Printed(Namespace | KeyValue),
-    "kv put": Printed(Put, is_list=False),
-    "leases": Printed(Lease),
-    "lift": Printed(ChangedBroker),
-    "profiles": Printed(ProfileEntry),
-    "rebuild": Printed(Mended),
-    "routes": Printed(Route),
-    "table": _answer(TableAt.columns),
-    "topics": Printed(Topic),
-    "verify": Printed(Inconsistency),
-    "wipe": Printed(ChangedBroker),
-}
-"""By the words of the command; those of `pipeline ask` print what the commands of the same name do."""
+class CompactedDay(TypedDict):
+    """One day of a table that is one folder now, or that was dropped: then nothing else is known of it."""
+
+    table: str
+    day: str
+    done: Literal["compacted", "dropped"]
+    rows: int | None
+    folders: int | None
+    bytesBefore: int | None
+    bytesAfter: int | None
+
+
+class Ingested(TypedDict):
+    """What one run of an ingest has kept."""
+
+    changes: int
+    batches: int
+    setAside: int
+
+
+class WrittenReport(TypedDict):
+    """Where a report is, and how many topics missed the objective, or will soon."""
+
+    page: str
+    missed: int
+    burning: int

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import click
 
+from ..daemon.printing import output_option
 from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, StoreRefused
 from ..registry.acl import Role, commands_of
-from .output import output_option
 from .profiles import profile_option
 from .root import ended_by_sigterm
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 from rich.cells import cell_len
 
-from .output import Record, print_records, shown, terminal_columns
+from ..daemon.printing import Record, print_records, shown, terminal_columns
 
 _GAP: Final = "  "
 

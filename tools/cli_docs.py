@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from sharedroutes.cli.main import ALIASES
-from sharedroutes.cli.records import PRINTED
+from sharedroutes.cli.printed import PRINTED
 from sharedroutes.cli.root import sharedroutes
 from tools.pages import DOCS, write
 
@@ -25,6 +25,9 @@ _EVERYWHERE: Final = ("redis_url", "namespace", "profile", "output")
 
 _ELSEWHERE: Final = {"agent": "agent/settings.md", "nameserver": "nameserver/settings.md"}
 """Commands whose options have a page of their own."""
+
+_PRINTS: Final = {"agent": "With `--check` it prints"}
+"""Where a command does not always print for programs."""
 
 
 def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -69,7 +72,7 @@ def _entry(words: str, command: click.Command, context: click.Context) -> str:
         parts.append(f"| option | meaning |\n|---|---|\n{rows.rstrip()}")
     if words.removeprefix("pipeline ask ") in PRINTED:
         name = words.removeprefix("pipeline ask ")
-        parts.append(f"Prints {_what(name)}: `sharedroutes json-schema {name}`.")
+        parts.append(f"{_PRINTS.get(name, 'Prints')} {_what(name)}: `sharedroutes json-schema {name}`.")
     return "\n\n".join(parts) + "\n"
 
 

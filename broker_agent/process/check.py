@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 from ...daemon.option import masked
 from ...daemon.threads import in_thread
@@ -46,6 +46,14 @@ class Outcome(StrEnum):
     LEFT_OUT = "left out"
 
 
+class Checked(TypedDict):
+    """One thing that was checked, or a problem that was found."""
+
+    check: Check
+    outcome: Outcome
+    text: str
+
+
 Line: TypeAlias = tuple[Outcome, str]
 
 
@@ -79,6 +87,12 @@ async def check(
         lines = await look() if one in checks else [(Outcome.LEFT_OUT, "")]
         found += [(one, outcome, text) for outcome, text in lines]
     return found
+
+
+def as_record(found: tuple[Check, Outcome, str]) -> Checked:
+    """Return what was found, for programs."""
+    one, outcome, text = found
+    return {"check": one, "outcome": outcome, "text": text}
 
 
 async def _files(config: SidecarConfig, accesses: Sequence[AgentAccess]) -> list[Line]:

@@ -19,6 +19,7 @@ import click
 from ...daemon.http_server import AddressTaken
 from ...daemon.logs import LogOutput
 from ...daemon.option import Kind, Option
+from ...daemon.printing import output_option, print_records
 from ...daemon.threads import in_thread
 from ...registry import InvalidInput
 from ..settings.loader import load
@@ -46,6 +47,7 @@ EXIT_CODES: Final = {
 _CHECKS: Final = "files,store,broker"
 """What --check looks at without a list."""
 
+_NO_SETTINGS: Final = ("checks", "output")
 _SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind is Kind.SECRET)
 
 _HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
@@ -88,17 +90,18 @@ def _help(option: Option) -> str:
     help="Check what the agent needs, print a line for each check, and exit with 0 if all is well, else "
     f"with 2. Without a list, check everything: {_CHECKS}.",
 )
+@output_option
 @click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and exit.")
 @click.pass_context
 def agent_command(
-    context: click.Context, /, *, checks: str | None, print_config: bool, **_: str | None
+    context: click.Context, /, *, checks: str | None, output: str, print_config: bool, **_: str | None
 ) -> None:
     """Run the agents; the settings come from the context, as their options are made from a table."""
     flags = _given(context)
     try:
         with _Ending(only_looks=bool(checks) or print_config) as ending:
             if checks and not print_config:
-                context.exit(asyncio.run(_check(flags, checks)))
+                context.exit(asyncio.run(_check(flags, checks, output)))
             config = asyncio.run(in_thread(load, flags, os.environ))  # the files may be on a disk that hangs
             if print_config:
                 click.echo(as_toml(config), nl=False)
@@ -114,13 +117,14 @@ def _given(context: click.Context) -> Mapping[str, str]:
     return {
         parameter.opts[0]: value
         for parameter in context.command.params
-        if parameter.name != "checks" and isinstance(value := context.params.get(parameter.name or ""), str)
+        if parameter.name not in _NO_SETTINGS
+        and isinstance(value := context.params.get(parameter.name or ""), str)
     }
 
 
-async def _check(flags: Mapping[str, str], checks: str) -> int:
+async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
     """Print what was found; return the exit code."""
-    from .check import Outcome, check, wanted  # noqa: PLC0415 - an agent that runs never needs it
+    from .check import Outcome, as_record, check, wanted  # noqa: PLC0415 - an agent that runs never needs it
 
     looked_at = wanted(checks)
     config: SidecarConfig | InvalidInput
@@ -132,8 +136,11 @@ async def _check(flags: Mapping[str, str], checks: str) -> int:
         for warning in config.warnings:
             click.echo(warning, err=True)
     found = await check(config, looked_at)
-    for one, outcome, text in found:
-        click.echo(f"{one:<6}  {outcome:<8}  {text}".rstrip())
+    if output != "table":
+        print_records(output, map(as_record, found))
+    else:
+        for one, outcome, text in found:
+            click.echo(f"{one:<6}  {outcome:<8}  {text}".rstrip())
     return 2 if any(outcome is Outcome.FAILED for _, outcome, _ in found) else 0
 
 

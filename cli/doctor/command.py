@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import click
 
+from ...daemon.printing import print_records, wrapped
 from ...registry import RouteStore
 from ...registry.acl import Role
 from ...registry.connection.url import parse_url
 from .. import records
 from ..main import PLUGIN_UNKNOWN
-from ..output import print_records, wrapped
 from ..processes import Place
 from ..store_options import with_store
 from .checks import findings

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ...daemon.printing import iso
 from ...registry.model import EXPIRED
 from ...registry.plans.repair.differences import Difference, DifferenceKind
 from ...registry.plans.replicas import Replica, ReplicaState
-from ..output import iso
 from ..roster import is_headless
 from .finding import Finding, Level, fine, some, unknown
 from .snapshot import Snapshot, Table, Unknown

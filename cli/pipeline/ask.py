@@ -9,13 +9,13 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame
 
+from ...daemon.printing import iso, output_option
 from ...pipeline.answers.frames import covered
 from ...pipeline.answers.past import ask as ask_changes
 from ...pipeline.answers.past import table_of
 from ...pipeline.ingest import stored_changes
 from ...pipeline.report.history import check_routes, read_routes
 from ...registry.history import Column, Question
-from ..output import iso, output_option
 from ..questions import Make, commands, print_answer
 from ..root import Group
 from .spark import Start, about, changes_option, namespace_option, say, with_spark

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 from click.core import ParameterSource
 
-from ...pipeline.ingest import CompactConfig, DayCompacted, IngestConfig, IngestProgress
+from ...daemon.printing import output_option, print_records
+from ...daemon.printing import say as say_record
+from ...pipeline.ingest import CompactConfig, CompactSummary, DayCompacted, IngestConfig, IngestProgress
 from ...pipeline.ingest import compact as compact_days
 from ...pipeline.ingest import ingest as ingest_changes
 from ...registry import RegistryConfig
+from .. import records
 from ..store_options import registry_options
 from .spark import Start, WrongOption, say, stopping, with_spark
 
@@ -70,8 +73,11 @@ _REGISTRY = RegistryConfig()
     show_default=True,
     help="Entries that the registry keeps, by its agents' setting: warns before they are trimmed.",
 )
+@output_option
 @with_spark
-def ingest(start: Start, /, *, redis_url: str, namespace: str, registries: str, **settings: object) -> None:
+def ingest(
+    start: Start, /, *, redis_url: str, namespace: str, registries: str, output: str, **settings: object
+) -> None:
     """Keep every change of the registry as Parquet, each once, until stopped.
 
     FOLDER/changes has a folder a day; what cannot be read is in FOLDER/quarantine. A run goes on where the
@@ -85,7 +91,13 @@ def ingest(start: Start, /, *, redis_url: str, namespace: str, registries: str, 
     say(f"ingesting into {config.out}")
     with stopping() as stop:
         summary = ingest_changes(spark, config, stop=stop, on_progress=_show)
-    click.echo(f"{summary.rows:,} changes in {summary.batches:,} batches, {summary.quarantined:,} set aside")
+    text = f"{summary.rows:,} changes in {summary.batches:,} batches, {summary.quarantined:,} set aside"
+    record: records.Ingested = {
+        "changes": summary.rows,
+        "batches": summary.batches,
+        "setAside": summary.quarantined,
+    }
+    say_record(output, record, text)
 
 
 def _is_said(name: str) -> bool:
@@ -112,16 +124,49 @@ def _show(progress: IngestProgress) -> None:
 @click.option(
     "--keep-days", default=0, metavar="N", help="Drop older days, counted from the newest change's."
 )
+@output_option
 @with_spark
-def compact(start: Start, /, **settings: object) -> None:
+def compact(start: Start, /, *, output: str, **settings: object) -> None:
     """Make one folder of the many small ones of each day that is over; an ingest may run meanwhile."""
     config = CompactConfig(**settings)  # type: ignore[arg-type]
     summary = compact_days(start(), config, on_day=_show_day)
     for day in summary.dropped:
         say(f"dropped {day}")
+    show_compaction(summary, output)
+
+
+def show_compaction(summary: CompactSummary, output: str) -> None:
+    """Print what became of the days that are over."""
+    if output != "table":
+        print_records(output, _records(summary))
+        return
     compacted = _days(day.table for day in summary.compacted)
     dropped = _days(day.partition("/")[0] for day in summary.dropped)
     click.echo(f"compacted: {compacted}; dropped: {dropped}")
+
+
+def _records(summary: CompactSummary) -> Iterator[records.CompactedDay]:
+    for one in summary.compacted:
+        yield {
+            "table": one.table,
+            "day": one.day,
+            "done": "compacted",
+            "rows": one.rows,
+            "folders": one.folders,
+            "bytesBefore": one.bytes_before,
+            "bytesAfter": one.bytes_after,
+        }
+    for dropped in summary.dropped:
+        table, _, day = dropped.partition("/")
+        yield {
+            "table": table,
+            "day": day,
+            "done": "dropped",
+            "rows": None,
+            "folders": None,
+            "bytesBefore": None,
+            "bytesAfter": None,
+        }
 
 
 def _days(tables: Iterable[str]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 from pyspark.sql import SparkSession
 
-from ...pipeline.load import Form, LoadedInPart, LoadSummary, Rules, Source, Target, read_configs
+from ...daemon.printing import output_option, print_records
+from ...pipeline.load import BrokerLoad, Form, LoadedInPart, LoadSummary, Rules, Source, Target, read_configs
 from ...pipeline.load import load as load_configs
+from .. import records
 from ..store_options import registry_options
 from .spark import Start, say, with_spark
 
@@ -39,9 +42,18 @@ _SHOWN = 50
     metavar="N",
     help="Most entries written in a second.  [default: no limit]",
 )
+@output_option
 @with_spark
 def load(
-    start: Start, /, *, path: str, form: str | None, redis_url: str, namespace: str, **given: Any
+    start: Start,
+    /,
+    *,
+    path: str,
+    form: str | None,
+    redis_url: str,
+    namespace: str,
+    output: str,
+    **given: Any,
 ) -> None:
     """Load the topic configurations in PATH: Parquet, CSV, JSON, topics.json files, or mqadmin's topicRoute.
 
@@ -51,10 +63,10 @@ def load(
     of_source = {name: given.pop(name) for name in ("broker", "topic", "cluster", "strict")}
     source = Source(path=path, form=Form(form) if form else None, **of_source)
     rules, target = Rules(**given), Target(url=redis_url, namespace=namespace)
-    _load(start(), source, target, rules)
+    _load(start(), source, target, rules, output)
 
 
-def _load(spark: SparkSession, source: Source, target: Target, rules: Rules) -> None:
+def _load(spark: SparkSession, source: Source, target: Target, rules: Rules, output: str) -> None:
     """Load, and tell of it; raises TargetRefused for what was refused, and in a dry run for what would be."""
     configs = read_configs(spark, source)
     for row in configs.set_aside.limit(_SHOWN).collect():
@@ -62,22 +74,38 @@ def _load(spark: SparkSession, source: Source, target: Target, rules: Rules) -> 
     try:
         summary = load_configs(spark, configs, target, rules)
     except LoadedInPart as error:
-        _show(error.summary)
+        show(error.summary, output)
         raise
-    _show(summary)
+    show(summary, output)
     if rules.dry_run and summary.would_refuse is not None:
         raise summary.would_refuse
 
 
-def _show(summary: LoadSummary) -> None:
+def show(summary: LoadSummary, output: str) -> None:
+    """Print what a load did, or would do."""
     if summary.changes is not None:
         for row in summary.changes.limit(_SHOWN).collect():
             what = f"{row['broker']} {row['topic']}" if row["topic"] else row["broker"]
             say(f"{row['action']}: {what}: {row['before'] or '-'} -> {row['after'] or '-'}")
+    if output != "table":
+        print_records(output, map(partial(_record, is_dry_run=summary.dry_run), summary.brokers))
+        return
     click.echo(
         f"{_what(summary)}: topics: {summary.added:,} added, {summary.changed:,} changed, "
         f"{summary.removed:,} removed, {summary.unchanged:,} as they were"
     )
+
+
+def _record(one: BrokerLoad, *, is_dry_run: bool) -> records.LoadedBroker:
+    return {
+        "brokerName": one.broker,
+        "added": one.added,
+        "changed": one.changed,
+        "removed": one.removed,
+        "unchanged": one.unchanged,
+        "refused": one.refused,
+        "dryRun": is_dry_run,
+    }
 
 
 def _what(summary: LoadSummary) -> str:

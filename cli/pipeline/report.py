@@ -10,6 +10,8 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+from ...daemon.printing import output_option
+from ...daemon.printing import say as say_record
 from ...pipeline.ingest import quarantined, stored_changes
 from ...pipeline.report import History, Report, asked, check_out, check_times, write_report
 from ...pipeline.report.history import (
@@ -21,6 +23,7 @@ from ...pipeline.report.history import (
     read_samples,
 )
 from ...pipeline.report.words import count_text
+from .. import records
 from ..times import TIME, Moment
 from .spark import Start, about, changes_option, namespace_option, say, with_spark
 
@@ -59,6 +62,7 @@ _BURNING = 4
 @click.option("--slo", type=float, metavar="PERCENT", help="The objective for topics, such as 99.9.")
 @click.option("--title", default="Route registry", show_default=True, help="Of the page.")
 @click.option("--out", required=True, metavar="FOLDER", help="Where the report is written; a URL, too.")
+@output_option
 @with_spark
 def report(
     start: Start,
@@ -70,6 +74,7 @@ def report(
     slo: float | None,
     title: str,
     out: str,
+    output: str,
     **sources: Any,
 ) -> None:
     """Write every answer as Parquet and CSV, and a page that needs nothing but itself; prints its path.
@@ -98,7 +103,8 @@ def report(
     )
     steps, number = len(asked(found)) + 1, count(1)  # the page
     done = write_report(found, out, title=title, on_answer=lambda name: say(f"{next(number)}/{steps} {name}"))
-    click.echo(done.page)
+    record: records.WrittenReport = {"page": done.page, "missed": done.missed, "burning": done.burning}
+    say_record(output, record, done.page)
     _end(done)
 
 

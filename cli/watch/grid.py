@@ -11,8 +11,8 @@ from rich.text import Text
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 
+from ...daemon.printing import shown
 from ...registry.plans.replicas import ReplicaState
-from ..output import shown
 from .board import BrokerRow, ChangeRow, Fault, TopicRow
 
 MOST_ROWS: Final = 500

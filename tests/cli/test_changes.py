@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Self
 
-from sharedroutes.cli.output import iso
+from sharedroutes.daemon.printing import iso
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
 from tests.cli.terminal import at_terminal, run, started
 from tests.fix_redis import PATIENT

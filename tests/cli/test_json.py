@@ -13,8 +13,12 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from sharedroutes.cli.json_schema import schema
-from sharedroutes.cli.records import PRINTED
+from sharedroutes.cli.pipeline.ingest import show_compaction
+from sharedroutes.cli.pipeline.load import show as show_load
+from sharedroutes.cli.printed import PRINTED
 from sharedroutes.cli.root import sharedroutes
+from sharedroutes.pipeline.ingest import CompactSummary, DayCompacted
+from sharedroutes.pipeline.load import BrokerLoad, LoadSummary
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.broker_agent.agent_site import Site
 from tests.cli.agents import MASTER, SLAVE, an_agent
@@ -50,6 +54,12 @@ ASKED: Final = {
     "wipe": ("broker-a",),
 }
 """Commands of a store, with arguments for which there is something to print."""
+
+WITHOUT_RECORDS: Final = {
+    *("agent-ctl", "agent-ctl health", "agent-ctl ready"),
+    *("completion", "export", "json-schema", "nameserver", "watch"),
+}
+"""docs/design/cli.md says why."""
 
 MORE: Final = (("brokers", ("--all",)), ("kv list", ("ns",)))
 FINE: Final = {"rebuild": 0, "verify": 1, "doctor": 1, "health": 3}
@@ -104,6 +114,64 @@ def test_the_result_of_an_import_is_what_its_schema_says(url: str, output: str, 
     assert summary["brokers"]["refused"] == len(summary["notImported"]) == 1
 
 
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_what_an_agent_was_told_is_what_its_schema_says(site: Site, output: str) -> None:
+    with site.agent() as agent:
+        site.until_served()
+        for action, more in (("pause", ["--wait", "30"]), ("resume", []), ("drain", ["--after", "0"])):
+            words = ["agent-ctl", "--http", agent.http(), action, *more, "--output", output]
+            done = CliRunner().invoke(sharedroutes, words)
+            assert done.exit_code == 0, done.output
+            told = [{"action": action, "name": "broker-a:0"}]
+            assert check(f"agent-ctl {action}", output, done.stdout) == told
+        words = ["agent-ctl", "--http", agent.http(), "reload", "--output", output]
+        assert check("agent-ctl reload", output, CliRunner().invoke(sharedroutes, words).stdout) == []
+        site.conf.write_text("brokerName=broker-a\nlistenPort=none\n")
+        done = CliRunner().invoke(sharedroutes, words)
+        assert done.exit_code == 1
+        assert "listenPort" in check("agent-ctl reload", output, done.stdout)[0]["problem"]
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_what_a_check_of_an_agent_found_is_what_its_schema_says(site: Site, output: str) -> None:
+    words = ["agent", "--check=files,store", "--broker-conf", str(site.conf), "--redis", site.url]
+    done = CliRunner().invoke(sharedroutes, [*words, "--output", output])
+    assert done.exit_code == 0, done.output
+    found = check("agent", output, done.stdout)
+    assert [(one["check"], one["outcome"]) for one in found] == [
+        ("files", "ok"),
+        ("store", "ok"),
+        ("broker", "left out"),
+    ]
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_what_the_pipeline_has_done_is_what_its_schema_says(
+    output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = LoadSummary(dry_run=True, brokers=(BrokerLoad("broker-a", 1, 2, 3, 4), BrokerLoad("broker-b")))
+    show_load(loaded, output)
+    first, second = check("pipeline load", output, capsys.readouterr().out)
+    assert (first["brokerName"], first["unchanged"], second["dryRun"]) == ("broker-a", 4, True)
+    compacted = [
+        DayCompacted(
+            table="changes",
+            day="2026-11-21",
+            rows=9,
+            duplicates=0,
+            folders=3,
+            bytes_before=900,
+            bytes_after=300,
+        )
+    ]
+    show_compaction(CompactSummary(compacted, ["changes/2026-11-20"]), output)
+    days = check("pipeline compact", output, capsys.readouterr().out)
+    assert [(one["day"], one["done"]) for one in days] == [
+        ("2026-11-21", "compacted"),
+        ("2026-11-20", "dropped"),
+    ]
+
+
 def test_what_an_agent_shows_is_what_its_schema_says(site: Site) -> None:
     with site.agent() as agent:
         site.until_served()
@@ -156,8 +224,11 @@ def test_every_command_that_prints_records_has_all_forms_and_a_schema() -> None:
         if option.name == "output" and hasattr(option.type, "choices")
     }
     assert {*forms} == {*PRINTED}
+    every = {name.removeprefix("pipeline ask ") for name, _, _ in commands()}
+    assert every - {*forms} == WITHOUT_RECORDS
     assert {tuple(choices) for choices in forms.values()} == {("table", "json", "ndjson")}
-    assert {*PRINTED} - {*ASKED} == {"agent-ctl master", "agent-ctl status", "import", "profiles"}
+    others = {name for name in PRINTED if name.startswith(("agent-ctl ", "pipeline "))}
+    assert {*PRINTED} - {*ASKED} == {*others, "agent", "import", "profiles"}
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.cli.output import shown
 from sharedroutes.cli.tables import print_table
+from sharedroutes.daemon.printing import shown
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
 from tests.cli.terminal import at_terminal, run
 
