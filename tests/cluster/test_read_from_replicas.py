@@ -13,6 +13,7 @@ import redis
 from sharedroutes.client import ClientConfig, Health, RouteClient
 from sharedroutes.client.observers.events import FeedLost, RoutesChanged, ServerChanged
 from sharedroutes.registry import EmbeddedServer, InvalidInput, RegistryConfig, RouteStore, Sweeper
+from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.connection import located, located_async, reading
 from tests.client.clients import HOUR_S, AnyClient, ClientMaker, async_client, calls, holders, sync_client
 from tests.client.heard import Heard
@@ -24,6 +25,7 @@ from tests.registry.builders import broker, topics
 from tests.support import await_until, wait_until
 
 LASTING: Final = RegistryConfig(lease_ttl_s=3_600, call_deadline_s=15.0, sweeper_lease_s=0.3)
+WORD: Final = "abracadabra"
 CONFIG: Final = ClientConfig(
     registry=RegistryConfig(call_deadline_s=3.0, connect_deadline_s=3.0, sweeper_lease_s=0.3),
     read_from="replica",
@@ -169,6 +171,18 @@ async def test_a_replica_that_hears_nothing_any_more_is_left_before_leases_end_t
                 description="the replica that hears something is read",
             )
             assert is_linked(trio.admins[1 + used])  # as far as it knows
+
+
+async def test_a_reader_has_all_rights_that_it_takes(make_client: ClientMaker, trio: Trio) -> None:
+    rights = acl_rules(LASTING.namespace, Role.READER, user="reader", password=f">{WORD}")
+    for admin in trio.admins:
+        admin.execute_command(*rights.split())
+    trio.agent.register(broker("broker-a"), topics(1))
+    async with make_client(trio.url.replace("redis://", f"redis://reader:{WORD}@"), CONFIG) as client:
+        await until(client, "replica", "broker-a")
+        trio.agent.register(broker("broker-b"), topics(1))
+        await until(client, "replica", "broker-a", "broker-b")
+        assert client.health().last_error is None
 
 
 async def test_lag_is_seen(make_client: ClientMaker, trio: Trio) -> None:
