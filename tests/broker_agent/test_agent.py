@@ -8,9 +8,11 @@ import redis
 from sharedroutes.broker_agent import BrokerAgent
 from sharedroutes.registry import (
     EXPIRED,
+    AsyncRouteStore,
     Broker,
     ChangeKind,
     InvalidInput,
+    RegistryConfig,
 )
 from tests.broker_agent.data_files import REAL, as_written, put, remove, rewrite, topics_json
 from tests.broker_agent.world import World, running, times
@@ -25,6 +27,19 @@ async def test_a_broker_is_registered_renewed_and_unregistered(world: World, adm
         await await_until(lambda: admin.pttl(lease) > 5_000, description="the lease is renewed")
         assert await world.topics_served() == {"orders": 4}
     assert await world.topics_served() == {}
+
+
+async def test_agents_of_two_registries_in_one_program_share_nothing(world: World, redis_url: str) -> None:
+    other = RegistryConfig(namespace="other")
+    async with running(world.config()), AsyncRouteStore.from_url(redis_url, other) as store:
+        await world.until_served(orders=4)
+        theirs = world.config(registry=other, broker=Broker("broker-b", world.address))
+        async with running(theirs):
+            await await_until(store.topics, description="the other registry has topics")
+            assert [broker.broker_name for broker in await store.brokers()] == ["broker-b"]
+            assert [broker.broker_name for broker in await world.store.brokers()] == ["broker-a"]
+        assert await store.topics() == []
+        assert await world.topics_served() == {"orders": 4}
 
 
 async def test_the_topics_of_a_real_broker_are_served_with_its_system_topics(world: World) -> None:
