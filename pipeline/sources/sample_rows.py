@@ -195,19 +195,15 @@ def _contradiction(metadata: pq.FileMetaData) -> str:
 
 def _misfit(schema: pa.Schema) -> str:
     """Return why no row of a file with these columns can be a sample; empty = some can."""
-    wrong = _wrong(schema)
-    return f"its columns are not those of send_samples: {wrong}" if wrong else ""
-
-
-def _wrong(schema: pa.Schema) -> str:
+    wrong = []
     if missing := [name for name in _NEEDED if name not in schema.names]:
-        return f"there is no {', '.join(missing)}"
-    for wanted in ARROW:
+        wrong.append(f"there is no {', '.join(missing)}")
+    for wanted in (field for field in ARROW if field.name in schema.names):
         if (count := schema.names.count(wanted.name)) > 1:
-            return f"there are {count} called {wanted.name}"
-        if count and not _fits(of_file := schema.field(wanted.name).type, wanted.type):
-            return f"{wanted.name} is {of_file}, not {wanted.type}"
-    return ""
+            wrong.append(f"there are {count} called {wanted.name}")
+        elif not _fits(of_file := schema.field(wanted.name).type, wanted.type):
+            wrong.append(f"{wanted.name} is {of_file}, not {wanted.type}")
+    return f"its columns are not those of send_samples: {wrong[0]}" if wrong else ""
 
 
 def _fits(of_file: pa.DataType, wanted: pa.DataType) -> bool:
@@ -222,49 +218,35 @@ def _fits(of_file: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _of_columns(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
-    """Yield the rows with the types of ARROW, and each row that has a value which cannot be cast."""
-    wrong: dict[int, list[str]] = {}
-    columns = []
-    for field in ARROW:
-        if field.name in table.column_names:
-            column, bad = _cast(table[field.name], field.type)
-            for row in bad:
-                wrong.setdefault(row, []).append(field.name)
-        else:
-            column = pa.nulls(len(table), field.type)
-        columns.append(column)
-    found = pa.Table.from_arrays(columns, schema=ARROW)
-    begin = 0
-    for row in sorted(wrong):
-        if row > begin:
-            yield from of_table(found.slice(begin, row - begin), place + begin)
-        yield Corrupt(place + row, no_such_value(wrong[row]), _record(table.slice(row, 1)))
-        begin = row + 1
-    yield from of_table(found.slice(begin), place + begin)
+    """Yield the rows with the types of ARROW, and each row that has a value which cannot be cast.
 
-
-def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> tuple[pa.ChunkedArray, list[int]]:
-    """Return the values, null for each that cannot be cast, and the places of those.
-
-    What cannot be cast as a whole is cut in halves until single values are left.
+    What cannot be cast as a whole is cut in halves until single rows are left.
     """
-    found: list[pa.Array] = []
-    bad: list[int] = []
-    pieces = [(0, len(column))]
+    wanted = pa.schema([ARROW.field(name) for name in table.column_names])
+    pieces = [(place, table)]
     while pieces:
-        begin, count = pieces.pop()
-        try:
-            cast = column.slice(begin, count).cast(wanted)
-            cast.validate(full=True)  # Parquet's texts need not be UTF-8
-            found += cast.chunks
-        except pa.ArrowInvalid:
-            if count == 1:
-                found.append(pa.nulls(1, wanted))
-                bad.append(begin)
-            else:
-                half = count // 2
-                pieces += [(begin + half, count - half), (begin, half)]
-    return pa.chunked_array(found, wanted), bad
+        place, table = pieces.pop()
+        half = len(table) // 2
+        if not (wrong := [field.name for field in wanted if not _can_be_cast(table[field.name], field)]):
+            yield from of_table(_with_all_columns(table.cast(wanted)), place)
+        elif half:
+            pieces += [(place + half, table.slice(half)), (place, table.slice(0, half))]
+        else:
+            yield Corrupt(place, no_such_value(wrong), _record(table))
+
+
+def _can_be_cast(column: pa.ChunkedArray, wanted: pa.Field) -> bool:
+    try:
+        column.cast(wanted.type).validate(full=True)  # Parquet's texts need not be UTF-8
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _with_all_columns(table: pa.Table) -> pa.Table:
+    none = {field.name: pa.nulls(len(table), field.type) for field in ARROW}
+    columns = [table[name] if name in table.column_names else none[name] for name in ARROW.names]
+    return pa.Table.from_arrays(columns, schema=ARROW)
 
 
 def _record(row: pa.Table) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import logging
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -293,23 +292,11 @@ class Listing:
 
     def _below(self, match: Path) -> Iterator[Path]:
         if not os.path.isdir(match):  # noqa: PTH112 - as above
-            if _is_there(match):
-                yield match
-            return
+            yield match
         for folder, folders, names in os.walk(match, onerror=self._closed):
             folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-            yield from (path for name in names if _is_there(path := Path(folder, name)))
+            yield from (Path(folder, name) for name in names)
 
     def _closed(self, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
             self.closed[Path(error.filename)] = error.strerror or str(error)
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a path is one of a file; also if that cannot be told, for who reads it is told why."""
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
