@@ -14,7 +14,7 @@ from ...registry import RegistryConfig
 from ..errors import TargetRefused
 from ..schemas import LOAD_CHANGES, LOAD_SUMMARY
 from ..sources.options import REGISTRY_OPTIONS, Options, Registry, one_of
-from ..sources.routes_checks import check_batch, check_columns
+from ..sources.routes_checks import Checked, check_batch, check_columns
 from ..sources.routes_load import BrokerLoad, Rules, load_rows, not_in_full, summary_rows, would_refuse
 from .forms import Configs, unreadable
 
@@ -105,7 +105,7 @@ def load(
     check_columns(rows.schema)
     # A registry is on one server, so one process writes to it. Here it is this one: the sink does the same
     # in processes of its own, which take a second to start.
-    checked = [check_batch(batch) for batch in _read(spark, configs).to_batches()]
+    checked = Checked.of_all(map(check_batch, _read(spark, configs).to_batches()))
     done = load_rows(target.registry(), rules, checked)
     summary = LoadSummary(rules.dry_run, tuple(done), _changes(spark, done) if rules.dry_run else None)
     problem = None if rules.dry_run else not_in_full(done)

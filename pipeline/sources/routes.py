@@ -21,7 +21,7 @@ from ...registry import RegistryError
 from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
 from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
-from .routes_checks import CHECKED, MAX_PROBLEMS, Checked, check_batch, check_columns
+from .routes_checks import Checked, check_batch, check_columns
 from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full, summary_rows
 from .routes_reader import RoutesReader
 
@@ -42,8 +42,6 @@ SUMMARY_FILE: Final = "summary.json"
 
 CHANGES_FILE: Final = "changes.jsonl"
 """In the folder `report`, after a dry run: a line of JSON for each topic that would change."""
-
-_COMPRESSION: Final = "lz4"
 
 
 class RoutesSource(DataSource):
@@ -104,19 +102,6 @@ def _report_of(options: Options) -> str:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRows(WriterCommitMessage):
-    """What a task found: its rows, as an Arrow stream, and what is wrong with others."""
-
-    rows: bytes
-    problems: tuple[str, ...] = ()
-    bad_rows: int = 0
-
-    def unpacked(self) -> Checked:
-        """Return the same with the rows as a table."""
-        return Checked(pa.ipc.open_stream(self.rows).read_all(), self.problems, self.bad_rows)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutesWriter(DataSourceArrowWriter):
     """Loads a DataFrame into one registry: rows of a broker may come from any number of tasks.
@@ -129,25 +114,15 @@ class RoutesWriter(DataSourceArrowWriter):
     rules: Rules
     report: str = ""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> CheckedRows:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Checked:
         """Check the rows of a task; nothing is written."""
-        sink = pa.BufferOutputStream()
-        problems: list[str] = []
-        bad_rows = 0
-        options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION)
-        with pa.ipc.new_stream(sink, CHECKED, options=options) as stream:
-            for batch in iterator:
-                checked = check_batch(batch)
-                stream.write_table(checked.rows)
-                problems += checked.problems
-                bad_rows += checked.bad_rows
-        return CheckedRows(sink.getvalue().to_pybytes(), tuple(problems[:MAX_PROBLEMS]), bad_rows)
+        return Checked.of_all(map(check_batch, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write the rows of all tasks; raises BadRows, TargetRefused and the errors of the registry."""
         try:
-            checked = [message.unpacked() for message in messages if isinstance(message, CheckedRows)]
-            done = load_rows(self.registry, self.rules, checked)
+            checked = (message for message in messages if isinstance(message, Checked))
+            done = load_rows(self.registry, self.rules, Checked.of_all(checked))
         except (PipelineError, RegistryError) as error:
             self._tell([], error)
             raise
@@ -155,9 +130,6 @@ class RoutesWriter(DataSourceArrowWriter):
         self._tell(done, problem)
         if problem is not None:
             raise problem
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: no task has written."""
 
     def _tell(self, done: Sequence[BrokerLoad], problem: Exception | None) -> None:
         """Write the report, if somebody wants it."""

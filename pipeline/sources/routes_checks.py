@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from ...registry import InvalidInput, TopicConfig
 from ...registry.checks import check_broker_name, check_name
@@ -50,13 +40,12 @@ MAX_PROBLEMS: Final = 10
 """So many are told with their rows, the others are counted."""
 
 _NEEDED: Final = ("broker", "topic")
-_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType, NullType)
-_TEXT: Final = (StringType, NullType)
-_TYPES: Final[Mapping[str, tuple[tuple[type[DataType], ...], str]]] = {
+_TEXT: Final = ("string", "void")
+_TYPES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "string": (_TEXT, "a string"),
-    "int": ((*_WHOLE, StringType), "a whole number"),  # a CSV file has nothing else than strings
-    "boolean": ((BooleanType, *_TEXT), "a boolean"),
-    "map<string,string>": ((MapType, *_TEXT), "a map of strings, or a JSON object in a string"),
+    "int": (("tinyint", "smallint", "int", "bigint", *_TEXT), "a whole number"),  # CSV has only strings
+    "boolean": (("boolean", *_TEXT), "a boolean"),
+    "map<string,string>": (("map<string,string>", *_TEXT), "a map of strings, or a JSON object in a string"),
 }
 """By the type of a column: which ones of Spark's are taken for it, and their name in words."""
 
@@ -79,19 +68,13 @@ def check_columns(schema: StructType) -> None:
     for name, field in zip(names, schema.fields, strict=True):
         if names.count(name) > 1:
             raise BadRows(f"column {name!r} stands twice")
-        types, what = _TYPES[known[name]]
-        if not isinstance(field.dataType, types) or _is_odd_map(field.dataType):
+        kinds, what = _TYPES[known[name]]
+        if field.dataType.simpleString() not in kinds:
             raise BadRows(f"column {name!r} is {field.dataType.simpleString()}, not {what}: cast it")
 
 
-def _is_odd_map(kind: DataType) -> bool:
-    return isinstance(kind, MapType) and not (
-        isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
+@dataclass(frozen=True)
+class Checked(WriterCommitMessage):
     """What the check of some rows found."""
 
     rows: pa.Table
@@ -102,28 +85,35 @@ class Checked:
 
     bad_rows: int = 0
 
+    @classmethod
+    def of_all(cls, found: Iterable[Checked]) -> Self:
+        """Return what several checks found, as one."""
+        parts = [*found]
+        rows = pa.concat_tables([CHECKED.empty_table(), *(part.rows for part in parts)])
+        problems = [problem for part in parts for problem in part.problems]
+        return cls(rows, problems[:MAX_PROBLEMS], sum(part.bad_rows for part in parts))
+
 
 def check_batch(batch: pa.RecordBatch) -> Checked:
     """Check rows whose columns are in order."""
     columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
     columns = {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
-    for name in _NEEDED:
-        columns.setdefault(name, pa.nulls(len(batch), pa.string()))
+    nothing = pa.nulls(len(batch), pa.string())
+    names = {name: columns.get(name, nothing).cast(pa.string()) for name in ("broker", "cluster", "topic")}
+    names["cluster"] = names["cluster"].fill_null("")
     problems: dict[int, str] = {}
-    for name in _NEEDED:
-        for at in pc.indices_nonzero(columns[name].is_null()).to_pylist():
-            problems.setdefault(at, f"{name}: must not be null")
-    brokers = _text(columns["broker"])
-    clusters = _text(columns.get("cluster", pa.nulls(len(batch), pa.string()))).fill_null("")
-    topics = _text(columns["topic"])
-    for at, problem in _bad_values("broker", brokers, check_broker_name):
+    for at, problem in (
+        *(
+            (at, f"{name}: must not be null")
+            for name in _NEEDED
+            for at in pc.indices_nonzero(names[name].is_null()).to_pylist()
+        ),
+        *_bad_values("broker", names["broker"], check_broker_name),
+        *check_names("topic", names["topic"]),
+        *_bad_values("cluster", names["cluster"], _check_cluster),
+    ):
         problems.setdefault(at, problem)
-    for at, problem in check_names("topic", topics):
-        problems.setdefault(at, problem)
-    for at, problem in _bad_values("cluster", clusters, _check_cluster):
-        problems.setdefault(at, problem)
-    configs = _configs(columns, len(batch), problems)
-    rows = pa.Table.from_arrays([brokers, clusters, topics, configs], schema=CHECKED)
+    rows = pa.Table.from_pydict({**names, "config": _configs(columns, len(batch), problems)}, CHECKED)
     if not problems:
         return Checked(rows)
     told = [f"row {_shown(batch, at)}: {problems[at]}" for at in sorted(problems)[:MAX_PROBLEMS]]
@@ -131,8 +121,8 @@ def check_batch(batch: pa.RecordBatch) -> Checked:
     return Checked(rows.take(good), told, len(problems))
 
 
-def _text(column: pa.Array) -> pa.Array:
-    return column.cast(pa.string())
+def _is_text(column: pa.Array) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def _check_cluster(name: str) -> None:
@@ -161,9 +151,8 @@ def _configs(columns: Mapping[str, pa.Array], count: int, problems: dict[int, st
     for name, default in DEFAULTS.items():
         column = columns.get(name)
         if column is not None:
-            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
             shown = str(default).lower() if isinstance(default, bool) else str(default)
-            parts[name] = column.fill_null(pa.scalar(shown if is_text else default, column.type))
+            parts[name] = column.fill_null(pa.scalar(shown if _is_text(column) else default, column.type))
     if "attributes" in columns:
         parts["attributes"] = _attribute_texts(columns["attributes"])
     if not parts:
@@ -199,9 +188,9 @@ def _codes(columns: Sequence[pa.Array]) -> pa.Array:
 
 def _attribute_texts(column: pa.Array) -> pa.Array:
     """Return attributes as JSON: what a string says, or a map's; "" = none."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return _text(column).fill_null("")
-    if column.null_count == len(column) or not len(column.keys):
+    if _is_text(column):
+        return column.cast(pa.string()).fill_null("")
+    if not len(column.keys):
         return pa.repeat(pa.scalar(""), len(column))
     found = [
         orjson.dumps(dict(value), option=orjson.OPT_SORT_KEYS).decode() if value else ""

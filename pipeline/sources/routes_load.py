@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -23,7 +23,7 @@ from ...registry.store_parts import iterate
 from ..errors import BadOption, BadRows, TargetRefused
 from ..schemas import CONFIG_FIELDS, LOAD_SUMMARY
 from .options import Registry
-from .routes_checks import CHECKED, MAX_PROBLEMS, Checked
+from .routes_checks import MAX_PROBLEMS, Checked
 
 _AT_ONCE: Final = 3
 """Brokers that are written at the same time: enough that the server need not wait for this process."""
@@ -87,14 +87,13 @@ Tables: TypeAlias = Mapping[str, Callable[[], Wanted]]
 """Brokers, by name, to what makes their tables: not all of them need to be there at the same time."""
 
 
-def tables_of(parts: Iterable[pa.Table], rules: Rules) -> Tables:
+def tables_of(rows: pa.Table, rules: Rules) -> Tables:
     """Return the table of each broker, of rows in any order; raises BadRows.
 
     A row that stands twice is one. A topic with two configurations is an error, as is a broker with two
     clusters.
     """
-    table = pa.concat_tables([CHECKED.empty_table(), *parts])
-    grouped = table.group_by("broker").aggregate(
+    grouped = rows.group_by("broker").aggregate(
         [("topic", "list"), ("config", "list"), ("cluster", "distinct")]
     )
     problems: list[str] = []
@@ -138,16 +137,15 @@ def _contradictions(broker: str, grouped: pa.Table, at: int) -> Iterator[str]:
             yield f"topic {topic!r} of broker {broker!r} stands with {times} configurations"
 
 
-def load_rows(registry: Registry, rules: Rules, checked: Sequence[Checked]) -> list[BrokerLoad]:
+def load_rows(registry: Registry, rules: Rules, checked: Checked) -> list[BrokerLoad]:
     """Load checked rows into a registry; return what was done with each broker, by name.
 
     Raises BadRows where there are bad ones, TargetRefused before anything is written, NewerSchema,
     StoreRefused, StoreUnavailable.
     """
-    bad = sum(one.bad_rows for one in checked)
-    if bad:
-        raise bad_rows([problem for one in checked for problem in one.problems], bad)
-    tables = tables_of((one.rows for one in checked), rules)
+    if checked.bad_rows:
+        raise bad_rows(checked.problems, checked.bad_rows)
+    tables = tables_of(checked.rows, rules)
     with registry.store() as store:
         return Loading(store, rules).run(tables)
 

@@ -57,7 +57,9 @@ def part(*rows: tuple[str, str] | tuple[str, str, bytes] | tuple[str, str, bytes
 
 def load(store: RouteStore, *parts: pa.Table, **rules: Any) -> dict[str, BrokerLoad]:
     chosen = Rules(**rules)
-    return {done.broker: done for done in Loading(store, chosen).run(tables_of(parts, chosen))}
+    return {
+        done.broker: done for done in Loading(store, chosen).run(tables_of(pa.concat_tables(parts), chosen))
+    }
 
 
 def counts(done: BrokerLoad) -> tuple[int, int, int, int]:
@@ -205,12 +207,12 @@ def test_a_topic_with_a_foreign_index_is_told_and_the_others_are_written(
 
 def test_rows_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(BadRows, match="topic 't' of broker 'a' stands with 2 configurations"):
-        tables_of([part(("a", "t")), part(("a", "t", b"8 8 6 0"))], Rules())
+        tables_of(part(("a", "t"), ("a", "t", b"8 8 6 0")), Rules())
     with pytest.raises(BadRows, match="broker 'a' stands with the clusters 'east', 'west'"):
-        tables_of([part(("a", "t", PLAIN, "west"), ("a", "u", PLAIN, "east"))], Rules())
-    same = tables_of([part(("a", "t")), part(("a", "t"))], Rules())
+        tables_of(part(("a", "t", PLAIN, "west"), ("a", "u", PLAIN, "east")), Rules())
+    same = tables_of(part(("a", "t"), ("a", "t")), Rules())
     assert same["a"]().topics == {"t": PLAIN}
-    assert tables_of([], Rules()) == {}
+    assert tables_of(CHECKED.empty_table(), Rules()) == {}
 
 
 def test_entries_are_let_through_at_the_pace_that_was_asked_for(store: RouteStore) -> None:
