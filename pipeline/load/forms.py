@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
-from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import orjson
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -225,10 +224,8 @@ def _of_table(spark: SparkSession, source: Source, frame: DataFrame) -> Configs:
 def _with_cluster(rows: DataFrame, source: Source) -> DataFrame:
     if not source.cluster:
         return rows
-    if "cluster" not in rows.columns:
-        return rows.withColumn("cluster", F.lit(source.cluster))
-    known = F.nullif(F.trim("cluster"), F.lit(""))
-    return rows.withColumn("cluster", F.coalesce(known, F.lit(source.cluster)))
+    known = [F.nullif(F.trim("cluster"), F.lit(""))] if "cluster" in rows.columns else []
+    return rows.withColumn("cluster", F.coalesce(*known, F.lit(source.cluster)))
 
 
 def _texts(spark: SparkSession, source: Source, pattern: str) -> DataFrame:
@@ -246,16 +243,21 @@ def _topics_json(spark: SparkSession, source: Source) -> Configs:
     texts = _texts(spark, source, "*topics.json")
     table = F.from_json("value", _TOPICS_SCHEMA, _LENIENT)["topicConfigTable"]
     parsed = texts.select("file", _broker_of(source).alias("broker"), table.alias("table"))
-    reason = F.when(
-        F.col("table").isNull(), F.lit("is no topics.json: there is no topicConfigTable in it, or no JSON")
-    ).when(
-        F.coalesce("broker", F.lit("")) == "",
-        F.lit("its path does not show the broker: say which one it is, or rename it"),
+    judged = parsed.withColumn(
+        "reason",
+        F.when(
+            F.col("table").isNull(), "is no topics.json: there is no topicConfigTable in it, or no JSON"
+        ).when(
+            F.coalesce("broker", F.lit("")) == "",
+            "its path does not show the broker: say which one it is, or rename it",
+        ),
     )
-    judged = parsed.withColumn("reason", reason)
     good = judged.where("reason is null").select("broker", F.explode("table").alias("topic", "config"))
     config = (F.col("config")[theirs].alias(ours) for theirs, ours in CONFIG_FIELDS.items())
-    rows = good.select("broker", "topic", *config)
+    return _judged(good.select("broker", "topic", *config), judged, source)
+
+
+def _judged(rows: DataFrame, judged: DataFrame, source: Source) -> Configs:
     aside = judged.where("reason is not null").select("file", "reason")
     return Configs(_with_cluster(rows, source), aside, source)
 
@@ -281,11 +283,8 @@ def _topic_route(spark: SparkSession, source: Source) -> Configs:
     own = F.nullif(F.col("block.topic"), F.lit(""))
     topic = F.lit(source.topic) if source.topic else F.coalesce(own, "name")
     parsed = found.select("file", topic.alias("topic"), route.alias("route"))
-    reason = F.when(
-        F.col("route.queueDatas").isNull(),
-        F.lit("is no output of mqadmin topicRoute: there are no queueDatas in it, or no JSON"),
-    )
-    judged = parsed.withColumn("reason", reason)
+    none = "is no output of mqadmin topicRoute: there are no queueDatas in it, or no JSON"
+    judged = parsed.withColumn("reason", F.when(F.col("route.queueDatas").isNull(), none))
     good = judged.where("reason is null").select(
         "topic", "route", F.explode("route.queueDatas").alias("queues")
     )
@@ -299,8 +298,7 @@ def _topic_route(spark: SparkSession, source: Source) -> Configs:
         F.col("queues.perm").alias("perm"),
         F.coalesce("queues.topicSysFlag", "queues.topicSynFlag").alias("topic_sys_flag"),
     )
-    aside = judged.where("reason is not null").select("file", "reason")
-    return Configs(_with_cluster(rows, source), aside, source)
+    return _judged(rows, judged, source)
 
 
 def bad_csv_line(spark: SparkSession, path: str) -> str | None:
@@ -331,29 +329,14 @@ def _no_object(line: str) -> str | None:
 
 
 def _first_bad(lines: DataFrame, check: Check, *, headers: int) -> str | None:
-    """Return the first line that is bad, of the first file that has one; tasks count the lines of blocks."""
-
-    def counted(rows: Iterable[Row]) -> Iterator[tuple[str, int, int, Any]]:
-        for (file, start), block in groupby(rows, key=itemgetter("file_path", "file_block_start")):
-            count, bad = 0, None
-            for row in block:
-                line = row["value"]
-                is_read = line.strip() and not (start == 0 and count < headers)
-                if bad is None and is_read:
-                    why = "is no UTF-8" if "\ufffd" in line else check(line)
-                    bad = None if why is None else (count, why, line[:_SHOWN])
-                count += 1
-            yield file, start, count, bad
-
-    blocks = lines.select("_metadata.file_path", "_metadata.file_block_start", "value")
-    found = sorted(blocks.rdd.mapPartitions(counted).collect(), key=itemgetter(0, 1))
-    for file, of_file in groupby(found, key=itemgetter(0)):
-        before = 0
-        for _, _, count, bad in of_file:
-            if bad is not None:
-                number, why, line = bad
-                return f"{_plain(file)}, line {before + number + 1}: {why}: {line}"
-            before += count
+    """Return the first line that is bad; Spark gives the blocks of a file in their order."""
+    number: Counter[str] = Counter()
+    for file, line in lines.select("_metadata.file_path", "value").toLocalIterator():
+        number[file] += 1
+        if line.strip() and number[file] > headers:
+            why = "is no UTF-8" if "\ufffd" in line else check(line)
+            if why is not None:
+                return f"{_plain(file)}, line {number[file]}: {why}: {line[:_SHOWN]}"
     return None
 
 
