@@ -105,10 +105,13 @@ class Drill:
         """Of the store, while the block lasts."""
         return self._server.url
 
-    def run(self) -> None:
-        """Let everything happen, and end the client and the ingest; raises DemoFailed and Interrupted."""
+    def begin(self) -> None:
+        """Let the ingest start, which takes a while."""
         self._say("the ingest and three brokers start")
         self._start_ingest()
+
+    def run(self) -> None:
+        """Let everything happen, and end the client and the ingest; raises DemoFailed and Interrupted."""
         self._start(*BROKERS)
         problem = f"the ingest has written nothing, see {self._places.log}"
         self._await(self._ingest_has_begun, _SPARK_S, problem)

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
@@ -42,14 +41,13 @@ def demo(start: Start, /, *, out: Path | None) -> None:
     places = Places(out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-")))
     places.out.mkdir(parents=True, exist_ok=True)
     began_s = monotonic()
-    spark = start()
     patience = Patience()
     with (
         errors_in_one_line(),
         patience.signals(),
         tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
     ):
-        page, faults = _run(spark, places, Path(folder), patience)
+        page, faults = _run(start, places, Path(folder), patience)
     tables = page.parent / "tables"
     problems = 0
     for text, good in findings(faults, _rows(tables, "detection"), _rows(tables, "broker_sessions")):
@@ -60,8 +58,10 @@ def demo(start: Start, /, *, out: Path | None) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _run(spark: SparkSession, places: Places, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
+def _run(start: Start, places: Places, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
     with Drill(places, folder, patience, say) as drill:
+        drill.begin()
+        spark = start()  # meanwhile: the ingest has a Spark of its own
         drill.run()
         say("the ingest goes on where it was stopped, to the end")
         ingest(spark, IngestConfig(out=str(places.history), url=drill.url, once=True))
