@@ -26,6 +26,8 @@ _ALWAYS: Final = {
     # Days and hours are cut where the store's clock cuts them, whatever zone a machine stands in.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark begins to sort when it has met 128 groups of which it collects lists; there are many, and small.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
 }
 _FROM_THE_START: Final = {
     # Else each operation on a column looks up who called it: half of the time that it takes to make a plan.
@@ -87,9 +89,6 @@ class SessionConfig:
     driver_memory: str = "1536m"
     """Of the Java process; in local mode the executors live in it. It takes all of it, and spills to disk."""
 
-    shuffle_partitions: int | None = None
-    """None = four for each core of this machine, and on a cluster Spark's own choice."""
-
     log_level: str = "ERROR"
     settings: Mapping[str, str] = field(default_factory=dict)
     """More settings of Spark, which go before all others."""
@@ -102,8 +101,6 @@ class SessionConfig:
             found["spark.master"] = master
         if master.startswith("local") and not submitted:
             found |= _LOCAL_ONLY | {"spark.driver.memory": self.driver_memory}
-        if self.shuffle_partitions is not None:
-            found["spark.sql.shuffle.partitions"] = str(self.shuffle_partitions)
         return found | dict(self.settings)
 
 
@@ -176,40 +173,28 @@ def _pass_on_zips(spark: SparkSession) -> None:
 
 
 def check_java(environment: Mapping[str, str]) -> Path:
-    """Return the Java program that Spark will start; raises JavaMissing for none, and for an old one."""
-    java = find_java(environment)
-    version = version_of(java)
-    if version < LEAST_VERSION:
-        raise JavaMissing(f"{java} is Java {version}: {_ADVICE}")
-    return java
+    """Return the Java program that Spark's launcher will start: $JAVA_HOME/bin/java, or else the one on PATH.
 
-
-def find_java(environment: Mapping[str, str]) -> Path:
-    """Return $JAVA_HOME/bin/java, or else the one on PATH, as Spark's launcher does; raises JavaMissing."""
+    Raises JavaMissing for none, and for an old one.
+    """
     home = environment.get("JAVA_HOME")
-    if home:
-        java = Path(home, "bin", "java")
-        if not java.is_file():
-            raise JavaMissing(f"JAVA_HOME is {home}, where there is no bin/java: {_ADVICE}")
-        return java
-    found = shutil.which("java", path=environment.get("PATH", ""))
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH", ""))
     if found is None:
         raise JavaMissing(f"the pipeline runs on Spark, which needs Java, and there is none: {_ADVICE}")
-    return Path(found)
-
-
-def version_of(java: Path) -> int:
-    """Return the major version that a Java program tells; raises JavaMissing when it tells none."""
+    if not Path(found).is_file():
+        raise JavaMissing(f"JAVA_HOME is {home}, where there is no bin/java: {_ADVICE}")
     try:
         answer = subprocess.run(  # noqa: S603 - the program that Spark would start
-            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+            [found, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaMissing(f"{java} does not run ({error}): {_ADVICE}") from error
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    if found is None:
-        raise JavaMissing(f"{java} does not say its version: {_ADVICE}")
-    return int(found[1])
+        raise JavaMissing(f"{found} does not run ({error}): {_ADVICE}") from error
+    version = _VERSION.search(answer.stderr + answer.stdout)
+    if version is None:
+        raise JavaMissing(f"{found} does not say its version: {_ADVICE}")
+    if int(version[1]) < LEAST_VERSION:
+        raise JavaMissing(f"{found} is Java {version[1]}: {_ADVICE}")
+    return Path(found)
 
 
 class _Remembered:

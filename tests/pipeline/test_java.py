@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharedroutes.pipeline.errors import JavaMissing
-from sharedroutes.pipeline.session import check_java, find_java
+from sharedroutes.pipeline.session import check_java
 
 
 def program(folder: Path, says: str) -> Path:
@@ -19,11 +19,11 @@ def program(folder: Path, says: str) -> Path:
 
 
 def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
-    of_home = program(tmp_path / "home", "true")
-    on_path = program(tmp_path / "other", "true")
+    of_home = program(tmp_path / "home", "echo 'version \"17\"'")
+    on_path = program(tmp_path / "other", "echo 'version \"21\"'")
     environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(on_path.parent)}
-    assert find_java(environment) == of_home
-    assert find_java({"PATH": environment["PATH"]}) == on_path
+    assert check_java(environment) == of_home
+    assert check_java({"PATH": environment["PATH"]}) == on_path
 
 
 def test_without_java_the_error_says_what_to_install() -> None:

@@ -43,7 +43,7 @@ def test_spark_is_asked_once_what_its_functions_are(
 
 
 def test_a_setting_of_the_caller_goes_before_all_others() -> None:
-    config = SessionConfig(shuffle_partitions=3, settings={"spark.sql.shuffle.partitions": "9"})
+    config = SessionConfig(settings={"spark.sql.shuffle.partitions": "9"})
     assert config.spark_settings()["spark.sql.shuffle.partitions"] == "9"
 
 
