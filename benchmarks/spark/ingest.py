@@ -109,7 +109,7 @@ class _Seen:
 
     def note(self, progress: IngestProgress) -> None:
         """Note a batch."""
-        self.at_ms[progress.batch] = time.time() * 1_000
+        self.at_ms[progress.written.batch] = time.time() * 1_000
         self.rows = progress.total_rows
 
     def await_rows(self, count: int) -> str:

@@ -106,12 +106,13 @@ def _is_said(name: str) -> bool:
 
 
 def _show(progress: IngestProgress) -> None:
+    written = progress.written
     behind = ", ".join(
         f"{one.registry}: {one.unread:,} unread ({100 * one.used:.0f} % of what is kept)"
         for one in progress.headroom
     )
     say(
-        f"batch {progress.batch}: {progress.rows:,} changes in {progress.took_s:.1f} s; "
+        f"batch {written.batch}: {written.rows:,} changes in {written.took_s:.1f} s; "
         f"{behind or 'the store is away'}"
     )
 

@@ -19,23 +19,10 @@ from pyspark.sql import functions as F
 
 from ..errors import BadOption, PipelineError
 from ..tables import Table
+from . import layout
 from .files import HadoopFiles, complete_below, place
 from .journal import Entry, Parts, entry_path, newest_entry, positions_of, prune
-from .layout import (
-    A_DAY_MS,
-    CHANGES_FOLDER,
-    MAX_DAY_MS,
-    QUARANTINE_FOLDER,
-    READY,
-    STAGED_BATCHES,
-    STAGED_SWAPS,
-    TABLES,
-    BatchName,
-    batch_folder,
-    day_folder,
-    folder_value,
-    join,
-)
+from .layout import READY, TABLES, BatchName, batch_folder, day_folder, folder_value, join
 from .swaps import Swap
 
 WRITE_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
@@ -64,6 +51,12 @@ class Written:
     rows: int
     quarantined: int
     took_s: float
+    """To write and publish it."""
+
+    @property
+    def batch(self) -> str:
+        """Its name."""
+        return str(self.entry.name)
 
 
 class Batches:
@@ -148,7 +141,7 @@ def _write(batch: DataFrame, staged: str) -> tuple[int, int, int]:
         F.count(F.col("problem")).alias("corrupt"),
         F.max("ms").alias("newest_ms"),
     )
-    _save(observed.where(~is_corrupt), staged, CHANGES_FOLDER)
+    _save(observed.where(~is_corrupt), staged, layout.CHANGES_FOLDER)
     found = seen.get
     corrupt = int(found["corrupt"])
     if corrupt:
@@ -159,7 +152,7 @@ def _write(batch: DataFrame, staged: str) -> tuple[int, int, int]:
 def _quarantine(bad: DataFrame, expected: int, staged: str) -> None:
     """Write the records that cannot be read; the registry is read once more for them."""
     seen = Observation()
-    _save(bad.observe(seen, F.count(F.lit(1)).alias("rows")), staged, QUARANTINE_FOLDER)
+    _save(bad.observe(seen, F.count(F.lit(1)).alias("rows")), staged, layout.QUARANTINE_FOLDER)
     found = int(seen.get["rows"])
     if found != expected:
         raise PipelineError(
@@ -175,12 +168,14 @@ def _save(rows: DataFrame, staged: str, folder: str) -> None:
 
 def _day() -> Column:
     """Return the UTC day of `ms`, whatever zone the session has."""
-    return F.expr(f"string(date_add(date'1970-01-01', int(least(ms, {MAX_DAY_MS}) div {A_DAY_MS})))")
+    return F.expr(
+        f"string(date_add(date'1970-01-01', int(least(ms, {layout.MAX_DAY_MS}) div {layout.A_DAY_MS})))"
+    )
 
 
 def staging_folder(out: str, name: BatchName) -> str:
     """Return a new folder to stage a batch in: a killed job that still runs does not know it."""
-    return join(out, STAGED_BATCHES, f"{name}-{secrets.token_hex(4)}")
+    return join(out, layout.STAGED_BATCHES, f"{name}-{secrets.token_hex(4)}")
 
 
 def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
@@ -192,7 +187,7 @@ def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
 
 def recover(files: HadoopFiles, out: str) -> None:
     """Publish what a job that was killed had ready, and delete what it had not; raises PipelineError."""
-    for staged, ready in complete_below(files, join(out, STAGED_BATCHES)):
+    for staged, ready in complete_below(files, join(out, layout.STAGED_BATCHES)):
         _finish(files, out, staged, Entry.read(files, ready))
     prune(files, out)
 
@@ -220,12 +215,12 @@ def _parts(files: HadoopFiles, staged: str) -> Parts:
 
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
     """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises BadOption."""
-    return _read(spark, out, CHANGES_FOLDER)
+    return _read(spark, out, layout.CHANGES_FOLDER)
 
 
 def quarantined(spark: SparkSession, out: str) -> DataFrame:
     """Return the records that were set aside, as QUARANTINE; raises BadOption."""
-    return _read(spark, out, QUARANTINE_FOLDER)
+    return _read(spark, out, layout.QUARANTINE_FOLDER)
 
 
 def _read(spark: SparkSession, out: str, folder: str) -> DataFrame:
@@ -243,7 +238,7 @@ def _read(spark: SparkSession, out: str, folder: str) -> DataFrame:
 
 def _warn_of_swaps(files: HadoopFiles, out: str, folder: str) -> None:
     """Warn of days that a compaction has taken out, to put new ones in their place, or was killed at that."""
-    staged = join(out, STAGED_SWAPS)
+    staged = join(out, layout.STAGED_SWAPS)
     for name in files.names(staged):
         ready = join(staged, name, READY)
         try:

@@ -15,20 +15,11 @@ from pyspark.sql.types import StructType
 from ..errors import BadOption, IngestFailed, PipelineError, failure
 from ..sources.options import check_number
 from ..tables import Table
+from . import layout
 from .batches import SETTINGS, WRITE_OPTIONS, written_columns
 from .files import HadoopFiles, only_one
 from .journal import Entry, newest_entry
-from .layout import (
-    TABLES,
-    BatchName,
-    batch_folder,
-    compacted_name,
-    day_folder,
-    days_before,
-    folder_value,
-    is_compacted,
-    join,
-)
+from .layout import TABLES, BatchName, batch_folder, day_folder, folder_value, is_compacted, join
 from .swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 
 _NAME: Final = "compact"
@@ -70,7 +61,7 @@ class CompactConfig:
         check_number(_NAME, "file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DayCompacted:
     """A day of a table that is one folder now."""
 
@@ -97,10 +88,7 @@ class CompactSummary:
 
 
 def compact(
-    spark: SparkSession,
-    config: CompactConfig,
-    *,
-    on_day: Callable[[DayCompacted], None] | None = None,
+    spark: SparkSession, config: CompactConfig, *, on_day: Callable[[DayCompacted], object] = lambda _: None
 ) -> CompactSummary:
     """Put one folder in the place of the batches of each day that is over; return what was done.
 
@@ -114,12 +102,14 @@ def compact(
         newest = _newest(files, config.out)
         summary = CompactSummary()
         _drop(files, config, newest, summary)
-        work = _Compaction(_session(spark), files, config, newest)
+        session = spark.newSession()
+        for name, value in _SETTINGS.items():
+            session.conf.set(name, value)
+        work = _Compaction(session, files, config, newest)
         try:
             for done in work.days():
                 summary.compacted.append(done)
-                if on_day is not None:
-                    on_day(done)
+                on_day(done)
         except PipelineError:
             raise
         except Exception as error:  # Spark's, and Java's, which are not of Spark's classes
@@ -137,18 +127,11 @@ def _newest(files: HadoopFiles, out: str) -> Entry:
     return newest
 
 
-def _session(spark: SparkSession) -> SparkSession:
-    session = spark.newSession()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    return session
-
-
 def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: CompactSummary) -> None:
     """Delete the days that are not to be kept, by the day of the newest change."""
     if not config.keep_days:
         return
-    first_kept = days_before(newest.newest_day, config.keep_days - 1)
+    first_kept = layout.days_before(newest.newest_day, config.keep_days - 1)
     for table in TABLES:
         for day in _days(files, config.out, table):
             if day < first_kept:
@@ -167,9 +150,7 @@ class _Compaction:
 
     def days(self) -> Iterable[DayCompacted]:
         """Compact day by day."""
-        end = self.newest.newest_day
-        if self.config.before_day:
-            end = min(end, self.config.before_day)
+        end = min(self.newest.newest_day, self.config.before_day or self.newest.newest_day)
         for table in TABLES:
             for day in _days(self.files, self.config.out, table):
                 if day < end:
@@ -191,17 +172,9 @@ class _Compaction:
         except BaseException:
             self.files.delete(staged)
             raise
-        name = compacted_name(batches)
+        name = layout.compacted_name(batches)
         swap_in(self.files, out, staged, Swap(table=table, day=day, batch=name, replaced=frozenset(batches)))
-        yield DayCompacted(
-            table=table,
-            day=day,
-            rows=rows,
-            duplicates=duplicates,
-            folders=len(batches),
-            bytes_before=bytes_before,
-            bytes_after=bytes_after,
-        )
+        yield DayCompacted(table, day, rows, duplicates, len(batches), bytes_before, bytes_after)
 
     def _published(self, table: str, day: str) -> list[str]:
         """Return the batches of a day that the journal has, and those of earlier compactions."""

@@ -32,22 +32,13 @@ _BEGIN_AGAIN_S: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IngestProgress:
     """A batch that was published, and where the ingest stands."""
 
-    batch: str
-    rows: int
-    quarantined: int
-    took_s: float
-    """To write and publish it."""
-
+    written: Written
     total_rows: int
     """Of this run, so far."""
-
-    total_quarantined: int
-    positions: Mapping[str, str]
-    """By registry: the last change that is published."""
 
     headroom: tuple[Headroom, ...]
     """Of each registry that could be asked lately: how far the ingest is behind, and how near the trim."""
@@ -68,7 +59,7 @@ def ingest(
     config: IngestConfig,
     *,
     stop: threading.Event | None = None,
-    on_progress: Callable[[IngestProgress], None] | None = None,
+    on_progress: Callable[[IngestProgress], object] = lambda _: None,
 ) -> IngestSummary:
     """Keep the changes of registries as Parquet below `config.out`, each once; return what was published.
 
@@ -109,7 +100,7 @@ class _Job:
     files: HadoopFiles
     start: Start
     watch: Watch
-    on_progress: Callable[[IngestProgress], None] | None
+    on_progress: Callable[[IngestProgress], object]
     summary: IngestSummary
     written: queue.SimpleQueue[Written] = field(default_factory=queue.SimpleQueue)
     headroom: tuple[Headroom, ...] = ()
@@ -191,18 +182,5 @@ class _Job:
         self.summary.quarantined += written.quarantined
         self.summary.positions = written.entry.positions
         self._look(0.0)  # what was known before the batch is out of date
-        if self.on_progress is not None:
-            self.on_progress(self._progress(written))
+        self.on_progress(IngestProgress(written, self.summary.rows, self.headroom))
         return True
-
-    def _progress(self, written: Written) -> IngestProgress:
-        return IngestProgress(
-            batch=str(written.entry.name),
-            rows=written.rows,
-            quarantined=written.quarantined,
-            took_s=written.took_s,
-            total_rows=self.summary.rows,
-            total_quarantined=self.summary.quarantined,
-            positions=written.entry.positions,
-            headroom=self.headroom,
-        )

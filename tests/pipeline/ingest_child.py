@@ -45,7 +45,7 @@ def _await_end(stop: threading.Event) -> None:
 
 
 def _tell_batch(progress: IngestProgress) -> None:
-    _tell(f"batch {progress.batch} {progress.rows}")
+    _tell(f"batch {progress.written.batch} {progress.written.rows}")
 
 
 def _tell(line: str) -> None:

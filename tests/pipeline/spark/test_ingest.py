@@ -63,7 +63,11 @@ def test_changes_stand_by_day_and_batch_and_what_cannot_be_read_beside_them(
     assert (done.batches, done.rows, done.quarantined) == (1, 20, 2)
     assert done.positions == {"sharedroutes": f"{midnight_ms + 101}-0"}
     (progress,) = told
-    assert (progress.batch, progress.total_rows, progress.quarantined) == ("0001-000000000000", 20, 2)
+    assert (progress.written.batch, progress.total_rows, progress.written.quarantined) == (
+        "0001-000000000000",
+        20,
+        2,
+    )
     assert [room.unread for room in progress.headroom] == [0]
     days = {path.name: len(list(path.rglob("*.parquet"))) for path in (out / "changes").iterdir()}
     assert days == {"day=2026-09-22": 1, "day=2026-09-23": 1}
