@@ -10,32 +10,21 @@ from textwrap import dedent
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import types as of_spark
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
+_STRING: Final = of_spark.StringType()
 # StructType.fromDDL does the same, but asks a running session.
-_TYPES: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "bigint": LongType(),
-    "int": IntegerType(),
-    "double": DoubleType(),
-    "boolean": BooleanType(),
-    "timestamp": TimestampType(),
-    "array<string>": ArrayType(StringType()),
-    "array<bigint>": ArrayType(LongType()),
-    "map<string,string>": MapType(StringType(), StringType()),
+_TYPES: Final[dict[str, of_spark.DataType]] = {
+    "string": _STRING,
+    "bigint": of_spark.LongType(),
+    "int": of_spark.IntegerType(),
+    "double": of_spark.DoubleType(),
+    "boolean": of_spark.BooleanType(),
+    "timestamp": of_spark.TimestampType(),
+    "array<string>": of_spark.ArrayType(_STRING),
+    "array<bigint>": of_spark.ArrayType(of_spark.LongType()),
+    "map<string,string>": of_spark.MapType(_STRING, _STRING),
 }
 
 
@@ -125,9 +114,10 @@ class Table:
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
-    def schema(self) -> StructType:
+    def schema(self) -> of_spark.StructType:
         """The schema as Spark's type; needs no session."""
-        return StructType([StructField(column.name, _TYPES[column.type]) for column in self.columns])
+        fields = [of_spark.StructField(column.name, _TYPES[column.type]) for column in self.columns]
+        return of_spark.StructType(fields)
 
     @property
     def arrow(self) -> pa.Schema:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ...daemon.printing import output_option
 from ...daemon.printing import say as say_record
 from ...pipeline.ingest import quarantined, stored_changes
 from ...pipeline.report import History, Report, asked, check_out, check_times, write_report
-from ...pipeline.report.history import (
-    check_routes,
-    check_samples,
-    read_corrupt_samples,
-    read_faults,
-    read_routes,
-    read_samples,
-)
+from ...pipeline.report import history as opened
 from ...pipeline.report.words import count_text
 from .. import records
 from ..times import TIME, Moment
@@ -84,22 +78,18 @@ def report(
     """
     if sources["samples"]:
         with about("--samples"):
-            check_samples(sources["samples"])
+            opened.check_samples(sources["samples"])
     if sources["routes"]:
         with about("--routes"):
-            check_routes(sources["routes"], sources["namespace"])
+            opened.check_routes(sources["routes"], sources["namespace"])
     now_ms = time.time_ns() // 1_000_000
     from_ms, until_ms = (None if at is None else at.ms(now_ms) for at in (begin, end))
     check_times(from_ms, until_ms)
     out = out if "://" in out else str(Path(out).absolute())
     check_out(out)
     spark = start()
-    found = History(
-        **_opened(spark, **sources),
-        from_ms=from_ms,
-        until_ms=until_ms,
-        fewer_than=fewer_than,
-        slo=slo,
+    found = replace(
+        _opened(spark, **sources), from_ms=from_ms, until_ms=until_ms, fewer_than=fewer_than, slo=slo
     )
     steps, number = len(asked(found)) + 1, count(1)  # the page
     done = write_report(found, out, title=title, on_answer=lambda name: say(f"{next(number)}/{steps} {name}"))
@@ -116,21 +106,22 @@ def _opened(
     routes: str | None,
     namespace: str,
     faults: str | None,
-) -> dict[str, DataFrame]:
+) -> History:
     """Open all that is named, each with its errors as those of its option."""
-    found = {}
     with about("--changes"):
-        found["changes"], found["quarantine"] = stored_changes(spark, history), quarantined(spark, history)
+        found = History(changes=stored_changes(spark, history), quarantine=quarantined(spark, history))
     if faults:
         with about("--faults"):
-            found["faults"] = read_faults(spark, faults)
+            found = replace(found, faults=opened.read_faults(spark, faults))
     if samples:
         with about("--samples"):
-            found["samples"] = read_samples(spark, samples)
-            found["corrupt_samples"] = read_corrupt_samples(spark, samples)
+            told, corrupt = (
+                read(spark, samples) for read in (opened.read_samples, opened.read_corrupt_samples)
+            )
+            found = replace(found, samples=told, corrupt_samples=corrupt)
     if routes:
         with about("--routes"):
-            found["routes"] = read_routes(spark, routes, namespace)
+            found = replace(found, routes=opened.read_routes(spark, routes, namespace))
     return found
 
 

@@ -218,8 +218,8 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     return (
         found.where(~F.col("is_born"))
         .withColumn("lost_ms", F.col("to_ms") - F.col("from_ms"))
-        .withColumn("caused_by", F.array_sort("started.broker"))
-        .withColumn("causes", F.array_sort(F.array_distinct("started.cause")))
+        .withColumn("caused_by", F.sort_array("started.broker"))
+        .withColumn("causes", F.sort_array(F.array_distinct("started.cause")))
     )
 
 
@@ -280,14 +280,10 @@ def _in_gaps_ms() -> Expression:
     )
 
 
-def worst_first(availability: DataFrame) -> DataFrame:
-    """Order rows of TOPIC_AVAILABILITY by the minutes that they lost, most first."""
-    return availability.orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic")
-
-
 def worst_topics(availability: DataFrame, limit: int = 20) -> DataFrame:
     """Return the rows of TOPIC_AVAILABILITY that lost most minutes, most first; none that lost nothing."""
-    return worst_first(availability.where(F.col("outages") > 0)).limit(limit)
+    worst = availability.where(F.col("outages") > 0)
+    return worst.orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic").limit(limit)
 
 
 def outage_causes(outages: DataFrame) -> DataFrame:
@@ -300,6 +296,6 @@ def outage_causes(outages: DataFrame) -> DataFrame:
         F.count("*").alias("outages"),
         F.count_distinct("topic").alias("topics"),
         (F.sum("lost_ms") / _MINUTE_MS).alias("lost_min"),
-        F.array_sort(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
+        F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
     )
     return shaped(found, OUTAGE_CAUSES)

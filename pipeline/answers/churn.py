@@ -267,4 +267,4 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
 
 def _brokers(chosen: Callable[[Expression], Expression]) -> Expression:
     """Return the names of the holders that are chosen, sorted."""
-    return F.array_sort(F.transform(F.filter("holders", chosen), lambda one: one["broker"]))
+    return F.sort_array(F.transform(F.filter("holders", chosen), lambda one: one["broker"]))

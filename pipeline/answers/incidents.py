@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column as Expression
@@ -89,12 +91,12 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
 def _joined(events: DataFrame, apart_s: float) -> DataFrame:
     """Return an incident of events that begin one soon after the other; of a broker's seconds first."""
     slot = F.floor(F.col("from_ms") / 1000)
-    by_second = events.groupBy("registry", slot.alias("second"), "broker").agg(*_sums())
+    by_second = events.groupBy(slot.alias("second"), "registry", "broker").agg(*_sums())
     until_apart = by_second.withColumnsRenamed({"from_ms": "began_ms", "to_ms": "ended_ms"}).withColumns(
         {"from_ms": F.col("began_ms"), "to_ms": F.col("began_ms") + round(apart_s * 1000)}
     )
     runs = in_runs(until_apart, ("registry",), touching=True)
-    names = F.array_sort(F.collect_set(F.nullif("broker", F.lit(""))))
+    names = F.sort_array(F.collect_set(F.nullif("broker", F.lit(""))))
     found = (
         runs.withColumnsRenamed({"from_ms": "_from", "to_ms": "_to"})
         .withColumnsRenamed({"began_ms": "from_ms", "ended_ms": "to_ms"})
@@ -120,7 +122,7 @@ def _sums() -> tuple[Expression, ...]:
         F.sum("failures").alias("failures"),
         F.sum("outages").alias("outages"),
         F.sum("lost_ms").alias("lost_ms"),
-        F.array_sort(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
+        F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
         F.sum("misdirected").alias("misdirected"),
     )
 
@@ -139,9 +141,7 @@ def topic_budgets(
     )
     held_min = F.col("held_ms") / _MINUTE_MS
     allowed = F.lit(1 - objective)
-    burning = F.lit(col=False)
-    for name, limit in BURNING.items():
-        burning = burning | (F.col(name) >= limit)
+    burning = reduce(or_, (F.col(name) >= limit for name, limit in BURNING.items()))
     burn = {
         name: F.coalesce(F.try_divide(name, F.least("held_ms", F.lit(ms))) / allowed, F.lit(0.0))
         for name, ms in _WINDOWS_MS.items()

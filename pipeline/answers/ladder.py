@@ -18,23 +18,6 @@ from ..tables import table
 from .frames import with_registry
 from .replay import CANDIDATES, Attempt, Stretch, Sums, isolation_ms, least_trigger_ms, longest_ms
 
-__all__ = [
-    "ISOLATIONS",
-    "LADDERS",
-    "LADDER_DECISIONS",
-    "LADDER_SCORES",
-    "LADDER_STEPS",
-    "RECOMMENDED",
-    "LadderAnswer",
-    "Objective",
-    "decisions",
-    "isolations",
-    "ladder_answer",
-    "recommend",
-    "scores",
-    "steps",
-]
-
 RECOMMENDED: Final = "recommended"
 """What the ladder that is computed from the samples is called."""
 

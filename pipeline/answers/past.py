@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, or_
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import Column as Expression
@@ -13,24 +14,14 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ...registry import Change, ChangeKind
+from ...registry import history as questions
 from ...registry.codec import OF_NO_TABLE
-from ...registry.history import (
-    Before,
-    BrokerHistory,
-    Difference,
-    Hits,
-    Piece,
-    Question,
-    TableAt,
-    TopicHistory,
-)
+from ...registry.history import Before, BrokerHistory, Hits, Question, TopicHistory
 from ...registry.past import BrokerNow
 from ..schemas import GAP
 from ..sources.records import ATTRIBUTES
 from ..tables import Column, Table
 from .frames import readable
-
-__all__ = ["ask"]
 
 Now: TypeAlias = dict[str, BrokerNow] | None
 Answer: TypeAlias = Callable[[list[Change], Now], Iterable[tuple[Any, ...]]]
@@ -42,11 +33,12 @@ _HITS: Final = (
     "registry string, entry string, out bigint, fewer bigint, hit bigint, "
     "worst array<struct<rank: int, topic: string>>"
 )
+_LISTS: Final = ("added", "changed", "removed")
 _NAMES: Final = {
     TopicHistory: "topic_history",
     BrokerHistory: "broker_history",
-    TableAt: "table_at",
-    Difference: "difference",
+    questions.TableAt: "table_at",
+    questions.Difference: "difference",
     Before: "before",
 }
 
@@ -71,17 +63,17 @@ def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None)
     if isinstance(question, TopicHistory):
         told, now = _of_topic(question.topic, told, now)
     if isinstance(question, BrokerHistory):
-        told = told.where(_brokers_contain(question.broker))
+        told = told.where(F.array_contains(_brokers(), question.broker))
         now = None if now is None else now.where(F.col("broker") == question.broker)
-    by_broker = isinstance(question, TableAt | Difference)
+    by_broker = isinstance(question, questions.TableAt | questions.Difference)
     found = _answered(told, now, question.rows, table_of(question).ddl, by_broker=by_broker)
     return found.orderBy("registry", *_order(question))
 
 
 def _order(question: Question) -> tuple[Expression | str, ...]:
-    if isinstance(question, TableAt):
+    if isinstance(question, questions.TableAt):
         return "topic", "broker"
-    if isinstance(question, Difference):
+    if isinstance(question, questions.Difference):
         return "broker", "topic"
     return F.col("ms"), _sequence()
 
@@ -97,17 +89,10 @@ def _brokers() -> Expression:
     return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), nobody).otherwise(F.array("broker"))
 
 
-def _brokers_contain(broker: str) -> Expression:
-    return F.array_contains(_brokers(), broker)
-
-
 def _of_topic(topic: str, told: DataFrame, now: DataFrame | None) -> tuple[DataFrame, DataFrame | None]:
     """Return the changes of a topic, and of all brokers that ever had it."""
     lists = (F.coalesce(F.array_contains(name, topic), F.lit(col=False)) for name in _LISTS)
-    names_it = F.lit(col=False)
-    for one in lists:
-        names_it |= one
-    named = told.where(names_it)
+    named = told.where(reduce(or_, lists))
     had_it = named.select("registry", F.explode(_brokers()).alias("broker"))
     if now is not None:
         now = now.where(F.col("topic") == topic)
@@ -115,9 +100,6 @@ def _of_topic(topic: str, told: DataFrame, now: DataFrame | None) -> tuple[DataF
     of_topics = F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED)
     of_brokers = told.where(~of_topics).join(had_it.distinct(), ["registry", "broker"], "left_semi")
     return named.unionByName(of_brokers), now
-
-
-_LISTS: Final = ("added", "changed", "removed")
 
 
 def _answered(
@@ -184,7 +166,7 @@ def _before(question: Before, told: DataFrame, now: DataFrame | None) -> DataFra
     def hits(found: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         for registry, of_registry in groupby(found, key=itemgetter("registry")):
             topics = (
-                [Piece(*row[1:]) for row in of_topic]
+                [questions.Piece(*row[1:]) for row in of_topic]
                 for _, of_topic in groupby(of_registry, key=itemgetter("topic"))
             )
             for entry, one in question.hits(topics).items():

@@ -138,7 +138,7 @@ def single_broker_topics(routes: DataFrame) -> DataFrame:
         broker_load(routes)
         .where(f.col("rank").isNotNull())
         .groupBy(*_OF)
-        .agg(f.array_sort(f.collect_list(f.struct("rank", "broker"))).getField("broker").alias("emptiest"))
+        .agg(f.sort_array(f.collect_list(f.struct("rank", "broker"))).getField("broker").alias("emptiest"))
     )
     others = f.array_remove("emptiest", f.col("broker"))
     return (
