@@ -115,10 +115,9 @@ def _opened(
             found = replace(found, faults=opened.read_faults(spark, faults))
     if samples:
         with about("--samples"):
-            told, corrupt = (
-                read(spark, samples) for read in (opened.read_samples, opened.read_corrupt_samples)
-            )
-            found = replace(found, samples=told, corrupt_samples=corrupt)
+            reader = spark.read.format("send_samples")
+            found = replace(found, samples=reader.load(samples))
+            found = replace(found, corrupt_samples=reader.option("table", "corrupt").load(samples))
     if routes:
         with about("--routes"):
             found = replace(found, routes=opened.read_routes(spark, routes, namespace))

@@ -80,14 +80,8 @@ def topic_outages(
 def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
     """Return registry, broker, from_ms, to_ms, cause, over: when a broker took no messages."""
     away = sessions.where((F.col("broker_id") == MASTER_ID) & (F.col("away_until_ms") > F.col("end_ms")))
-    found = away.select(
-        "registry",
-        "broker",
-        F.col("end_ms").alias("from_ms"),
-        F.col("away_until_ms").alias("to_ms"),
-        F.col("ended").alias("cause"),
-        F.col("returned").alias("over"),
-    ).unionByName(_wiped(seen))
+    renamed = {"end_ms": "from_ms", "away_until_ms": "to_ms", "ended": "cause", "returned": "over"}
+    found = away.select("registry", "broker", *renamed).withColumnsRenamed(renamed).unionByName(_wiped(seen))
     runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), touching=True)
     return runs.groupBy("registry", "broker", "run").agg(
         F.min("from_ms").alias("from_ms"),
@@ -148,10 +142,12 @@ def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFr
     SET, low_from_ms, low_to_ms, left (that number), started (broker and cause of who fell silent then), over.
     """
     in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
+    fall = _moment("from_ms", 1, F.struct("broker", "cause"), F.lit(None))
+    rise = _moment("to_ms", -1, F.lit(None), F.col("over"))
     moments = (
         members.join(silent, ["registry", "broker"])
         .where(in_time)
-        .select(*SET, "size", F.inline(F.array(_fall(), _rise())))
+        .select(*SET, "size", F.inline(F.array(fall, rise)))
         .groupBy(*SET, "ms")
         .agg(
             F.any_value("size").alias("size"),
@@ -171,17 +167,8 @@ def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFr
     )
 
 
-def _fall() -> Expression:
-    """Return the moment in which a broker falls silent."""
-    return _moment("from_ms", 1, F.struct("broker", "cause"), F.lit(None))
-
-
-def _rise() -> Expression:
-    """Return the moment in which it takes messages again, or nobody knows any more."""
-    return _moment("to_ms", -1, F.lit(None), F.col("over"))
-
-
 def _moment(ms: str, step: int, who: Expression, over: Expression) -> Expression:
+    """Return when a broker falls silent, or takes messages again (or nobody knows any more)."""
     return F.struct(
         F.col(ms).alias("ms"),
         F.lit(step).alias("step"),

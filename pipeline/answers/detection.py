@@ -166,14 +166,11 @@ def detection(
 
 def detection_summary(found: DataFrame, avoided: DataFrame | None = None) -> DataFrame:
     """Return DETECTION_SUMMARY from DETECTION and AVOIDANCE."""
-    stages = found.select("registry", F.inline(_stages(_OF_END))).unionByName(
-        found.where(F.col("clients") > 0).select(
-            "registry", F.inline(_stages({"first client avoided": "first_avoided_after_ms"}))
-        )
-    )
+    used = found.where(F.col("clients") > 0)
+    stages = _stages(found, _OF_END).union(_stages(used, {"first client avoided": "first_avoided_after_ms"}))
     if avoided is not None:
         knew = avoided.withColumn("knew_after_ms", F.col("knew_ms") - F.col("since_ms"))
-        stages = stages.unionByName(knew.select("registry", F.inline(_stages(_OF_CLIENT))))
+        stages = stages.union(_stages(knew, _OF_CLIENT))
     ranks = F.percentile_approx("took_ms", [0.5, 0.95, 0.99], _ACCURACY)
     counted = stages.groupBy("registry", "stage").agg(
         F.count("took_ms").alias("ends"),
@@ -208,13 +205,12 @@ def _phase(of: str) -> Expression:
     return F.pmod(F.xxhash64(F.lit(of), *_KEY), F.lit(_PHASES)) / F.lit(_PHASES)
 
 
-def _stages(columns: Mapping[str, str]) -> Expression:
-    return F.array(
-        *(
-            F.struct(F.lit(stage).alias("stage"), F.col(column).alias("took_ms"))
-            for stage, column in columns.items()
-        )
+def _stages(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Return registry, stage, took_ms."""
+    each = (
+        F.struct(F.lit(stage).alias("stage"), F.col(of).alias("took_ms")) for stage, of in columns.items()
     )
+    return rows.select("registry", F.inline(F.array(*each)))
 
 
 # --- ends, and what clients did after them ---
@@ -226,15 +222,12 @@ def unwanted_ends(sessions: DataFrame, faults: DataFrame | None) -> DataFrame:
     """
     ended = F.col("ended")
     ends = sessions.where(ended.isin("expired", "gone", "clean"))
-    is_expired = ended == "expired"
     beats_ms = F.coalesce("lease_ended_ms", "told_ms") - F.col("lease_ttl_ms")
     return (
         _with_faults(ends, faults)
         .where(failure() | F.col("what").isNotNull())
-        .withColumn("heartbeat_to_ms", F.when(is_expired, beats_ms))
-        .withColumn(
-            "heartbeat_from_ms", F.when(F.col("lease_ended_ms").isNotNull(), F.col("heartbeat_to_ms"))
-        )
+        .withColumn("heartbeat_to_ms", F.when(ended == "expired", beats_ms))
+        .withColumn("heartbeat_from_ms", F.when(F.isnotnull("lease_ended_ms"), F.col("heartbeat_to_ms")))
         .withColumn("since_ms", F.coalesce("fault_ms", "heartbeat_to_ms", "told_ms"))
         .withColumn("back_ms", F.when(F.col("returned"), F.col("away_until_ms")))
     )
@@ -278,11 +271,8 @@ def avoidance(
     # Times are met by slots that are as long as what is looked at: a join by range alone tries every pair.
     slot = F.floor(F.col("at_ms") / look_ms)
     slots = F.explode(F.sequence(F.floor(F.col("from_ms") / look_ms), F.floor(F.col("to_ms") / look_ms)))
-    attempts = (
-        with_registry(samples)
-        .withColumn("slot", slot)
-        .withColumnsRenamed({"broker": "to_broker", "registry": "of_registry"})
-    )
+    renamed = {"broker": "to_broker", "registry": "of_registry"}
+    attempts = with_registry(samples).withColumn("slot", slot).withColumnsRenamed(renamed)
     to_it = attempts.withColumn("broker", F.col("to_broker"))
     is_meant = F.col("of_registry").isNull() | (F.col("of_registry") == F.col("registry"))
     users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]).where(is_meant))
@@ -348,13 +338,10 @@ def clients(samples: DataFrame, avoided: DataFrame) -> DataFrame:
         )
         .withColumn("failure_share", F.col("failures") / F.col("attempts"))
     )
-    met = avoided.select(
-        "client", F.col("registry").alias("of_registry"), "end_id", "misdirected", "avoided_after_ms"
-    )
-    is_same = F.col("one.registry").isNull() | (F.col("one.registry") == F.col("it.of_registry"))
+    is_same = F.col("one.registry").isNull() | (F.col("one.registry") == F.col("it.registry"))
     found = (
         sent.alias("one")
-        .join(met.alias("it"), (F.col("one.client") == F.col("it.client")) & is_same, "left")
+        .join(avoided.alias("it"), (F.col("one.client") == F.col("it.client")) & is_same, "left")
         .groupBy(*(f"one.{name}" for name in sent.columns))
         .agg(
             F.count("it.end_id").alias("ends"),

@@ -256,9 +256,9 @@ def decisions(
     return (
         of_all.select(*columns)
         .union(of_each.select(*columns))
-        .withColumn("precision", _share("right", f.col("right") + f.col("wrong")))
-        .withColumn("recall", _share("saved", f.col("bad")))
-        .withColumn("withheld_share", _share("withheld", f.col("healthy")))
+        .withColumn("precision", f.try_divide(f.col("right"), f.col("right") + f.col("wrong")))
+        .withColumn("recall", f.try_divide("saved", "bad"))
+        .withColumn("withheld_share", f.try_divide("withheld", "healthy"))
         .select(*LADDER_DECISIONS.names)
         .orderBy(*(f.col(name).asc_nulls_first() for name in _DECIDED_BY))
     )
@@ -430,7 +430,3 @@ def _of_ladders(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame
 def _failure_step(ladder: Ladder) -> int:
     """Return the number of the step that a failure counts as, from 1 on; 0 = it is below the first."""
     return bisect_right(ladder.latency_ms, ladder.failure_latency_ms)
-
-
-def _share(of: str, all_of_them: Expression) -> Expression:
-    return f.when(all_of_them > 0, f.col(of) / all_of_them)

@@ -75,8 +75,8 @@ def broker_load(routes: DataFrame) -> DataFrame:
             f.max("alive").alias("alive"),
             f.max("wiped").alias("wiped"),
             f.count(counted).alias("topics"),
-            f.coalesce(f.sum(counted * f.col("reads")), f.lit(0)).cast("bigint").alias("read_queues"),
-            f.coalesce(f.sum(counted * f.col("writes")), f.lit(0)).cast("bigint").alias("write_queues"),
+            f.sum(f.coalesce(counted * f.col("reads"), f.lit(0))).alias("read_queues"),
+            f.sum(f.coalesce(counted * f.col("writes"), f.lit(0))).alias("write_queues"),
         )
     )
     takes = f.col("alive") & ~f.col("wiped")
@@ -116,15 +116,10 @@ def cluster_skew(routes: DataFrame) -> DataFrame:
         f.when(queues > 0, f.sum("part") / (f.count("*") * queues)).alias("gini"),
         f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
     )
-    topics = (
-        _entries(routes)
-        .where(~f.col("is_system"))
-        .groupBy(*_OF)
-        .agg(f.count_distinct("topic").alias("topics"))
-    )
+    topics = _entries(routes).where("not is_system").groupBy(*_OF)
     singles = _singles(routes).groupBy(*_OF).agg(f.count("*").alias("single_broker_topics"))
     return (
-        skews.join(topics, [*_OF], "left")
+        skews.join(topics.agg(f.count_distinct("topic").alias("topics")), [*_OF], "left")
         .join(singles, [*_OF], "left")
         .fillna(0, ["topics", "single_broker_topics"])
         .select(*CLUSTER_SKEW.names)
@@ -163,12 +158,11 @@ def suggestions(routes: DataFrame) -> DataFrame:
 
 def _entries(routes: DataFrame) -> DataFrame:
     """Return the readable rows with what counts: `alive`, `is_system`, `reads`, `writes`."""
-    topic = f.col("topic")
     perm = f.col("perm")
     return routes.where(f.col("problem").isNull()).withColumns(
         {
             "alive": f.col("master_address").isNotNull(),
-            "is_system": is_system(topic, f.col("broker"), f.col("cluster")),
+            "is_system": is_system(*map(f.col, ("topic", "broker", "cluster"))),
             "reads": f.when(perm.bitwiseAND(_READ) > 0, f.col("read_queue_nums")).otherwise(0),
             "writes": f.when(perm.bitwiseAND(_WRITE) > 0, f.col("write_queue_nums")).otherwise(0),
         }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final, NamedTuple
 
-from pyspark.sql import functions as F
-
-from .catalogue import ANSWERS, asked, working
+from .catalogue import ANSWERS, Working, asked
 from .history import History, check_times
-from .page import page_of, render
+from .page import page_of, render, verdicts
 from .written import Found, Output, check_out
 
 __all__ = ["ANSWERS", "History", "Report", "asked", "check_out", "check_times", "write_report"]
@@ -43,19 +42,12 @@ def write_report(
     output.check()
     history.check()
     found: dict[str, Found] = {}
-    with working(history) as work:
+    with closing(Working(history)) as work:
         for answer in asked(history):
             on_answer(answer.name)
             found[answer.name] = output.write(answer, answer.query(work))
         on_answer("page")
         text = render(page_of(title, work, found))
-        verdicts = [_verdicts(found, verdict) for verdict in ("missed", "burning")]
-        return Report(output.finish(found, ANSWERS, PAGE, text), *verdicts)
-
-
-def _verdicts(found: dict[str, Found], verdict: str) -> int:
-    budgets = found.get("topic_budgets")
-    if budgets is None:
-        return 0
-    count: int = budgets.sums(count=F.count_if(~F.col("system") & (F.col("verdict") == verdict)))["count"]
-    return count
+        budgets = verdicts(found["topic_budgets"]) if "topic_budgets" in found else {}
+        path = output.finish(found, ANSWERS, PAGE, text)
+        return Report(path, budgets.get("missed", 0), budgets.get("burning", 0))

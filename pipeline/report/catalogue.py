@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -121,16 +120,6 @@ def _there(found: DataFrame | None) -> DataFrame:
 
 def _with_length(times: DataFrame) -> DataFrame:
     return times.withColumn("lost_ms", F.col("to_ms") - F.col("from_ms"))
-
-
-@contextmanager
-def working(history: History) -> Iterator[Working]:
-    """Give what answers are made from."""
-    found = Working(history)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,12 +97,8 @@ _KINDS: Final = {
 def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, span: Span) -> Chart | None:
     """Return when replicas were alive, from BROKER_SESSIONS, DETECTION and FAULTS: those away longest."""
     times = _times(sessions, ends)
-    of_each = times.groupBy(*_REPLICA).agg(
-        F.sum(F.when(F.col("kind").isin("failed", "stopped"), F.col("to_ms") - F.col("from_ms"))).alias(
-            "away"
-        ),
-        F.min("since_ms").alias("since_ms"),
-    )
+    away_ms = F.when(F.col("kind").isin("failed", "stopped"), F.col("to_ms") - F.col("from_ms"))
+    of_each = times.groupBy(*_REPLICA).agg(F.sum(away_ms).alias("away"), F.min("since_ms").alias("since_ms"))
     order = [F.desc_nulls_last("away"), *(F.col(name) for name in _REPLICA)]
     chosen = of_each.orderBy(*order).limit(_LANES).collect()
     if not chosen:
@@ -126,13 +122,13 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
     lanes = [
         Lane(
             f"{row['registry']} {name}" if several else name,
-            [*_alive(row, span), *_away(bars.get(key, ()), span), *_done(marks.get(key[:2], ()), row, span)],
+            [*_alive(row, span), *_away(bars.get(key, ()), span), *_signs(marks.get(key, ()), span)],
         )
         for row in chosen
         for key in [key_of(row)]
         for name in [f"{row['broker']}:{row['broker_id']}"]
     ]
-    of_store = [bar for key, told in marks.items() if not key[1] for bar in _signs(told, span)]
+    of_store = [bar for (_, broker, _), told in marks.items() if not broker for bar in _signs(told, span)]
     if of_store:
         lanes.insert(0, Lane("the store", of_store))
     seen = {bar.kind for lane in lanes for bar in lane.bars}
@@ -152,9 +148,8 @@ def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
     failed = F.coalesce("is_unwanted", F.lit(col=False)) | failure()
     back_ms = F.when(is_away, F.col("away_until_ms")).otherwise(F.col("end_ms"))
     how = F.concat_ws(": ", "ended", F.nullif("reason", "ended"))
-    until_ms = F.when(F.col("ended") != "open", F.coalesce("next_ms", F.lit(_LAST_MS))).otherwise(
-        F.col("back_ms")
-    )
+    is_over = F.col("ended") != "open"
+    until_ms = F.when(is_over, F.coalesce("next_ms", F.lit(_LAST_MS))).otherwise(F.col("back_ms"))
     away = _piece(F.when(failed, "failed").otherwise("stopped"), F.col("end_ms"), F.col("back_ms"), how)
     unknown = _piece(F.lit("unknown"), F.col("back_ms"), until_ms, how)
     return (
@@ -175,12 +170,8 @@ def _piece(kind: Expression, from_ms: Expression, to_ms: Expression, how: Expres
 
 def _alive(row: Row, span: Span) -> Iterator[Bar]:
     at = span.place(row["since_ms"])
-    yield Bar(
-        at,
-        _ALL - at,
-        "alive",
-        f"alive, but for what is drawn otherwise; known since {time_text(row['since_ms'])}",
-    )
+    tip = f"alive, but for what is drawn otherwise; known since {time_text(row['since_ms'])}"
+    yield Bar(at, _ALL - at, "alive", tip)
 
 
 def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
@@ -193,47 +184,38 @@ def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
             yield Bar(at, span.place(to_ms) - at, row["kind"], tip)
 
 
-def _marks(faults: DataFrame | None) -> Mapping[tuple[str, str], list[Row]]:
-    """Return what was done on purpose, by registry and broker."""
-    found: dict[tuple[str, str], list[Row]] = {}
+def _marks(faults: DataFrame | None) -> Mapping[tuple[str, str, int], list[Row]]:
+    """Return what was done on purpose, by the master to which it was done."""
+    found: dict[tuple[str, str, int], list[Row]] = {}
     if faults is not None:
         for row in faults.orderBy("at_ms").limit(_MARKS).collect():
-            found.setdefault((row["registry"] or "", row["broker"] or ""), []).append(row)
+            found.setdefault((row["registry"] or "", row["broker"] or "", MASTER_ID), []).append(row)
     return found
-
-
-def _done(told: Iterable[Row], replica: Row, span: Span) -> Iterator[Bar]:
-    if replica["broker_id"] == MASTER_ID:
-        yield from _signs(told, span)
 
 
 def _signs(told: Iterable[Row], span: Span) -> Iterator[Bar]:
     for row in told:
-        yield Bar(
-            span.place(row["at_ms"]), 0.0, "mark", f"{row['what']} on purpose at {exact_time(row['at_ms'])}"
-        )
+        tip = f"{row['what']} on purpose at {exact_time(row['at_ms'])}"
+        yield Bar(span.place(row["at_ms"]), 0.0, "mark", tip)
 
 
 def lost_time(outages: DataFrame, span: Span) -> Chart | None:
     """Return the time that topics lost, of TOPIC_OUTAGES, in equal parts of the observation."""
     width_ms = _width_ms(span)
-    part = F.explode(F.sequence(_part("from_ms", span, width_ms), _part("to_ms", span, width_ms)))
+    parts = F.explode(F.sequence(_part("from_ms", span, width_ms), _part("to_ms", span, width_ms)))
     begin_ms = F.col("part") * width_ms + span.begin_ms
     in_part_ms = F.least("to_ms", begin_ms + width_ms) - F.greatest("from_ms", begin_ms)
     rows = (
         outages.where(~F.col("system"))
-        .select("from_ms", "to_ms", part.alias("part"))
+        .select("from_ms", "to_ms", parts.alias("part"))
         .groupBy("part")
         .agg(F.sum(F.greatest(in_part_ms, F.lit(0))).alias("lost_ms"), F.count("*").alias("count"))
         .collect()
     )
-    found = {
-        row["part"]: (
-            row["lost_ms"],
-            f"{length_text(row['lost_ms'])} lost by {count_text(row['count'], 'outage')}",
-        )
-        for row in rows
-    }
+    found = {}
+    for part, lost_ms, count in rows:
+        tip = f"{length_text(lost_ms)} lost by {count_text(count, 'outage')}"
+        found[part] = (lost_ms, tip)
     return _columns(found, span, width_ms, "failed", "Time that topics lost", length_text)
 
 
@@ -264,15 +246,10 @@ def _columns(
     most = max((value for value, _ in found.values()), default=0)
     if not most:
         return None
-    columns = [
-        Bar(
-            _ALL * number / _BARS,
-            _ALL * value / most,
-            kind,
-            f"{time_text(span.begin_ms + number * width_ms)}: {tip}",
-        )
-        for number, (value, tip) in sorted(found.items())
-    ]
+    columns = []
+    for number, (value, tip) in sorted(found.items()):
+        begin = time_text(span.begin_ms + number * width_ms)
+        columns.append(Bar(_ALL * number / _BARS, _ALL * value / most, kind, f"{begin}: {tip}"))
     caption = f"{what}, in parts of {length_text(width_ms)}"
     whole = Span(span.begin_ms, span.begin_ms + _BARS * width_ms)
     return Chart(caption=caption, columns=columns, top=text(most), ticks=time_ticks(whole))

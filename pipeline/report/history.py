@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ...registry import RegistryConfig
 from ..errors import BadOption
 from ..ingest.layout import MAX_DAY_MS
-from ..schemas import FAULTS, ROUTES, SAMPLES
+from ..schemas import FAULTS, ROUTES
 from ..sources.options import REGISTRY_OPTIONS, Options, one_of
 from ..sources.samples import SamplesSource
 
@@ -100,16 +100,6 @@ def check_samples(path: str) -> None:
     source.reader(source.schema()).partitions()
 
 
-def read_samples(spark: SparkSession, path: str) -> DataFrame:
-    """Return what clients recorded, as SAMPLES."""
-    return spark.read.format(SAMPLES.name).load(path)
-
-
-def read_corrupt_samples(spark: SparkSession, path: str) -> DataFrame:
-    """Return what is no sample there, as CORRUPT_SAMPLES."""
-    return spark.read.format(SAMPLES.name).option("table", "corrupt").load(path)
-
-
 def check_routes(place: str, namespace: str = RegistryConfig().namespace) -> None:
     """See that a store is there, if it is one; raises BadOption and RegistryError. Spark need not run."""
     if _is_store(place):
@@ -130,16 +120,12 @@ def read_routes(spark: SparkSession, place: str, namespace: str = RegistryConfig
         found.count()
         return found
     found = spark.read.parquet(place)
-    wrong = [column.name for column in ROUTES.schema if (column.name, column.dataType) not in _columns(found)]
-    if wrong:
+    there = {(column.name, column.dataType) for column in found.schema}
+    if wrong := [column.name for column in ROUTES.schema if (column.name, column.dataType) not in there]:
         missing = f"{', '.join(wrong)} is missing or has another type"
         what = f"{place} is no snapshot: {missing}; save the source routes"
         raise BadOption.of("report", "routes", what)
     return found
-
-
-def _columns(frame: DataFrame) -> list[tuple[str, object]]:
-    return [(column.name, column.dataType) for column in frame.schema]
 
 
 def _is_store(place: str) -> bool:

@@ -146,14 +146,15 @@ def _overview(work: Working) -> Overview:
     end_ms = max((row["until_ms"] for row in spans), default=0)
     first_ms = min((row["since_ms"] for row in spans), default=0)
     begin_ms = first_ms if history.from_ms is None else max(first_ms, history.from_ms)
-    gaps = work.changes.where((F.col("kind") == GAP) & (F.col("ms") <= end_ms)).orderBy(
-        "registry", "ms", "seq"
-    )
+    gaps = work.changes.where((F.col("kind") == GAP) & (F.col("ms") <= end_ms))
     return Overview(
         begin_ms=begin_ms,
         end_ms=end_ms,
         registries=tuple(sorted(row["registry"] for row in spans)),
-        gaps=tuple((row["registry"], row["ms"], row["reason"]) for row in gaps.limit(_MOST).collect()),
+        gaps=tuple(
+            (row["registry"], row["ms"], row["reason"])
+            for row in gaps.orderBy("registry", "ms", "seq").limit(_MOST).collect()
+        ),
         quarantined=_aside(history, begin_ms, end_ms),
         corrupt_samples=history.corrupt_samples.count() if history.corrupt_samples is not None else 0,
     )
@@ -248,16 +249,15 @@ def _of_incidents(found: Found) -> Said:
     if not found.top:
         return "none", "no broker failed, and no topic lost its brokers", "good"
     row = found.top[0]
-    hit = [count_text(row["failures"], "failure")] if row["failures"] else []
-    if row["outages"]:
-        hit.append(
-            f"{count_text(row['outages'], 'topic outage')}, {length_text(row['lost_min'] * 60_000)} in all"
-        )
     who = names_text(row["brokers"], row["broker_count"])
-    note = "; ".join(
-        [f"{time_text(row['from_ms'])} {who}".strip(), *hit, f"{count_text(found.total, 'incident')} in all"]
-    )
-    return length_text(row["lasted_ms"]), note, "bad" if row["outages"] else "warn"
+    note = [f"{time_text(row['from_ms'])} {who}".strip()]
+    if row["failures"]:
+        note.append(count_text(row["failures"], "failure"))
+    if row["outages"]:
+        outages = count_text(row["outages"], "topic outage")
+        note.append(f"{outages}, {length_text(row['lost_min'] * 60_000)} in all")
+    note.append(f"{count_text(found.total, 'incident')} in all")
+    return length_text(row["lasted_ms"]), "; ".join(note), "bad" if row["outages"] else "warn"
 
 
 def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
@@ -265,27 +265,15 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
     is_now = (F.col("to_ms") >= overview.end_ms) & ~F.col("over") & ~F.col("system")
     topics = found[availability.TOPIC_OUTAGES.name].frame.where(is_now).count()
     is_away = F.col("ended").isin("clean", "gone", "expired") & ~F.col("returned")
-    gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms)).select(
-        "broker", "broker_id"
-    )
-    names = [
-        f"{row['broker']}:{row['broker_id']}"
-        for row in gone.orderBy("broker", "broker_id").limit(5).collect()
-    ]
-    count = gone.count() if len(names) == 5 else len(names)  # noqa: PLR2004 - the limit above
-    value = (
-        f"{count_text(topics, 'topic')} out"
-        if topics
-        else f"{count_text(count, 'replica')} away"
-        if count
-        else "all there"
-    )
-    note = (
-        f"away at the end: {names_text(names, count)}"
-        if count
-        else "at the end, every known replica was alive"
-    )
-    return value, note, "bad" if topics else "warn" if count else "good"
+    gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms))
+    first, count = gone.orderBy("broker", "broker_id").limit(_ROWS).collect(), gone.count()
+    if count:
+        names = [f"{row['broker']}:{row['broker_id']}" for row in first]
+        note, level = f"away at the end: {names_text(names, count)}", "warn"
+        value = f"{count_text(count, 'replica')} away"
+    else:
+        value, note, level = "all there", "at the end, every known replica was alive", "good"
+    return (f"{count_text(topics, 'topic')} out", note, "bad") if topics else (value, note, level)
 
 
 def _of_topics(found: Found) -> Said:
@@ -300,11 +288,14 @@ def _of_topics(found: Found) -> Said:
     return value, f"{row['topic']}: {lost}; {count_text(hit, 'topic')} hit", "bad"
 
 
+def verdicts(budgets: Found) -> dict[str, int]:
+    """Return how many topics, but for RocketMQ's own, did how by the objective."""
+    counts = budgets.frame.where("not system").groupBy("verdict").count()
+    return {row["verdict"]: row["count"] for row in counts.collect()}
+
+
 def _of_budgets(found: Found) -> Said:
-    counts = {
-        row["verdict"]: row["count"]
-        for row in found.frame.where("not system").groupBy("verdict").count().collect()
-    }
+    counts = verdicts(found)
     missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
     note = f"{missed:,} missed it, {burning:,} burn too fast, of {count_text(all_of_them, 'topic')}"
     level = "bad" if missed else "warn" if burning else "good"

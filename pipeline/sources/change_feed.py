@@ -166,12 +166,12 @@ def lost_error(registry: Registry, position: str, why: str, bounds: HistoryBound
     )
 
 
+@dataclass(frozen=True)
 class ChangeRange(InputPartition):
     """What one task reads of one registry."""
 
-    def __init__(self, registry: Registry, place: Range) -> None:
-        self.registry = registry
-        self.place = place
+    registry: Registry
+    place: Range
 
     @property
     def is_reset(self) -> bool:

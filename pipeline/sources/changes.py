@@ -46,11 +46,19 @@ class ChangesSource(DataSource):
         return ChangesStreamReader(Settings.of(self.options, stream=True))
 
 
-class ChangesReader(DataSourceReader):
-    """Reads what stands in the streams when the query begins."""
+class _Reader:
+    """What tasks do for both readers."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
+        return read_range(self._settings, partition)
+
+
+class ChangesReader(_Reader, DataSourceReader):
+    """Reads what stands in the streams when the query begins."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges to read; raises ChangesLost and what the registry raises."""
@@ -69,16 +77,12 @@ class ChangesReader(DataSourceReader):
                     found += cut_range(store, registry, place, self._settings.partitions, bounds)
         return found
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
-        return read_range(self._settings, partition)
 
-
-class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on from where the checkpoint is."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._stores: dict[str, RouteStore] = {}
         self._targets: Offset | None = None
         """With Trigger.AvailableNow: where to stop."""
@@ -133,10 +137,6 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 bounds = store.history_bounds()
                 found += cut_range(store, registry, place, self._settings.partitions, bounds)
         return found
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
-        return read_range(self._settings, partition)
 
     def stop(self) -> None:
         """Close the connections."""

@@ -65,14 +65,14 @@ class Settings:
         return CORRUPT_SAMPLES if self.corrupt else SAMPLES
 
 
+@dataclass(frozen=True)
 class Part(InputPartition):
     """What one task reads: bytes of a file of lines, a row group of a Parquet file, or why it cannot."""
 
-    def __init__(self, file: Path, begin: int, end: int, problem: str = "") -> None:
-        self.file = file
-        self.begin = begin
-        self.end = end
-        self.problem = problem
+    file: Path
+    begin: int
+    end: int
+    problem: str = ""
 
 
 class SamplesSource(DataSource):
@@ -96,14 +96,22 @@ class SamplesSource(DataSource):
         return SamplesStreamReader(Settings.of(self.options))
 
 
-class SamplesReader(DataSourceReader):
+class _Reader:
+    """What tasks do for both readers."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the samples, or what is none; raises PipelineError for what is none, if asked to."""
+        return _read(self._settings, partition)
+
+
+class SamplesReader(_Reader, DataSourceReader):
     """Reads what the files hold when the query begins.
 
     A file that is gone when it is its turn is no error: clients remove the oldest.
     """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what tasks read; raises PipelineError when there is nothing."""
@@ -129,19 +137,15 @@ class SamplesReader(DataSourceReader):
         except (BrokenFile, OSError) as error:
             return [Part(file, 0, 0, _why(error))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the samples, or what is none; raises PipelineError for what is none, if asked to."""
-        return _read(self._settings, partition)
 
-
-class SamplesStreamReader(DataSourceStreamReader):
+class SamplesStreamReader(_Reader, DataSourceStreamReader):
     """Reads what is appended to files of lines, and new ones; its offset is how far each file was read.
 
     A line without its end is left for later. A file that is gone is no error: clients remove the oldest.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._refused: set[Path] = set()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
@@ -165,10 +169,6 @@ class SamplesStreamReader(DataSourceStreamReader):
             for file, until in end.items()
             for part in _cut(Path(file), start.get(file, 0), until, self._settings.split_bytes)
         ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield as SamplesReader.read."""
-        return _read(self._settings, partition)
 
     def _end(self, file: Path) -> int:
         try:
