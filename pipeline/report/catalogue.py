@@ -320,8 +320,8 @@ PARTS: Final = (
         storms: Storms of registrations
           -peak_per_s registry begin_ms
           begin_ms lasted_s ups tables brokers peak_per_s
-        topic_lives: Topics that came, went or moved, the newest first
-          system -created_ms -gone_ms registry topic life
+        topic_lives: Topics that went, came or moved, the latest first
+          system -gone_ms -created_ms registry topic life
           topic life created_ms gone_ms brokers moved use system
         """,
     ),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ..answers import availability, detection, incidents, ladder, placement, uptime
+from ..answers import availability, churn, detection, incidents, ladder, placement, uptime
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
@@ -236,6 +236,7 @@ def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
     if incidents.TOPIC_BUDGETS.name in found:
         objective = f"objective {work.history.slo or 0.0:g} %"
         yield Tile(objective, *_of_budgets(found[incidents.TOPIC_BUDGETS.name]), "topics")
+    yield Tile("latest topic that went", *_of_lives(found[churn.TOPIC_LIVES.name]), "changes")
     yield Tile("worst replica", *_of_brokers(found[uptime.BROKER_RELIABILITY.name]), "brokers")
     yield Tile("latest known end", *_of_detection(found[detection.DETECTION_SUMMARY.name]), "detection")
     if detection.CLIENTS.name in found:
@@ -261,19 +262,36 @@ def _of_incidents(found: Found) -> Said:
 
 
 def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
-    """Return what is still out at the end of the observation."""
+    """Return what is still out at the end of the observation, and by whom."""
     is_now = (F.col("to_ms") >= overview.end_ms) & ~F.col("over") & ~F.col("system")
-    topics = found[availability.TOPIC_OUTAGES.name].frame.where(is_now).count()
+    out = found[availability.TOPIC_OUTAGES.name].frame.where(is_now)
     is_away = F.col("ended").isin("clean", "gone", "expired") & ~F.col("returned")
     gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms))
     first, count = gone.orderBy("broker", "broker_id").limit(_ROWS).collect(), gone.count()
-    if count:
-        names = [f"{row['broker']}:{row['broker_id']}" for row in first]
-        note, level = f"away at the end: {names_text(names, count)}", "warn"
-        value = f"{count_text(count, 'replica')} away"
-    else:
-        value, note, level = "all there", "at the end, every known replica was alive", "good"
-    return (f"{count_text(topics, 'topic')} out", note, "bad") if topics else (value, note, level)
+    names = [f"{row['broker']}:{row['broker_id']}" for row in first]
+    away = f"away at the end: {names_text(names, count)}" if count else "every known replica was alive"
+    if topics := out.count():
+        return f"{count_text(topics, 'topic')} out", f"{_causes(out)}; {away}", "bad"
+    return (f"{count_text(count, 'replica')} away", away, "warn") if count else ("all there", away, "good")
+
+
+def _causes(out: DataFrame) -> str:
+    """Return since when topics are out, and who caused it how."""
+    who, how = (F.array_distinct(F.flatten(F.collect_set(name))) for name in ("caused_by", "causes"))
+    from_ms, brokers, causes = out.agg(F.min("from_ms"), F.sort_array(who), F.sort_array(how)).collect()[0]
+    by = f" by {names_text(brokers, len(brokers))} ({', '.join(causes)})" if brokers else ""
+    return f"since {time_text(from_ms)}{by}"
+
+
+def _of_lives(found: Found) -> Said:
+    """Return what went from all its brokers last: to delete a topic is no outage, and can be a mistake."""
+    is_gone = ~F.col("system") & F.col("gone_ms").isNotNull()
+    count = found.sums(count=F.count_if(is_gone))["count"]
+    if not count:
+        return "none", "no topic went from all its brokers", ""
+    last = found.top[0]
+    whose = names_text(last["brokers"], len(last["brokers"]))
+    return count_text(count, "topic"), f"{last['topic']} from {whose} at {time_text(last['gone_ms'])}", ""
 
 
 def _of_topics(found: Found) -> Said:
