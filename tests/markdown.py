@@ -42,12 +42,6 @@ def code_blocks(text: str) -> list[str]:
     return re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def commands(text: str) -> list[tuple[str, str]]:
-    """Return the commands of a page, block by block, each with the output that is shown below it, if any."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
-    return [(command, shown) for command, shown in blocks]
-
-
 def lacks(output: str, shown: str) -> list[str]:
     """Return the lines of a page that an output has not; `...` stands for anything, spaces for any number."""
     lines = [" ".join(line.split()) for line in output.splitlines()]

@@ -24,6 +24,9 @@ from tools.pages import DOCS, table, write
 PAGE: Final = DOCS / "metrics.md"
 _HEAD: Final = """# Metrics
 
+What each metric means: of [agents](#of-an-agent), of [fronts](#of-a-front), of
+[route clients](#of-a-route-client) in services.
+
 Every agent (port 9877) and every front (port 9878) has `GET /metrics` for Prometheus, with the extra
 `metrics`. A service gives its route client an [observer](client/reports.md#metrics). `make generate` writes
 this page from the code. Alerts are in

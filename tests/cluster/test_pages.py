@@ -1,4 +1,4 @@
-"""The commands of the pages on Sentinel and Cluster, on servers of each kind."""
+"""The commands of the pages on Sentinel, Cluster and replicas, on servers of each kind."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ def test_the_commands_on_a_cluster(own_cluster: ClusterServers, tmp_path: Path) 
         for block in BLOCKS["docs/howto/cluster.md"]:
             shell.try_out(block)
         assert "broker-a" in shell.run("sharedroutes brokers")
+
+
+def test_the_commands_with_replicas(sentinels: SentinelServers, tmp_path: Path) -> None:
+    primary = sentinels.primary()
+    replica = next(server for server in sentinels.data if server is not primary)
+    here = {"-h primary": f"-p {sentinels.port(primary)}", "-h r1": f"-p {sentinels.port(replica)}"}
+    with Shell(tmp_path, here) as shell:
+        for block in BLOCKS["docs/howto/many-clients.md"]:
+            shell.try_out(block)
 
 
 def test_the_commands_with_sentinels(own_sentinels: SentinelServers, tmp_path: Path) -> None:

@@ -55,7 +55,11 @@ ROOMS: Final = (
     Room("tests/interop/test_migration.py", SHELL, ("docs/migrate.md",)),
     Room("tests/interop/test_java_page.py", (*SHELL, *JAVA), (f"{HOWTO}java.md",)),
     Room("tests/real/test_secured.py", (*SHELL, "yaml"), ("docs/agent/users-and-tls.md",)),
-    Room("tests/cluster/test_pages.py", SHELL, (f"{HOWTO}cluster.md", f"{HOWTO}sentinel.md")),
+    Room(
+        "tests/cluster/test_pages.py",
+        SHELL,
+        tuple(f"{HOWTO}{name}.md" for name in ("cluster", "many-clients", "sentinel")),
+    ),
     Room("tests/deploy/test_agent_page.py", PYTHON, ("docs/agent/library.md",)),
     Room("tests/pipeline/spark/test_pages.py", PYTHON, ("docs/pipeline/*", "docs/simulation.md")),
     Room("tests/pages/test_python.py", PYTHON, ("*",)),
