@@ -15,6 +15,7 @@ from typing import Final
 from .codec import OF_NO_TABLE
 from .model import FORGOTTEN, MASTER_ID, Change, ChangeKind
 from .plans import Lookup
+from .wording import some
 
 OF_TOPICS: Final = (ChangeKind.TOPICS, ChangeKind.DELETED)
 """Changes that name topics."""
@@ -102,9 +103,7 @@ _OF_OPERATORS: Final = {
 
 
 def _named(what: str, names: Sequence[str], most: int | None) -> str:
-    left = len(names) - len(names[:most])
-    more = f" and {left} more" if left else ""
-    return f"{what} {len(names)}: {' '.join(sorted(names)[:most])}{more}"
+    return f"{what} {len(names)}: {some(sorted(names), most, between=' ')}"
 
 
 class BrokerPast:

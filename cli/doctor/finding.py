@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-_SHOWN: Final = 5
+MOST_NAMES: Final = 5
+"""That a finding tells."""
 
 
 class Level(StrEnum):
@@ -50,10 +50,3 @@ def fine(check: str, what: str) -> Finding:
 def unknown(check: str, why: str) -> Finding:
     """Return the finding that something could not be looked at."""
     return Finding(check, Level.OK, f"not looked at: {why}")
-
-
-def some(names: Iterable[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    every = [*names]
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

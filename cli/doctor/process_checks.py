@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...registry.plans.replicas import ReplicaState
-from .finding import Finding, Level, fine, some, unknown
+from ...registry.wording import some
+from .finding import MOST_NAMES, Finding, Level, fine, unknown
 from .snapshot import Process, ProcessKind, Snapshot, Table, Unknown
 
 _TROUBLES: Final = ("stuck", "why_gone", "trouble", "source_trouble", "advice", "waiting")
@@ -59,7 +60,7 @@ def _agents_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process])
     unseen = [name for name in held if name not in seen]
     if not unseen:
         return fine("agents", f"all that hold leases were looked at: {len(held)}")
-    return _unseen(ProcessKind.AGENT, f"the agents of {some(unseen)}", processes)
+    return _unseen(ProcessKind.AGENT, f"the agents of {some(unseen, MOST_NAMES)}", processes)
 
 
 def _fronts_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process]) -> Finding:
@@ -69,7 +70,7 @@ def _fronts_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process])
     if unseen <= 0:
         return fine("fronts", f"all that live were looked at: {len(table.fronts)}")
     hosts = sorted({name.rsplit("-", 2)[0] for name in table.fronts})
-    what = f"{unseen} of {len(table.fronts)} fronts, which live on {some(hosts)}"
+    what = f"{unseen} of {len(table.fronts)} fronts, which live on {some(hosts, MOST_NAMES)}"
     return _unseen(ProcessKind.FRONT, what, processes)
 
 

@@ -10,8 +10,9 @@ from ...daemon.printing import iso
 from ...registry.model import EXPIRED
 from ...registry.plans.repair.differences import Difference, DifferenceKind
 from ...registry.plans.replicas import Replica, ReplicaState
+from ...registry.wording import some
 from ..roster import is_headless
-from .finding import Finding, Level, fine, some, unknown
+from .finding import MOST_NAMES, Finding, Level, fine, unknown
 from .snapshot import Snapshot, Table, Unknown
 
 _HARMLESS: Final = frozenset(
@@ -145,7 +146,7 @@ def _listed(about: tuple[str, str], names: Sequence[str], why: str, advice: str)
     check, what = about
     if not names:
         return fine(check, "none")
-    return Finding(check, Level.WARNING, f"{what}: {some(names)}", why, advice)
+    return Finding(check, Level.WARNING, f"{what}: {some(names, MOST_NAMES)}", why, advice)
 
 
 def _orphans(table: Table) -> Finding:
@@ -156,7 +157,7 @@ def _orphans(table: Table) -> Finding:
     return Finding(
         "routes",
         Level.ERROR,
-        f"topics without a live broker: {some(table.orphans)}",
+        f"topics without a live broker: {some(table.orphans, MOST_NAMES)}",
         "producers and consumers of these topics get no route",
         "start a broker that has them; `sharedroutes delete-topic`, or `forget` of the broker, if nobody "
         "needs them any more",

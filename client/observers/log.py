@@ -8,6 +8,7 @@ from dataclasses import fields
 from logging import INFO, WARNING
 from typing import Any, Final, TypeAlias
 
+from ...registry.wording import some
 from .events import (
     BrokerIsolated,
     BrokerReturned,
@@ -49,8 +50,7 @@ class LogObserver:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    named = ", ".join(names[:_NAMED])
-    return f"{named} and {len(names) - _NAMED} more" if len(names) > _NAMED else named or "none"
+    return some(names, _NAMED) or "none"
 
 
 def _source_changed(event: SourceChanged) -> _Line | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from ...registry.wording import some
 from .model import Cell
 
 _LONGEST: Final = 300
@@ -46,8 +47,8 @@ def ago(at_ms: int, now_ms: int) -> Cell:
 
 def names(found: Sequence[str]) -> Cell:
     """Return the first names, and how many more there are."""
-    more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
-    return Cell(cut(", ".join(found[:_LISTED])) + more, more=cut(", ".join(found)) if more else "")
+    every = cut(", ".join(found)) if len(found) > _LISTED else ""
+    return Cell(some(found, _LISTED, cut=cut), more=every)
 
 
 def number(value: float) -> Cell:

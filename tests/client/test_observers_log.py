@@ -114,5 +114,5 @@ def test_a_message_names_a_few_and_the_record_names_all(caplog: pytest.LogCaptur
     LogObserver().on_event(LossHeld(topics[:5], topics))
     (record,) = caplog.records
     message = record.getMessage()
-    assert message.endswith("brokers t0, t1, t2, t3, t4; topics t0, t1, t2, t3, t4 and 9995 more")
+    assert message.endswith("brokers t0, t1, t2, t3, t4; topics t0, t1, t2, t3, t4 and 9,995 more")
     assert record.__dict__["topics"] == topics
