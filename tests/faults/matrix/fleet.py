@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from demo.processes import ProcessGroup
+from sharedroutes.client.config import ReadFrom
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
@@ -175,7 +176,9 @@ class Fleet:
 
     def _client(self, kind: str) -> Program:
         name = f"client-{kind}"
-        return self._program(name, "sender", kind, name, self.store.url, str(self.folder))
+        at_replicas = kind == "asyncio" and self.store.can_fail_over
+        where: ReadFrom = "replica" if at_replicas else "primary"
+        return self._program(name, "sender", kind, name, self.store.url, str(self.folder), where)
 
     def _program(self, name: str, module: str, *words: str) -> Program:
         path = f"tests.faults.matrix.{module}"

@@ -1,6 +1,7 @@
-"""A service that sends all the time: python -m tests.faults.matrix.sender KIND NAME URL FOLDER.
+"""A service that sends all the time: python -m tests.faults.matrix.sender KIND NAME URL FOLDER WHERE.
 
-KIND is `asyncio` or `threads`. FOLDER has the folders `history` and `snapshots/NAME`. SIGTERM ends it.
+KIND is `asyncio` or `threads`, WHERE `primary` or `replica`. FOLDER has the folders `history` and
+`snapshots/NAME`. SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -233,10 +234,10 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
         saying.cancel()
 
 
-def main(kind: str, name: str, url: str, folder: str) -> None:
+def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
     snapshot = Path(folder, "snapshots", name, "routes.json")
-    config = client_config(snapshot)
+    config = client_config(snapshot, "replica" if where == "replica" else "primary")
     with Writer(Path(folder, "history"), name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sharedroutes.client import ClientConfig, RetryPolicy
+from sharedroutes.client.config import ReadFrom
 from sharedroutes.registry import RegistryConfig
 from tests.faults.checker.history import Bounds
 
@@ -34,7 +35,7 @@ SENT_TO: Final = "orders"
 POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
 
 
-def client_config(snapshot: Path) -> ClientConfig:
+def client_config(snapshot: Path, where: ReadFrom = "primary") -> ClientConfig:
     """Return the settings of the clients."""
     return ClientConfig(
         registry=RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S),
@@ -44,6 +45,7 @@ def client_config(snapshot: Path) -> ClientConfig:
         reconnect_s=RECONNECT_S,
         guard_hold_s=HOLD_S,
         snapshot_path=snapshot,
+        read_from=where,
     )
 
 
