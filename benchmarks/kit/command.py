@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -95,9 +96,11 @@ def _run(chosen: Mapping[str, Benchmark], json_file: TextIO | None, *, quick: bo
     machine, begin = this_machine(), load_now()
     click.echo(f"{machine}; load {begin:.1f}\n")
     for name, benchmark in chosen.items():
+        began_s = time.monotonic()
         outcome = benchmark.quick() if quick else benchmark.full()
         outcomes[name] = (benchmark.question, outcome)
-        click.echo(render(name, benchmark.question, outcome) + "\n")
+        click.echo(render(name, benchmark.question, outcome))
+        click.echo(f"took {time.monotonic() - began_s:.0f} s\n")
     end = load_now()
     click.echo(f"load at the end: {end:.1f}")
     if json_file is not None:

@@ -59,7 +59,7 @@ class Size:
     """Kills with RocketMQ's own interval of 30 s, after the rounds; 0 = none."""
 
 
-QUICK: Final = Size(rounds=2, lease_s=3.0, polled=0)
+QUICK: Final = Size(rounds=1, lease_s=3.0, polled=0)
 
 
 def run(size: Size) -> Outcome:

@@ -43,7 +43,7 @@ class Size:
     warm_up: int = 500
 
 
-QUICK: Final = Size(rounds=4, lookups=20, warm_up=40)
+QUICK: Final = Size(rounds=3, lookups=15, warm_up=20)
 
 
 def run(size: Size) -> Outcome:

@@ -45,7 +45,7 @@ class Size:
     poll_s: float = FAST_POLL_S
 
 
-QUICK: Final = Size(rounds=3, changes=10, polled=0)
+QUICK: Final = Size(rounds=2, changes=6, polled=0)
 
 
 def run(size: Size) -> Outcome:

@@ -39,7 +39,7 @@ class Size:
     """Registrations before the first round: a JVM needs some."""
 
 
-QUICK: Final = Size(rounds=4, warm_up=3)
+QUICK: Final = Size(rounds=3, warm_up=2)
 
 
 def run(size: Size) -> Outcome:

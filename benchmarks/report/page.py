@@ -36,7 +36,7 @@ _PLOTS: Final = {
     "cached": (lookup.CACHED, "A route is read from the memory of a client"),
     "propagate": (propagate.CHANGE, "A change is known to another process, p50"),
     "crash": (crash.KNOWN, "A killed broker is known to a client, p50"),
-    "watchers": (watchers.LAST, "The last of 1,000 watchers knows of a change"),
+    "watchers": (watchers.LAST, "The last of all watchers knows of a change"),
 }
 _LEFT: Final = 260
 _WIDTH: Final = 480
