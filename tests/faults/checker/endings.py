@@ -9,7 +9,9 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import STORE, Change, Expected, Replica
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
-_KILLED: Final = "kill-broker"
+_CLOSED: Final = ("kill-broker", "leave-fronts")
+"""What the names of faults begin with that close all connections of a broker."""
+
 _FRONTS_LIVE_US: Final = 4_000_000
 """A front that has said nothing for 3 s has died."""
 
@@ -38,11 +40,11 @@ def check_that_the_dead_are_out(past: Past, verdict: Verdict) -> None:
 def _allowed_ms(past: Past, since_us: int) -> int:
     """Return for how long what was taken at a time may keep its lease.
 
-    The connections of a broker that is killed are closed at once: who has one ends the lease, unless a front
-    died a moment before, which still counts as one that has the broker.
+    When all connections of a broker are closed, who had one ends the lease at once, unless a front died a
+    moment before, which still counts as one that has the broker.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]
-    if [window.fault.name.startswith(_KILLED) for window in begun] == [True]:
+    if [window.fault.name.startswith(_CLOSED) for window in begun] == [True]:
         return past.bounds.gone_ms
     return past.bounds.lease_ms + past.bounds.stale_ms
 

@@ -82,7 +82,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """So long after a fault that kept a process from the store it is back: it tries again within 6 s."""
 
     gone_ms: int = 2_000
-    """So long after a broker was killed that somebody who lives is connected to, its lease has ended."""
+    """So long after all connections of a broker were closed, its lease has ended."""
 
     converge_ms: int
     """So long after the end of a fault, every view has to be what is true."""

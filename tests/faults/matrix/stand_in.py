@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,12 @@ from sharedroutes.remoting import FrameError, RemotingCommand, RequestCode, Resp
 from sharedroutes.remoting.broker.client import BrokerClient
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.faults.checker.history import Received, Started, Writer
+
+LEAVES: Final = signal.SIGUSR1
+"""Tells it to close its connections to the fronts, and to go on."""
+
+COMES: Final = signal.SIGUSR2
+"""Tells it to come back to them."""
 
 _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
@@ -98,8 +105,18 @@ async def main(name: str, port: str, topics: str, lease_ms: str, history: str, *
             writer.write(Started(pid=os.getpid()))
             registrar = Registrar(name, broker, int(lease_ms))
             async with asyncio.TaskGroup() as tasks:
-                for front in fronts:
-                    tasks.create_task(registrar.stay_at(front))
+                stays: list[asyncio.Task[None]] = []
+
+                def come() -> None:
+                    stays.extend(tasks.create_task(registrar.stay_at(front)) for front in fronts)
+
+                def leave() -> None:
+                    while stays:
+                        stays.pop().cancel()
+
+                asyncio.get_running_loop().add_signal_handler(LEAVES, leave)
+                asyncio.get_running_loop().add_signal_handler(COMES, come)
+                come()
                 await asyncio.Event().wait()
 
 

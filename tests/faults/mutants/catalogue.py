@@ -206,7 +206,7 @@ _ALL: Final = (
     Mutant(
         "dead-fronts-hold",
         "The connection of a broker to a front that has died holds its lease.",
-        ("kill-front",) + ("kill-broker",) * 3,
+        ("kill-front", "leave-fronts") * 2,
         (
             Edit(
                 f"{_LUA}/release.lua",

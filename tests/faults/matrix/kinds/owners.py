@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
 from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.sockets import made_by
+from tests.faults.matrix.stand_in import COMES, LEAVES
 from tests.faults.victims import AgentProcess
 from tests.proxy import FaultyProxy
 
@@ -90,3 +91,14 @@ def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
         yield Effect("agent-b", site.lasts(LONG_S), ("agent-b",))
     finally:
         site.start(agent)
+
+
+@fault("processes")
+def leave_fronts(site: Site) -> Iterator[Effect]:
+    """A broker closes its connections to the fronts and goes on: to them it is gone, whatever it answers."""
+    broker = site.fleet.brokers["broker-c"]
+    broker.signal(LEAVES)
+    try:
+        yield Effect(broker.name, site.lasts(LONG_S), (broker.name,), (broker.name,))
+    finally:
+        broker.signal(COMES)
