@@ -278,7 +278,8 @@ def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
     last = max((look for look in looks if look.at_us < began_us), key=attrgetter("at_us"), default=None)
     if last is None or last.epoch == fenced.epoch or past.may_have_lost(fenced.at_us, began_us):
         return None
-    withdrawn = any(last.at_us <= at <= began_us for at in past.withdrawals.get(of, ()))
+    seen_us = began_us + 1_000 * past.bounds.stale_ms  # its end is perhaps seen after what came of it
+    withdrawn = any(last.at_us <= at <= seen_us for at in past.withdrawals.get(of, ()))
     left_us = last.at_us + 1_000 * last.left_ms - began_us
     return last if left_us * 2 > 1_000 * past.bounds.lease_ms and not withdrawn else None
 
