@@ -27,7 +27,7 @@ STAY: Final = re.compile(
 
 _FINDING: Final = re.compile(r"^((?:\S*/)?sharedroutes doctor\b[^#\n]*)", re.MULTILINE)
 _KEPT: Final = re.compile(r"^(?:export |PATH=|\. )")
-_ENDS_WITHIN_S: Final = 300.0
+_ENDS_WITHIN_S: Final = 600.0
 _SPEAKS_WITHIN_S: Final = 90.0
 _PATIENCE_S: Final = 90.0
 _PAUSE_S: Final = 1.0

@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from sharedroutes.client.observers.events import AttemptEnded, ClockRead
+from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 from tests.fix_spark import need_java
 from tests.pages.blocks import ROOT, Block, blocks_of
@@ -34,8 +36,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shell(own_server: EmbeddedServer, wheel: Path, tmp_path: Path) -> Iterator[Shell]:
-    """Return a terminal in a checkout, with a wheel, where Spark is local and HDFS is a folder."""
+    """Return a terminal with a wheel and samples, where Spark is local and HDFS is a folder."""
     need_java()
+    with SampleRecorder(tmp_path / "lib" / "checkout" / "samples", client="c", share=1.0) as recorder:
+        recorder.on_event(ClockRead(1_700_000_000.0, 0.0, 0.001))
+        recorder.on_event(AttemptEnded("orders", "broker-a", 0.1, "ok"))
     place = tmp_path / "checkout"
     place.mkdir()
     for name in ("benchmarks", "examples"):
