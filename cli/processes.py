@@ -29,10 +29,10 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, address: str, option: str) -> Place:
-        """Return the place that an option names; raises BadParameter."""
-        host, _, port = address.rpartition(":")
+        """Return the place that an option names as host:port, or by its page; raises BadParameter."""
+        host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
         host = host.strip("[]")
-        if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
+        if "/" in host or not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
             raise click.BadParameter(
                 f"{address!r} is not host:port with a port within 1..65535", param_hint=option
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from .errors import InvalidInput
@@ -18,6 +18,29 @@ _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _USUAL_NAME = re.compile(rf"[!-~]{{1,{MAX_NAME_BYTES}}}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9]{1,5})")
+
+SYSTEM_TOPICS: Final = (
+    "TBW102",
+    "BenchmarkTest",
+    "OFFSET_MOVED_EVENT",
+    "RMQ_SYS_TRACE_TOPIC",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "SCHEDULE_TOPIC_XXXX",
+    "SELF_TEST_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+)
+"""What brokers make for themselves (RocketMQ: TopicValidator), beside names with SYSTEM_PREFIX in any case,
+and those of a broker or of a cluster, with REPLY_TOPIC or without."""
+
+SYSTEM_PREFIX: Final = "rmq_sys_"
+REPLY_TOPIC: Final = "_REPLY_TOPIC"
+
+
+def is_system_topic(topic: str, own: Collection[str]) -> bool:
+    """Whether a topic is RocketMQ's own, by its name and by the names of brokers and clusters, `own`."""
+    is_named = topic in SYSTEM_TOPICS or topic.removesuffix(REPLY_TOPIC) in own
+    return is_named or topic.lower().startswith(SYSTEM_PREFIX)
 
 
 def check_utf8(what: str, value: str) -> int:

@@ -22,7 +22,7 @@ from .finding import Finding, Level
 from .gather import gather
 from .snapshot import ProcessKind
 
-_STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
+_STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow"}
 
 
 class _WrongUsage(click.UsageError):
@@ -97,23 +97,20 @@ def _record(finding: Finding) -> records.DoctorFinding:
 def _report(found: Sequence[Finding]) -> Iterator[str]:
     """Yield a line that sums up, with figures as monitoring reads them, and what is not good."""
     count = Counter(finding.level for finding in found)
-    worst = dict.fromkeys(finding.check for finding in found if finding.level is not Level.OK)
+    bad = [finding for finding in found if finding.level.status]
+    worst = dict.fromkeys(finding.check for finding in bad)
     figures = f"errors={count[Level.ERROR]} warnings={count[Level.WARNING]} checks={len(found)}"
-    yield f"{found[0].level.upper()}: {', '.join(worst) or 'all is well'} | {figures}"
-    for finding in found:
-        if finding.level is not Level.OK:
-            yield ""
-            mark = click.style(finding.level.upper(), fg=_STYLES[finding.level], bold=True)
-            yield wrapped(f"{mark} {finding.check}: {finding.what}", hanging=2)
-            yield wrapped(f"why: {finding.why}", indent=2, hanging=7)
-            yield f"  do:  {finding.advice}"  # not broken: there may be a command in it
-    fine = [finding for finding in found if finding.level is Level.OK]
+    yield f"{(bad[0].level if bad else Level.OK).upper()}: {', '.join(worst) or 'all is well'} | {figures}"
+    for finding in bad:
+        yield ""
+        mark = click.style(finding.level.upper(), fg=_STYLES[finding.level], bold=True)
+        yield wrapped(f"{mark} {finding.check}: {finding.what}", hanging=2)
+        yield wrapped(f"why: {finding.why}", indent=2, hanging=7)
+        yield f"  do:  {finding.advice}"  # not broken: there may be a command in it
     yield ""
-    yield wrapped(
-        f"OK {', '.join(dict.fromkeys(one.check for one in fine if not _is_unknown(one)))}", hanging=3
-    )
-    yield from (wrapped(f"{one.check} {one.what}", hanging=2) for one in fine if _is_unknown(one))
-
-
-def _is_unknown(finding: Finding) -> bool:
-    return finding.what.startswith(("unknown: ", "not looked at: "))
+    fine = dict.fromkeys(finding.check for finding in found if finding.level is Level.OK)
+    if fine:
+        yield wrapped(f"OK {', '.join(fine)}", hanging=3)
+    for finding in found:
+        if finding.level is Level.SKIPPED:
+            yield wrapped(f"{finding.check} {finding.what}", hanging=2)

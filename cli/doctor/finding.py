@@ -14,6 +14,9 @@ class Level(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
+    SKIPPED = "skipped"
+    """Could not be looked at, or was not to be."""
+
     WARNING = "warning"
     """Works now, but not under a load or a fault that must be expected; or somebody wanted it so."""
 
@@ -23,7 +26,7 @@ class Level(StrEnum):
     @property
     def status(self) -> int:
         """The exit status, as monitoring plugins have it."""
-        return [*Level].index(self)
+        return {Level.WARNING: 1, Level.ERROR: 2}.get(self, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +52,4 @@ def fine(check: str, what: str) -> Finding:
 
 def unknown(check: str, why: str) -> Finding:
     """Return the finding that something could not be looked at."""
-    return Finding(check, Level.OK, f"not looked at: {why}")
+    return Finding(check, Level.SKIPPED, f"not looked at: {why}")

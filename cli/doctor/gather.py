@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from ... import __version__
 from ...registry import RouteStore
 from ...registry.acl import Role, commands_of
+from ...registry.checks import is_system_topic
 from ...registry.connection.url import Endpoint
 from ...registry.errors import RegistryError
 from ...registry.plans import Command, ErrorReply, Plan, Reads, Reply, server_time, whole_table
@@ -104,11 +105,18 @@ def _table(store: RouteStore, *, quick: bool) -> Table:
 def _orphans(store: RouteStore) -> tuple[str, ...]:
     table = store.run(whole_table(store.keys))
     routes = table.routes()
-    return tuple(sorted(topic for topic, rows in table.rows.items() if rows and topic not in routes))
+    own = {name for group in table.groups.values() for name in (group.broker_name, group.cluster)}
+    found = (topic for topic, rows in table.rows.items() if rows and topic not in routes)
+    return tuple(sorted(found, key=lambda topic: (_is_nobodys(topic, own), topic)))
 
 
-def _fronts(store: RouteStore) -> Plan[tuple[tuple[str, ...], str]]:
-    """Return the fronts that live, and the one that asks brokers; none of what cannot be read."""
+def _is_nobodys(topic: str, own: Collection[str]) -> bool:
+    """Whether brokers make a topic by themselves: what people made is told first."""
+    return topic.startswith("%") or is_system_topic(topic, own)
+
+
+def _fronts(store: RouteStore) -> Plan[tuple[tuple[str, ...] | Unknown, str]]:
+    """Return the fronts that live, and the one that asks brokers."""
     (now,) = yield Reads((("TIME",),))
     now_ms = clock_us(now) // 1_000
     commands: list[Command] = [
@@ -116,8 +124,10 @@ def _fronts(store: RouteStore) -> Plan[tuple[tuple[str, ...], str]]:
         ("GET", store.keys.prober),
     ]
     fronts, prober = yield Reads(commands, tolerant=True)
-    names = () if isinstance(fronts, ErrorReply) else tuple(map(_text, fronts))
-    return names, "" if isinstance(prober, ErrorReply) else _text(prober or b"")
+    for key, reply in ((store.keys.fronts, fronts), (store.keys.prober, prober)):
+        if isinstance(reply, ErrorReply):
+            return Unknown(f"{key} cannot be read: {reply.reason}"), ""
+    return tuple(map(_text, fronts)), _text(prober or b"")
 
 
 def _text(value: Any) -> str:

@@ -65,6 +65,8 @@ def _agents_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process])
 
 def _fronts_seen(snapshot: Snapshot, table: Table, processes: Sequence[Process]) -> Finding:
     """Return whether all fronts that live were looked at; each worker of one is a front to the registry."""
+    if isinstance(table.fronts, Unknown):
+        return unknown("fronts", table.fronts.why)
     pages = _pages(snapshot, ProcessKind.FRONT, processes)
     unseen = len(table.fronts) - sum(len(page.get("workers", ())) or 1 for page in pages)
     if unseen <= 0:

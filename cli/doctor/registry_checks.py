@@ -52,7 +52,7 @@ def check_registry(snapshot: Snapshot) -> Iterator[Finding]:
             "a wrong URL or a wrong name of the registry looks the same",
             "see --redis, --namespace and --profile; else start an agent, or a broker at a front",
         )
-    yield _orphans(table)
+    yield _orphans(table, snapshot.differences)
     yield _hints(table)
     yield _prober(table)
 
@@ -149,10 +149,12 @@ def _listed(about: tuple[str, str], names: Sequence[str], why: str, advice: str)
     return Finding(check, Level.WARNING, f"{what}: {some(names, MOST_NAMES)}", why, advice)
 
 
-def _orphans(table: Table) -> Finding:
+def _orphans(table: Table, differences: tuple[Difference, ...] | Unknown) -> Finding:
     if isinstance(table.orphans, Unknown):
         return unknown("routes", table.orphans.why)
     if not table.orphans:
+        if not isinstance(differences, Unknown) and any(one.kind not in _HARMLESS for one in differences):
+            return unknown("routes", "where routes and tables differ, see verify")
         return fine("routes", "every topic has a live broker")
     return Finding(
         "routes",
@@ -178,6 +180,8 @@ def _prober(table: Table) -> Finding:
     vouched = sum(entry.is_vouched and entry.state is ReplicaState.LIVE for entry in table.replicas)
     if not vouched:
         return fine("prober", "no broker depends on fronts")
+    if isinstance(table.fronts, Unknown):
+        return unknown("prober", table.fronts.why)
     if table.prober:
         return fine("prober", f"{table.prober} asks {vouched} replicas; {len(table.fronts)} fronts live")
     return Finding(

@@ -86,7 +86,7 @@ class Table:
     hints: Mapping[str, frozenset[str]]
     """Broker names to the clients that cannot reach them."""
 
-    fronts: tuple[str, ...]
+    fronts: tuple[str, ...] | Unknown
     """Those that live."""
 
     prober: str

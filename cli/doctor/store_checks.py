@@ -67,9 +67,9 @@ def check_store(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _of_report(report: HealthReport) -> Iterator[Finding]:
     for found in report.findings:
-        is_fine = found.severity is Severity.OK or found.text.startswith("unknown: ")
-        why = "" if is_fine else WHY[found.what]
-        yield Finding(found.what, _LEVELS[found.severity], found.text, why, found.advice)
+        is_unknown = found.text.startswith("unknown: ")
+        level = Level.SKIPPED if is_unknown else _LEVELS[found.severity]
+        yield Finding(found.what, level, found.text, WHY[found.what] if level.status else "", found.advice)
 
 
 def check_connection(connection: Connection, now_s: float) -> Iterator[Finding]:

@@ -8,27 +8,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ...registry.checks import REPLY_TOPIC, SYSTEM_PREFIX, SYSTEM_TOPICS
 from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Table
 
 _DAY_MS: Final = 86_400_000
-
-_SYSTEM_TOPICS: Final = (
-    "TBW102",
-    "BenchmarkTest",
-    "OFFSET_MOVED_EVENT",
-    "RMQ_SYS_TRACE_TOPIC",
-    "RMQ_SYS_TRANS_HALF_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "SCHEDULE_TOPIC_XXXX",
-    "SELF_TEST_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-)
-"""What brokers make for themselves (RocketMQ: TopicValidator), beside rmq_sys_* and topics with the name of a
-broker or of a cluster, with _REPLY_TOPIC or without."""
-
-_REPLY: Final = "_REPLY_TOPIC"
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
@@ -51,16 +36,16 @@ def with_registry(samples: DataFrame) -> DataFrame:
 
 def is_system(topic: Column, *own: Column) -> Column:
     """Whether a topic is RocketMQ's own, by its name and by the names of brokers and clusters, `own`."""
-    found = F.lower(topic).startswith("rmq_sys_") | topic.isin(*_SYSTEM_TOPICS)
+    found = F.lower(topic).startswith(SYSTEM_PREFIX) | topic.isin(*SYSTEM_TOPICS)
     for name in own:
-        found = found | (topic == name) | (topic == F.concat(name, F.lit(_REPLY)))
+        found = found | (topic == name) | (topic == F.concat(name, F.lit(REPLY_TOPIC)))
     return found
 
 
 def named_after(changes: DataFrame) -> DataFrame:
     """Return registry, topic: the topics that have the name of a broker or of a cluster."""
     names = F.array(
-        "broker", "cluster", F.concat("broker", F.lit(_REPLY)), F.concat("cluster", F.lit(_REPLY))
+        "broker", "cluster", F.concat("broker", F.lit(REPLY_TOPIC)), F.concat("cluster", F.lit(REPLY_TOPIC))
     )
     ups = changes.where(F.col("kind") == ChangeKind.UP).select("registry", "broker", "cluster").distinct()
     return ups.select("registry", F.explode(names).alias("topic")).where("topic != ''").distinct()

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from sharedroutes.cli.doctor.finding import Level
 from tests.cli.terminal import run
 
-OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
+OK, SKIPPED, WARNING, ERROR = Level.OK, Level.SKIPPED, Level.WARNING, Level.ERROR
+UNSEEN = ("not looked at: ", "unknown: ")
 
 
 class Said(NamedTuple):
@@ -27,9 +28,11 @@ def doctor(url: str, *words: str) -> dict[str, Said]:
     assert lines, done.output
     levels = [Level(line["level"]) for line in lines]
     assert done.exit_code == max(level.status for level in levels) == levels[0].status, done.output
+    harmless = [line for line in lines if not Level(line["level"]).status]
+    assert all(line["what"].startswith(UNSEEN) is (line["level"] == SKIPPED) for line in harmless), lines
     found: dict[str, Said] = {}
     for line in lines:
         said = Said(Level(line["level"]), line["what"], line["why"], line["advice"])
         found.setdefault(line["check"], said)
-    assert all(bool(said.why) is bool(said.advice) for said in found.values() if said.level is not OK)
+    assert all(bool(said.why) is bool(said.advice) for said in found.values() if said.level.status)
     return found

@@ -9,7 +9,7 @@ import redis
 
 from sharedroutes.registry import Broker, RegistryConfig, RouteStore, TopicConfig
 from sharedroutes.registry.plans import fronts, register
-from tests.cli.doctor.examined import ERROR, OK, WARNING, doctor
+from tests.cli.doctor.examined import ERROR, OK, SKIPPED, WARNING, doctor
 from tests.support import wait_until
 
 A: Final = Broker("broker-a", "10.0.0.1:10911")
@@ -128,6 +128,35 @@ def test_brokers_at_fronts_of_which_none_asks_are_told(with_a: RouteStore, redis
     with_a.run(fronts.front_beat(with_a.config, "front-1", 60_000))
     said = doctor(redis_url)["prober"]
     assert (said.level, said.what) == (OK, "front-1 asks 1 replicas; 1 fronts live")
+
+
+def test_a_prober_and_fronts_that_cannot_be_read_are_not_said_to_be_missing(
+    with_a: RouteStore, redis_url: str, admin: redis.Redis
+) -> None:
+    broker = Broker("broker-f", "10.0.0.4:1", heartbeat_timeout_ms=60_000)
+    with_a.run(register(with_a.config, broker, {"orders": ORDERS[0]}, joint=True))
+    with_a.run(fronts.vouch(with_a.config, broker, "front.1", anew=True))
+    admin.set(with_a.keys.fronts, "foreign")
+    found = doctor(redis_url)
+    admin.delete(with_a.keys.fronts)
+    assert found["prober"].level is found["fronts"].level is SKIPPED
+    assert found["prober"].what.startswith(f"not looked at: {with_a.keys.fronts} cannot be read: ")
+
+
+def test_a_route_that_is_lost_is_told_by_verify_and_routes_are_not_well(
+    with_a: RouteStore, redis_url: str, admin: redis.Redis
+) -> None:
+    admin.delete(with_a.keys.topic("orders"))
+    found = doctor(redis_url)
+    assert found["verify"].level is ERROR
+    assert (found["routes"].level, "verify" in found["routes"].what) == (SKIPPED, True)
+
+
+def test_topics_of_people_are_told_before_those_that_brokers_make(store: RouteStore, redis_url: str) -> None:
+    own = ("%RETRY%group", "RMQ_SYS_TRACE_TOPIC", "TBW102", "broker-a", "DefaultCluster_REPLY_TOPIC")
+    store.unregister(store.register(A, [TopicConfig(name) for name in (*own, "orders", "payments")]))
+    said = doctor(redis_url)["routes"]
+    assert said.what.startswith("topics without a live broker: orders, payments, "), said
 
 
 def test_quick_reads_nothing_whole(with_a: RouteStore, redis_url: str, admin: redis.Redis) -> None:
