@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from . import scale
-from .page import NAME, plots, text
+from .page import NAME, figures, plots, text
 from .runs import merged
 
 
@@ -27,6 +27,8 @@ def main(files: tuple[Path, ...], folder: Path) -> None:
     beside = folder / NAME
     beside.mkdir(parents=True, exist_ok=True)
     (beside / "figures.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+    for name, found in figures(runs).items():
+        (beside / f"{name}.md").write_text(found, encoding="utf-8")
     for name, plot in plots(runs).items():
         (beside / f"{name}.svg").write_text(plot, encoding="utf-8")
     page = folder / f"{NAME}.md"

@@ -1,4 +1,4 @@
-"""The page, and the plots that it shows."""
+"""The page, the plots that it shows, and a page of figures for each benchmark."""
 
 from __future__ import annotations
 
@@ -79,8 +79,13 @@ def text(runs: Sequence[Run]) -> str:
         },
         plots={name: title for name, (what, title) in _PLOTS.items() if by_registry(runs, what)},
         quick=any(run["quick"] for run in runs),
-        figures=_figures,
     )
+
+
+def figures(runs: Sequence[Run]) -> dict[str, str]:
+    """Return a page in Markdown for each benchmark, by its name: all its figures."""
+    template = TEMPLATES.get_template("figures.md.j2")
+    return {one["name"]: template.render(benchmark=one, figures=_figures) for one in benchmarks_of(runs)}
 
 
 def plots(runs: Sequence[Run]) -> dict[str, str]:

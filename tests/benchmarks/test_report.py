@@ -16,7 +16,7 @@ from benchmarks.kit.machine import Machine
 from benchmarks.peers import register
 from benchmarks.report import scale
 from benchmarks.report.__main__ import main
-from benchmarks.report.page import plots, text
+from benchmarks.report.page import figures, plots, text
 from benchmarks.report.runs import Run, by_registry, merged
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -59,9 +59,11 @@ def test_ratios_are_no_registries() -> None:
 def test_the_page_has_every_figure_its_command_and_the_load() -> None:
     page = text(merged([PEERS]))
     assert "| sharedroutes | 4.00 ms (3.50 to 4.50) |" in page
-    assert f"| {OURS.name} | 4.00 | 3.50 to 4.50 | ms | 3 | <= 5, met |" in page
-    assert "`python -m benchmarks peers.register`" in page
-    assert "- a note of it" in page
+    assert "[peers.register](benchmarks/peers.register.md)" in page
+    (found,) = figures(merged([PEERS])).values()
+    assert f"| {OURS.name} | 4.00 | 3.50 to 4.50 | ms | 3 | <= 5, met |" in found
+    assert "`python -m benchmarks peers.register`" in found
+    assert "- a note of it" in found
     assert "etcd 3.4.23 | 0.5, 1.5 |" in page
     assert "quick run" not in page
     assert "quick run" in text([run("heartbeat", OURS, quick=True)])
@@ -90,10 +92,12 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_the_figures_beside_the_page_make_the_same_page_again(written: Path) -> None:
-    figures: Any = json.loads((written / "benchmarks" / "figures.json").read_text(encoding="utf-8"))
+    runs: Any = merged([json.loads((written / "benchmarks" / "figures.json").read_text(encoding="utf-8"))])
     page = (written / "benchmarks.md").read_text(encoding="utf-8")
-    assert text(merged([figures])) == page
-    for name, plot in plots(merged([figures])).items():
+    assert text(runs) == page
+    for name, found in figures(runs).items():
+        assert (written / "benchmarks" / f"{name}.md").read_text(encoding="utf-8") == found
+    for name, plot in plots(runs).items():
         assert (written / "benchmarks" / f"{name}.svg").read_text(encoding="utf-8") == plot
         assert f"(benchmarks/{name}.svg)" in page
 
@@ -101,6 +105,8 @@ def test_the_figures_beside_the_page_make_the_same_page_again(written: Path) -> 
 def test_the_page_of_the_docs_is_made_of_the_figures_beside_it() -> None:
     runs = merged([json.loads((DOCS / "benchmarks" / "figures.json").read_text(encoding="utf-8"))])
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == text(runs)
+    shown = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "benchmarks").glob("*.md")}
+    assert shown == figures(runs)
     drawn = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "benchmarks").glob("*.svg")}
     prices = scale.prices(runs)
     assert prices is not None
