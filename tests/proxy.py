@@ -161,7 +161,7 @@ class FaultyProxy:
         self._run(self._end_links(reset=True))
 
     def abandon(self, saying: bytes) -> int:
-        """Keep those connections open without serving them whose requests have these bytes; say how many."""
+        """Keep connections whose requests have these bytes open without serving them; say how many."""
         return self._run(self._abandon(saying))
 
     # --- in the thread ------------------------------------------------------------------------------------
@@ -186,7 +186,8 @@ class FaultyProxy:
             await self._end_links(reset=True)
 
     async def _abandon(self, saying: bytes) -> int:
-        found = [link for link in self._links if saying in link.requests]
+        concerned = self._whose([link.ports for link in self._links])
+        found = [link for link in self._links if link.ports in concerned and saying in link.requests]
         for link in found:
             link.abandoned = True
         return len(found)

@@ -172,6 +172,12 @@ class Store(ABC):
                 stack.enter_context(fault(proxy))
             yield
 
+    def deafen(self, whose: Whose) -> None:
+        """Let somebody's subscriptions stay open and carry nothing any more."""
+        for proxy in self.proxies:
+            with proxy.concerning(whose):
+                proxy.abandon(b"SUBSCRIBE")
+
     def reset(self, whose: Whose) -> None:
         """Reset somebody's connections to the store."""
         for proxy in self.proxies:

@@ -313,6 +313,18 @@ _ALL: Final = (
         ),
     ),
     Mutant(
+        "tail-as-if-proven",
+        "The tail of the stream is read as seldom as with pulses, although none is heard.",
+        ("deaf",) * 4,
+        (
+            Edit(
+                f"{_STREAM}/stream.py",
+                "self._tail_at = now + self._tail_s\n        self._read_by",
+                "self._tail_at = now + self._proven_tail_s\n        self._read_by",
+            ),
+        ),
+    ),
+    Mutant(
         "outage-at-error",
         "A client that does not reach the store logs it at ERROR.",
         ("kill-store-briefly",),

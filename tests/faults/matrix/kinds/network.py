@@ -48,6 +48,18 @@ def half_open(site: Site) -> Iterator[Effect]:
 
 
 @fault("network")
+def deaf(site: Site) -> Iterator[Effect]:
+    """The follower's doorbell stays open and is silent while a broker creates a topic, and deletes it."""
+    fleet = site.fleet
+    site.store.deafen(made_by(lambda: [] if fleet.follower.pid is None else [fleet.follower.pid]))
+    fleet.write_topics("unheard")
+    try:
+        yield Effect(fleet.follower.name, site.lasts(SHORT_S))
+    finally:
+        fleet.write_topics()
+
+
+@fault("network")
 def hanging(site: Site) -> Iterator[Effect]:
     """Nothing is carried for a process; what piled up arrives in the end."""
     return _suffers(site, FaultyProxy.hanging)
