@@ -130,7 +130,7 @@ docs-serve: $(DOCS) ## the documentation site at 127.0.0.1:8000, following the p
 
 kustomize: $(KUSTOMIZE) ## kustomize, for the tests of deploy/kubernetes where there is no kubectl; needs Go
 
-bench: $(READY) ## the benchmarks beside their peers, and docs/benchmarks.md; ARGS=--quick in 3 minutes, some, into build/; etcd, ZooKeeper, Java
+bench: $(READY) ## the benchmarks beside their peers, and docs/benchmarks.md; ARGS=--quick some of it, in a few minutes, into build/; etcd, ZooKeeper, Java
 	@mkdir -p build
 	$(BIN)/python -m benchmarks --out build/benchmarks.json $(ARGS)
 	$(BIN)/python -m benchmarks.report build/benchmarks.json $(if $(findstring --quick,$(ARGS)),build,docs)

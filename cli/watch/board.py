@@ -234,7 +234,7 @@ class Board:
             yield "wiped: no write permission"
         clients = len(self._hints.get(entry.broker_name, ()))
         if clients and entry.state is ReplicaState.LIVE:
-            yield f"{clients} clients cannot reach it"
+            yield f"{clients} {'client' if clients == 1 else 'clients'} cannot reach it"
 
     def topics(self, query: str = "", shown: Filter = Filter.ALL) -> list[TopicRow]:
         """Return the topics that a search and a filter leave, by name."""

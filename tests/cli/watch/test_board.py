@@ -93,7 +93,7 @@ def test_what_operators_and_clients_say_of_a_broker_is_a_fault(watched: Watched)
     watched.follow()
     watched.list()
     assert watched.board.faults(0.0) == [
-        Fault("broker-a:0", "wiped: no write permission; 1 clients cannot reach it"),
+        Fault("broker-a:0", "wiped: no write permission; 1 client cannot reach it"),
         Fault("broker-b:0", "out: by an operator"),
     ]
 
