@@ -332,7 +332,7 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
 `operate` is meant for fronts; it writes the same keys with the same commands as an agent does.
 """
 
-OF_NO_ROLE: Final = {"close", "from_client", "from_url", "run"}
+OF_NO_ROLE: Final = {"at_replicas", "close", "from_client", "from_url", "run"}
 
 
 def public(kind: type) -> set[str]:
