@@ -66,7 +66,9 @@ _SOURCE_CHANGES: Final = Metric(
     "source.changes", "Times routes began to come from this source.", ("source",), "{change}"
 )
 _FEED_LOSSES: Final = Metric(
-    "feed.losses", "Times the store lost changes and everything was read again.", unit="{loss}"
+    "feed.losses",
+    "Times the change stream lacked what this client needed next (trimmed, emptied), and all was read again.",
+    unit="{loss}",
 )
 _SERVER_CHANGES: Final = Metric(
     "server.changes", "Times another server was chosen to read at, by its role.", ("role",), "{change}"
