@@ -133,7 +133,8 @@ def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
         show(output, [{"namespace": name} for name in names], ("namespace",), ((name,) for name in names))
         return
     found = store.kv.entries(namespace_)
+    pairs = sorted((found or {}).items())
+    if found is not None or output != "table":
+        show(output, [{"key": key, "value": value} for key, value in pairs], ("key", "value"), pairs)
     if found is None:
         raise click.ClickException(f"there is no namespace {namespace_!r}")
-    pairs = sorted(found.items())
-    show(output, [{"key": key, "value": value} for key, value in pairs], ("key", "value"), pairs)

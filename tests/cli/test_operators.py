@@ -82,6 +82,8 @@ def test_keys_and_values(run: Run) -> None:
     assert run("kv", "get", "ns", "k").stdout == "v\n"
     assert json.loads(run("kv", "list", "--output", "json").stdout) == [{"namespace": "ns"}]
     assert json.loads(run("kv", "list", "ns", "--output", "json").stdout) == [{"key": "k", "value": "v"}]
+    missing = run("kv", "list", "other", "--output", "json")
+    assert (missing.exit_code, json.loads(missing.stdout)) == (1, [])
     assert run("kv", "delete", "ns", "k").stdout == "removed\n"
     assert run("kv", "delete", "ns", "k").stdout == "no such key\n"
     for arguments in (("get", "ns", "k"), ("list", "unknown")):
