@@ -45,9 +45,6 @@ ARRIVES_S: Final = 150.0
 STALL_S: Final = 2.0
 """What a machine that is busy with other things may add to a time that is measured on it."""
 
-PATIENT: Final = {"waitTimeMillsInSendQueue": "2000"}
-"""A broker refuses what has waited for longer than this, by default 200 ms."""
-
 MESSAGES: Final = 4_000
 IN_FLIGHT: Final = 16
 BODIES: Final = (b"x", bytes(range(256)), "größer als Zürich".encode(), os.urandom(200_000))
@@ -159,7 +156,7 @@ def site(request: pytest.FixtureRequest, folder: Path) -> Iterator[Site]:
     with ExitStack() as stack, ThreadPoolExecutor() as starters:
         server = stack.enter_context(EmbeddedServer())
         names = stack.enter_context(RealNameServer(release, place / "names"))
-        settings = {"namesrvAddr": names.address, "registerNameServerPeriod": "10000", **PATIENT}
+        settings = {"namesrvAddr": names.address, "registerNameServerPeriod": "10000"}
         brokers = {
             name: RealBroker(release, place / name, {**settings, "brokerName": name}) for name in BROKERS
         }

@@ -151,6 +151,10 @@ class RealNameServer(RealProcess):
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
+_PATIENT: Final = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
+"""A broker refuses what waits for longer (200 ms unless told), and all while a write is slow (1 s)."""
+
+
 class RealBroker(RealProcess):
     """A broker; `settings` go into its broker.conf, `properties` are those of the Java process."""
 
@@ -166,7 +170,7 @@ class RealBroker(RealProcess):
         (folder / "conf" / "logback_broker.xml").write_text(_LOGBACK)
         port = free_port()
         usual = {"brokerName": "broker-real", "autoCreateTopicEnable": "true"}
-        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **settings})
+        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **_PATIENT, **settings})
         words = (*_FOR_4, *FEW_THREADS, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
