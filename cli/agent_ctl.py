@@ -202,9 +202,7 @@ class _Agent:
             found: dict[str, Any] = json.loads(self.ask("GET", "/status"))
             found["brokers"]
         except (ValueError, KeyError, TypeError):
-            raise click.ClickException(
-                f"{self._place.host}:{self._place.port} is no agent: see --http"
-            ) from None
+            raise click.ClickException(f"{self._place} is no agent: see --http") from None
         return found
 
     def control(

@@ -27,6 +27,9 @@ class Place(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
     @classmethod
     def of(cls, address: str, option: str) -> Place:
         """Return the place that an option names as host:port, or by its page; raises BadParameter."""
@@ -47,7 +50,7 @@ class Place(NamedTuple):
             body = answer.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             what = str(error) or type(error).__name__
-            raise NoAnswer(f"no {who} answers at {self.host}:{self.port}: {what}") from error
+            raise NoAnswer(f"no {who} answers at {self}: {what}") from error
         finally:
             connection.close()
         if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:

@@ -101,8 +101,7 @@ class CacheFollower:
 
         While a foreign key stands in the place of the stream, the doorbell is all that tells of changes.
         """
-        store_ms = pulse_ms(message)
-        if self.reading is not None and store_ms is not None:
+        if self.reading is not None and (store_ms := pulse_ms(message)) is not None:
             self.reading.heard_pulse(store_ms, now)
         with self._known.changing():
             changes = self._stream.heard(message, now)

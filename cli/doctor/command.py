@@ -70,10 +70,11 @@ def doctor(
     Exit status as of a monitoring plugin: 0 = all is well, 1 = warnings, 2 = errors, 3 = wrong usage, or
     an extra is missing. The first line sums up.
     """
-    for option, addresses in (("--agent", agents), ("--front", fronts)):
-        for address in addresses:
-            Place.of(address, option)
-    named = [(ProcessKind.AGENT, one) for one in agents] + [(ProcessKind.FRONT, one) for one in fronts]
+    named = [
+        (kind, str(Place.of(address, f"--{kind}")))  # in one form: the usual address is not asked twice
+        for kind, addresses in ((ProcessKind.AGENT, agents), (ProcessKind.FRONT, fronts))
+        for address in addresses
+    ]
     url = click.get_current_context().params["redis_url"]
     found = findings(gather(store, parse_url(url), named, quick=quick))
     if output == "table":

@@ -15,6 +15,7 @@ from ... import __version__
 from ...registry import RouteStore
 from ...registry.acl import Role, commands_of
 from ...registry.checks import is_system_topic
+from ...registry.connection.discovery import text_of
 from ...registry.connection.url import Endpoint
 from ...registry.errors import RegistryError
 from ...registry.plans import Command, ErrorReply, Plan, Reads, Reply, server_time, whole_table
@@ -127,11 +128,7 @@ def _fronts(store: RouteStore) -> Plan[tuple[tuple[str, ...] | Unknown, str]]:
     for key, reply in ((store.keys.fronts, fronts), (store.keys.prober, prober)):
         if isinstance(reply, ErrorReply):
             return Unknown(f"{key} cannot be read: {reply.reason}"), ""
-    return tuple(map(_text, fronts)), _text(prober or b"")
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return tuple(map(text_of, fronts)), text_of(prober or b"")
 
 
 def _access(namespace: str) -> Plan[Access | Unknown]:
@@ -142,17 +139,17 @@ def _access(namespace: str) -> Plan[Access | Unknown]:
     refused = next((reply for reply in (default, protected) if isinstance(reply, ErrorReply)), None)
     if refused is not None:
         return Unknown(refused.reason)
-    flags = {_text(flag) for flag in _fields(default).get("flags", ())}
+    flags = {text_of(flag) for flag in _fields(default).get("flags", ())}
     rules = {name: found for name, reply in zip(names, users, strict=True) if (found := _rules(reply))}
     words = sorted({rule[2:] for found in rules.values() for rule in found if rule[1] == "@"} - {"all"})
     replies = (yield Reads([("ACL", "CAT", word) for word in words], tolerant=True)) if words else []
     categories = {
-        word: frozenset(() if isinstance(reply, ErrorReply) else map(_text, reply))
+        word: frozenset(() if isinstance(reply, ErrorReply) else map(text_of, reply))
         for word, reply in zip(words, replies, strict=True)
     }
     return Access(
         admits_everybody={"on", "nopass"} <= flags,
-        is_protected=_text(_fields(protected).get("protected-mode", "no")) == "yes",
+        is_protected=text_of(_fields(protected).get("protected-mode", "no")) == "yes",
         allowed={name: _allowed(found, categories) for name, found in rules.items()},
     )
 
@@ -160,14 +157,14 @@ def _access(namespace: str) -> Plan[Access | Unknown]:
 def _fields(reply: Reply) -> dict[str, Any]:
     """Return a reply of names and values, in either version of the protocol."""
     pairs = reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)
-    return {_text(name): value for name, value in pairs}
+    return {text_of(name): value for name, value in pairs}
 
 
 def _rules(user: Reply) -> list[str]:
     """Return the rules about commands of a user, in order; none if there is no such user."""
     if user is None or isinstance(user, ErrorReply):
         return []
-    return _text(_fields(user).get("commands", b"")).split()
+    return text_of(_fields(user).get("commands", b"")).split()
 
 
 def _allowed(rules: Sequence[str], categories: Mapping[str, frozenset[str]]) -> frozenset[str]:

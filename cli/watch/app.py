@@ -19,7 +19,7 @@ from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
 from ...registry import AsyncRouteStore
 from ...registry.errors import RegistryError
 from ...registry.plans.replicas import ReplicaState
-from .board import Board, Filter, StoreState
+from .board import Board, Filter, StoreState, counted
 from .feed import Feed
 from .grid import MOST_ROWS, Cells, Grid, broker_cells, change_cells, fault_cells, topic_cells
 
@@ -202,7 +202,7 @@ class WatchApp(App[None]):
             texts.append(f"{MOST_ROWS} of {rows} shown: search with /")
         counts = ", ".join(f"{self.board.count(state)} {state}" for state in ReplicaState)
         faults = len(self.board.faults(now_s))
-        texts += [counts, _counted(self.board.topic_count, "topic"), _counted(faults, "fault")]
+        texts += [counts, counted(self.board.topic_count, "topic"), counted(faults, "fault")]
         return Text("  |  ".join(texts), no_wrap=True, overflow="ellipsis")
 
 
@@ -210,10 +210,6 @@ def _end_without_terminal() -> None:
     """End at once where the terminal is gone: nobody looks, and what reads the keys would spin for ever."""
     if not os.isatty(_STDIN):
         os._exit(_BY_SIGNAL + signal.SIGHUP)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _first(group: BaseExceptionGroup[RegistryError]) -> RegistryError:

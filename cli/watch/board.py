@@ -234,7 +234,7 @@ class Board:
             yield "wiped: no write permission"
         clients = len(self._hints.get(entry.broker_name, ()))
         if clients and entry.state is ReplicaState.LIVE:
-            yield f"{clients} {'client' if clients == 1 else 'clients'} cannot reach it"
+            yield f"{counted(clients, 'client')} cannot reach it"
 
     def topics(self, query: str = "", shown: Filter = Filter.ALL) -> list[TopicRow]:
         """Return the topics that a search and a filter leave, by name."""
@@ -302,3 +302,8 @@ def _fits(row: BrokerRow, shown: Filter) -> bool:
     if shown is Filter.TROUBLE:
         return bool(row.trouble)
     return shown is Filter.ALL or row.state is ReplicaState.LIVE
+
+
+def counted(number: int, what: str) -> str:
+    """Return how many there are of something."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

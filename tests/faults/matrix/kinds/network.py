@@ -24,7 +24,12 @@ def _victim(site: Site) -> tuple[Program, Whose]:
     fleet = site.fleet
     of = {**fleet.agents, **fleet.fronts, **fleet.clients, fleet.follower.name: fleet.follower}
     victim = of[site.rng.choice(sorted(of))]
-    return victim, made_by(lambda: [] if victim.pid is None else [victim.pid])
+    return victim, _of(victim)
+
+
+def _of(program: Program) -> Whose:
+    """Return what says which connections a process has made, also after it was started anew."""
+    return made_by(lambda: [] if program.pid is None else [program.pid])
 
 
 def _suffers(site: Site, network: _Network, bounds_s: tuple[float, float] = LONG_S) -> Iterator[Effect]:
@@ -51,7 +56,7 @@ def half_open(site: Site) -> Iterator[Effect]:
 def deaf(site: Site) -> Iterator[Effect]:
     """The follower's doorbell stays open and is silent while a broker creates a topic, and deletes it."""
     fleet = site.fleet
-    site.store.deafen(made_by(lambda: [] if fleet.follower.pid is None else [fleet.follower.pid]))
+    site.store.deafen(_of(fleet.follower))
     fleet.write_topics("unheard")
     try:
         yield Effect(fleet.follower.name, site.lasts(SHORT_S))
