@@ -18,14 +18,30 @@ _PORTS: Final = range(10_000 + _WORKER, 16_000, _WORKERS)
 # Not from the tests' own generator, which begins anew with each test.
 _LEFT: Final = random.SystemRandom().sample(_PORTS, len(_PORTS))
 
+# A broker also listens two below (RocketMQ: BrokerController, fastRemotingServer): they have blocks of four.
+_OF_BROKERS: Final = range(7_002 + 4 * _WORKER, 10_000, 4 * _WORKERS)
+_LEFT_FOR_BROKERS: Final = random.SystemRandom().sample(_OF_BROKERS, len(_OF_BROKERS))
+
 
 def free_port() -> int:
     """Return a port that nobody listens at, that no outgoing connection will be given, and never again."""
-    while True:
-        port = _LEFT.pop()
-        with closing(socket.socket()) as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    while not _is_free(port := _LEFT.pop()):
+        pass
+    return port
+
+
+def free_broker_port() -> int:
+    """Return such a port for a real broker, which fails to start when the one two below is taken."""
+    while not (_is_free(port := _LEFT_FOR_BROKERS.pop()) and _is_free(port - 2)):
+        pass
+    return port
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as probe, suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 @contextmanager

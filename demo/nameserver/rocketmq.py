@@ -32,7 +32,7 @@ OFTEN_SHARED_OUT: Final = "-Drocketmq.client.rebalance.waitInterval=1000"
 NO_TLS: Final = "-Dtls.server.mode=disabled"
 """It is not used, and its certificate takes a process 2 s to make."""
 
-_PATIENT: Final = {"waitTimeMillsInSendQueue": "2000", "osPageCacheBusyTimeOutMills": "2000"}
+PATIENT: Final = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
 """For a busy machine: by default a broker refuses what has waited for 0.2 s."""
 
 
@@ -100,7 +100,7 @@ def write_broker_conf(folder: Path, ports: Sequence[int], settings: Mapping[str,
 
 def broker(name: str, folder: Path, ports: Sequence[int], name_servers: str) -> tuple[str, ...]:
     """Return the command that starts a broker, which keeps its files in `folder`."""
-    settings = {"brokerName": name, "namesrvAddr": name_servers, "autoCreateTopicEnable": "false", **_PATIENT}
+    settings = {"brokerName": name, "namesrvAddr": name_servers, "autoCreateTopicEnable": "false", **PATIENT}
     conf = write_broker_conf(folder, ports, {**settings, "mappedFileSizeCommitLog": str(16 << 20)})
     heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *FEW_THREADS)
     return _java(folder, *heap, NO_TLS, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf))

@@ -43,12 +43,18 @@ class BrokerCluster:
         """Wait until every name server has every broker at its address."""
         expected = {broker.address for broker in self.brokers.values()}
         for server in self.name_servers.members:
-            wait_until(
-                lambda: addresses(server.address) == expected,  # noqa: B023 - called in this round
-                timeout_s=_REGISTERED_S,
-                pause_s=_PAUSE_S,
-                description=f"{expected} at {server.address}",
-            )
+            try:
+                wait_until(
+                    lambda: addresses(server.address) == expected,  # noqa: B023 - called in this round
+                    timeout_s=_REGISTERED_S,
+                    pause_s=_PAUSE_S,
+                    description=f"{expected} at {server.address}",
+                )
+            except AssertionError as error:
+                there = addresses(server.address)
+                missing = [broker for broker in self.brokers.values() if broker.address not in there]
+                said = "\n".join(broker.said()[-4000:] for broker in missing)
+                raise AssertionError(f"{error}; there: {there}; the others said:\n{said}") from None
 
 
 def ask(address: str, code: int, fields: Mapping[str, str] | None = None) -> Any:

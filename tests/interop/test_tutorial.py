@@ -18,14 +18,14 @@ import pytest
 from demo.nameserver.rocketmq import FEW_THREADS, NO_TLS
 from tests.pages.blocks import ROOT, blocks_of
 from tests.pages.shell import Shell
-from tests.ports import free_port
+from tests.ports import free_broker_port, free_port
 from tests.real.rocketmq import java
 
 from .conftest import RELEASES
 
 pytestmark = pytest.mark.timeout(400)
 
-PORTS: Final = ("6379", "9876", "10911")
+PORTS: Final = {"6379": free_port, "9876": free_port, "10911": free_broker_port}
 SCRIPTS: Final = {
     "mqbroker": (
         NO_TLS,
@@ -64,7 +64,7 @@ def shell(folder: Path) -> Iterator[Shell]:
         "ROCKETMQ_HOME": str(home),
         "SHAREDROUTES_NAMESERVER_HTTP": "off",
     }
-    with Shell(checkout, {port: str(free_port()) for port in PORTS}, environment) as shell:
+    with Shell(checkout, {port: str(another()) for port, another in PORTS.items()}, environment) as shell:
         yield shell
 
 

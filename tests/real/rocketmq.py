@@ -18,8 +18,8 @@ from typing import Final, Self
 
 import pytest
 
-from demo.nameserver.rocketmq import FEW_THREADS, JARS, NO_TLS, own_files, write_broker_conf
-from tests.ports import free_port
+from demo.nameserver.rocketmq import FEW_THREADS, JARS, NO_TLS, PATIENT, own_files, write_broker_conf
+from tests.ports import free_broker_port, free_port
 from tests.support import wait_until
 
 _STARTS_S: Final = 90.0
@@ -151,10 +151,6 @@ class RealNameServer(RealProcess):
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
 
 
-_PATIENT: Final = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
-"""A broker refuses what waits for longer (200 ms unless told), and all while a write is slow (1 s)."""
-
-
 class RealBroker(RealProcess):
     """A broker; `settings` go into its broker.conf, `properties` are those of the Java process."""
 
@@ -168,9 +164,9 @@ class RealBroker(RealProcess):
     ) -> None:
         (folder / "conf").mkdir(parents=True, exist_ok=True)
         (folder / "conf" / "logback_broker.xml").write_text(_LOGBACK)
-        port = free_port()
+        port = free_broker_port()
         usual = {"brokerName": "broker-real", "autoCreateTopicEnable": "true"}
-        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **_PATIENT, **settings})
+        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **PATIENT, **settings})
         words = (*_FOR_4, *FEW_THREADS, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
