@@ -160,6 +160,14 @@ class Program(Process):
             self._process.wait()
         self._process, self.paused = None, False
 
+    def end(self) -> None:
+        """Tell it to end with SIGTERM, and wait until it has."""
+        self.check_alive()
+        self.signal(signal.SIGTERM)
+        assert self._process is not None
+        self._process.wait(_WITHIN_S)
+        self._process = None
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -64,15 +64,18 @@ def _is_of_the_broker(lasting: list[FaultWindow], replica: Replica) -> bool:
 
 
 def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
-    """Check that nobody ends the lease of a broker that lives and that no fault concerns."""
+    """Check that nobody ends the lease of a broker that lives, and that no fault has concerned for a while.
+
+    Who hears late of what a fault has done says so until the bound is over in which processes are back.
+    """
     for change in past.of(Change):
         record = change.record
         if not is_withdrawal(record):
             continue
-        since_us = change.at_us - 1_000 * past.bounds.converge_ms
         calm_since = past.calm_since_us(record.broker, change.at_us)
-        if calm_since is None or calm_since > since_us:
+        if calm_since is None or past.limit_us(calm_since, past.bounds.back_ms) > change.at_us:
             continue
+        since_us = change.at_us - 1_000 * past.bounds.back_ms
         tables = [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= change.at_us]
         tables.append(past.expected_at(since_us))
         lives = all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)

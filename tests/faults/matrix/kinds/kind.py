@@ -14,9 +14,11 @@ from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
 from tests.faults.checker.history import STORE
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import LEASE_S
+from tests.faults.matrix.settings import BOUNDS, LEASE_S
+from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
+from tests.proxy import Whose
 
 Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
 """What a fault lays hands on; of two faults together, each is of another area."""
@@ -24,6 +26,9 @@ Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
 _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
 SHORT_S: Final = (0.3, LEASE_S / 2)
 LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
+UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
+"""Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
+
 WHOLE_STORE: Final = (STORE,)
 
 
@@ -89,6 +94,11 @@ class Effect:
     """As in the history: whether the store may forget what was written."""
 
     details: dict[str, Any] = field(default_factory=dict)
+
+
+def connections_of(*programs: Program) -> Whose:
+    """Return what says which connections these processes have made, also after they were started anew."""
+    return made_by(lambda: [program.pid for program in programs if program.pid is not None])
 
 
 Begin: TypeAlias = Callable[[Site], AbstractContextManager[Effect]]

@@ -6,8 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
-from tests.faults.matrix.sockets import made_by
+from tests.faults.matrix.kinds.kind import (
+    LONG_S,
+    SHORT_S,
+    UNTIL_TOLD_S,
+    Effect,
+    Site,
+    connections_of,
+    fault,
+)
 from tests.faults.victims import Program
 from tests.proxy import FaultyProxy, Whose
 
@@ -24,12 +31,7 @@ def _victim(site: Site) -> tuple[Program, Whose]:
     fleet = site.fleet
     of = {**fleet.agents, **fleet.fronts, **fleet.clients, fleet.follower.name: fleet.follower}
     victim = of[site.rng.choice(sorted(of))]
-    return victim, _of(victim)
-
-
-def _of(program: Program) -> Whose:
-    """Return what says which connections a process has made, also after it was started anew."""
-    return made_by(lambda: [] if program.pid is None else [program.pid])
+    return victim, connections_of(victim)
 
 
 def _suffers(site: Site, network: _Network, bounds_s: tuple[float, float] = LONG_S) -> Iterator[Effect]:
@@ -47,6 +49,15 @@ def cut(site: Site) -> Iterator[Effect]:
 
 
 @fault("network")
+def cut_owners(site: Site) -> Iterator[Effect]:
+    """No agent and no front reaches the store, for longer than the leases: all brokers seem to die."""
+    owners = [*site.fleet.agents.values(), *site.fleet.fronts.values()]
+    names = tuple(owner.name for owner in owners)
+    with site.store.network(FaultyProxy.refusing, connections_of(*owners)):
+        yield Effect("+".join(names), site.lasts(UNTIL_TOLD_S), names)
+
+
+@fault("network")
 def half_open(site: Site) -> Iterator[Effect]:
     """Connections of a process stay open, and nothing is carried, not even when the fault is over."""
     return _suffers(site, FaultyProxy.abandoning)
@@ -56,7 +67,7 @@ def half_open(site: Site) -> Iterator[Effect]:
 def deaf(site: Site) -> Iterator[Effect]:
     """The follower's doorbell stays open and is silent while a broker creates a topic, and deletes it."""
     fleet = site.fleet
-    site.store.deafen(_of(fleet.follower))
+    site.store.deafen(connections_of(fleet.follower))
     fleet.write_topics("unheard")
     try:
         yield Effect(fleet.follower.name, site.lasts(SHORT_S))

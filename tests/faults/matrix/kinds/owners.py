@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import LEASE_S
-from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stand_in import COMES, LEAVES
 from tests.faults.victims import AgentProcess
 from tests.proxy import FaultyProxy
@@ -55,7 +54,7 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
 def late_writes(site: Site) -> Iterator[Effect]:
     """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
     owner, before = site.fleet.agents["agent-a"], site.auditor.leases.get("broker-a")
-    whose = made_by(lambda: [] if owner.pid is None else [owner.pid])
+    whose = connections_of(owner)
     with _guest(site) as guest:
         try:
             with site.store.network(FaultyProxy.hanging, whose):
@@ -69,6 +68,34 @@ def late_writes(site: Site) -> Iterator[Effect]:
             yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
         finally:
             site.fleet.write_topics()
+
+
+@fault("processes")
+def late_ends(site: Site) -> Iterator[Effect]:
+    """An owner's word that its broker has ended hangs in the network until a second agent has it again."""
+    owner, broker = site.fleet.agents["agent-a"], site.fleet.brokers["broker-a"]
+    before, whose = site.auditor.leases.get(broker.name), connections_of(owner)
+    with _guest(site) as guest:
+        with site.store.network(FaultyProxy.hanging, whose):
+            broker.kill()
+            site.start(broker, guest)
+            site.wait_at_most(
+                2 * LEASE_S,
+                lambda: site.auditor.leases.get(broker.name) not in (None, before),
+                "a second owner",
+            )
+        yield Effect(broker.name, site.lasts(SHORT_S), (owner.name, broker.name))
+
+
+@fault("processes")
+def restart_agent(site: Site) -> Iterator[Effect]:
+    """An agent is told to end, as for an upgrade, and started again: its broker stays all the time."""
+    agent = site.fleet.agents["agent-a"]
+    agent.end()
+    try:
+        yield Effect(agent.name, 0.2, (agent.name,))
+    finally:
+        site.start(agent)
 
 
 @fault("processes")

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, ON
+from tests.faults.matrix.fleet import HAS_AGENT, Fleet
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Effect, Site, fault
+from tests.faults.matrix.settings import ON
 from tests.faults.victims import Program
 
 _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 """What is served by this process alone: for broker-b speaks also a front, for broker-c speak two."""
-
-_UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
-"""Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
 
 _Victims: TypeAlias = Callable[[Site], Sequence[Program]]
 _How: TypeAlias = Callable[[Site, Sequence[Program], tuple[float, float]], Iterator[Effect]]
@@ -65,6 +62,10 @@ def _host(site: Site) -> Sequence[Program]:
     return [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]]
 
 
+def _at_agents(site: Site) -> Sequence[Program]:
+    return [site.fleet.brokers[name] for name in HAS_AGENT]
+
+
 def _fronts(site: Site) -> Sequence[Program]:
     return list(site.fleet.fronts.values())
 
@@ -107,7 +108,14 @@ _register(
 _register(
     "kill_agent_briefly", _killed, _AGENT, SHORT_S, "An agent is killed, and started again within its lease."
 )
-_register("kill_host", _killed, _host, _UNTIL_TOLD_S, "A broker and its agent are killed together.")
+_register(
+    "kill_brokers",
+    _killed,
+    _at_agents,
+    LONG_S,
+    "Two brokers of three are killed in the same moment, and their agents say so.",
+)
+_register("kill_host", _killed, _host, UNTIL_TOLD_S, "A broker and its agent are killed together.")
 _register("kill_front", _killed, _FRONT, LONG_S, "One of the two fronts is killed.")
 _register("kill_fronts", _killed, _fronts, SHORT_S, "Both fronts are killed.")
 _register("kill_client", _killed, _CLIENT, SHORT_S, "A client is killed, and begins again with its snapshot.")
