@@ -361,6 +361,7 @@ ALTERATIONS: Final = {
     "an address is used too late": Alteration("a", _used_too_late),
     "a lookup names an address whose lease has ended": Alteration("a", _looked_up_too_late),
     "an address is used that had no lease": Alteration("a", _never_leased),
+    "a client goes back to an address that it had dropped": Alteration("a", late_alterations.shown_again),
     "a lease goes back to an older epoch": Alteration("b", _older_lease),
     "a follower is told of an older epoch": Alteration("b", _older_told),
     "a change is not told": Alteration("c", _not_told),

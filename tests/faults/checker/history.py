@@ -178,6 +178,9 @@ class Route(_Event, frozen=True, kw_only=True, tag="route"):
     held: tuple[str, ...] = ()
     """The brokers that it says it holds back (`Health.held_brokers`)."""
 
+    server: str = ""
+    """Where the client reads, as host:port, if it may read at replicas."""
+
     fresh: bool = False
     """Whether it is no cached view but a lookup, made for this event by the auditor."""
 

@@ -69,6 +69,18 @@ def follower_is_late(events: Events, rng: Random) -> Events | None:
     )
 
 
+def shown_again(events: Events, rng: Random) -> Events | None:
+    """Let a client name a broker again that it had dropped when its lease ended."""
+    if not (downs := _changes_of_crashes(events, ChangeKind.DOWN)):
+        return None
+    change, who = rng.choice(downs), rng.choice(CLIENTS)
+    assert change.record is not None
+    said = [event for event in events if isinstance(event, Route) and event.who == who]
+    before = next(route for route in reversed(said) if route.at_us < change.at_us)
+    dropped = next(route for route in said if route.at_us > change.at_us)
+    return _by_time([*events, replace(before, at_us=dropped.at_us + 1)])
+
+
 def killed_broker_lives_on(events: Events, rng: Random) -> Events | None:
     """Let the lease of a broker that was killed go on until it ends by itself."""
     crashes = [window for window in Past(events).faults if window.fault.name == "crash"]

@@ -21,6 +21,7 @@ from tests.faults.checker.history import (
     State,
 )
 from tests.faults.checker.past import Past, Tenure, Verdict
+from tests.faults.checker.returns import check_that_nothing_goes_back
 
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
 
@@ -64,6 +65,7 @@ def addresses_end_with_their_lease(past: Past) -> Verdict:
         why = "has had no lease yet" if last is None else _used_too_late(past, use, last, calm_since)
         reason = f"{use.event.who} uses {use.broker} at {use.address}, which {why}"
         verdict.check(why and reason, last.gone if last else None, use.event)
+    check_that_nothing_goes_back(past, verdict)
     return verdict
 
 

@@ -14,11 +14,14 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
+
 from demo.processes import ProcessGroup
 from sharedroutes.client.config import ReadFrom
+from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
-from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON
+from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
@@ -141,7 +144,22 @@ class Fleet:
             with suppress(OSError), socket.create_connection(_address(listens), timeout=0.5):
                 return True
             return False
-        return f'"pid":{program.pid}' in _last_start(self.folder / "history" / f"{program.name}.jsonl")
+        history = self.folder / "history" / f"{program.name}.jsonl"
+        return f'"pid":{program.pid}' in _last_line(history, '"what":"started"')
+
+    def says(self, client: str, broker: str) -> bool:
+        """Whether a client named a broker when it last spoke of a topic."""
+        return f'["{broker}",' in _last_line(
+            self.folder / "history" / f"{client}.jsonl", f'"{SENT_TO}","brokers"'
+        )
+
+    def reads_at(self, client: str) -> EmbeddedServer | None:
+        """Return the server at which a client said last that it reads, if it may read at replicas."""
+        said = _last_line(self.folder / "history" / f"{client}.jsonl", '"server":')
+        address = _address(msgspec.json.decode(said)["server"]) if said else None
+        return next(
+            (of for of in self.store.servers if address and self.store.proxies.port(of) == address[1]), None
+        )
 
     def front_address(self, name: str) -> tuple[str, int]:
         """Return where a front answers."""
@@ -203,7 +221,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _last_start(history: Path) -> str:
-    """Return the line in which a process last said that it began."""
+def _last_line(history: Path, mark: str) -> str:
+    """Return the last line of a history that has a text; empty = there is none."""
     lines = history.read_text(encoding="utf-8").splitlines() if history.exists() else []
-    return next((line for line in reversed(lines) if '"what":"started"' in line), "")
+    return next((line for line in reversed(lines) if mark in line), "")

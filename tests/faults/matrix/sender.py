@@ -73,7 +73,8 @@ class Book:
         """Write down what the client says of a topic."""
         health = self._client.health()
         stale, held = health.source != "live", health.held_brokers
-        self._history.write(Route(topic=topic, brokers=replicas_of(route), stale=stale, held=held))
+        brokers, server = replicas_of(route), health.server
+        self._history.write(Route(topic=topic, brokers=brokers, stale=stale, held=held, server=server))
 
     @contextmanager
     def attempt(self, message: str, number: int, queue: MessageQueue) -> Iterator[None]:
@@ -237,7 +238,8 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
 def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
     snapshot = Path(folder, "snapshots", name, "routes.json")
-    config = client_config(snapshot, "replica" if where == "replica" else "primary")
+    # One of them sweeps, so that somebody does when neither agents nor fronts reach the store.
+    config = client_config(snapshot, "replica" if where == "replica" else "primary", sweep=kind == "threads")
     with Writer(Path(folder, "history"), name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":

@@ -17,6 +17,9 @@ CALL_S: Final = 1.0
 HOLD_S: Final = 30.0
 """The default, which fronts have in any case."""
 
+SWEEPER_LEASE_S: Final = 0.5
+"""Of clients: they leave a replica that stands still for three of them, before leases end there."""
+
 REFRESH_S: Final = 6.0
 JITTER_S: Final = 3.0
 RECONNECT_S: Final = 2.0
@@ -35,10 +38,12 @@ SENT_TO: Final = "orders"
 POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
 
 
-def client_config(snapshot: Path, where: ReadFrom = "primary") -> ClientConfig:
+def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = False) -> ClientConfig:
     """Return the settings of the clients."""
     return ClientConfig(
-        registry=RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S),
+        registry=RegistryConfig(
+            call_deadline_s=CALL_S, connect_deadline_s=CALL_S, sweeper_lease_s=SWEEPER_LEASE_S
+        ),
         topics=TOPICS,
         refresh_s=REFRESH_S,
         jitter_s=JITTER_S,
@@ -46,6 +51,7 @@ def client_config(snapshot: Path, where: ReadFrom = "primary") -> ClientConfig:
         guard_hold_s=HOLD_S,
         snapshot_path=snapshot,
         read_from=where,
+        sweep=sweep,
     )
 
 

@@ -77,6 +77,10 @@ class Proxied:
         self._proxies[server] = self._stack.enter_context(proxy)
         return server
 
+    def of(self, server: EmbeddedServer) -> FaultyProxy:
+        """Return the proxy in front of a server."""
+        return self._proxies[server]
+
     def lead(self, server: EmbeddedServer) -> None:
         """Lead connections to a server that has been started."""
         self._proxies[server].lead_to(server.port)
@@ -101,6 +105,9 @@ class Store(ABC):
 
     name: str
     can_fail_over = False
+    replicas = 0
+    """Of the primary that has the registry."""
+
     keeps_data = False
     """Whether a server that is started again has what it had."""
 
@@ -164,10 +171,12 @@ class Store(ABC):
         return [server for server in self.servers if server.running and server not in self.paused]
 
     @contextmanager
-    def network(self, fault: Callable[[FaultyProxy], Any], whose: Whose) -> Iterator[None]:
-        """Let connections to the store that are somebody's suffer for the length of a block."""
+    def network(
+        self, fault: Callable[[FaultyProxy], Any], whose: Whose, at: EmbeddedServer | None = None
+    ) -> Iterator[None]:
+        """Let somebody's connections suffer for the length of a block: all, or those to one server."""
         with ExitStack() as stack:
-            for proxy in self.proxies:
+            for proxy in self.proxies if at is None else [self.proxies.of(at)]:
                 stack.enter_context(proxy.concerning(whose))
                 stack.enter_context(fault(proxy))
             yield
@@ -294,6 +303,7 @@ class Sentinel(_Replicated[_Sentinels]):
     """A primary with two replicas, and three Sentinels."""
 
     name = "sentinel"
+    replicas = 2
 
     def __init__(self, folder: Path) -> None:
         super().__init__(_Sentinels(folder))
@@ -325,6 +335,7 @@ class Cluster(_Replicated[_Cluster]):
     """Three primaries with a replica each; the registry is at one of them."""
 
     name = "cluster"
+    replicas = 1
 
     def __init__(self) -> None:
         super().__init__(_Cluster("--cluster-config-file", _NODES))

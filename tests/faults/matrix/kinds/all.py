@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.matrix.kinds import clocks, files, keys, network, owners, processes, stores
+from tests.faults.matrix.kinds import clocks, files, keys, network, owners, processes, replicas, stores
 from tests.faults.matrix.kinds.kind import KINDS
 
-__all__ = ["KINDS", "clocks", "files", "keys", "network", "owners", "processes", "stores"]
+__all__ = ["KINDS", "clocks", "files", "keys", "network", "owners", "processes", "replicas", "stores"]

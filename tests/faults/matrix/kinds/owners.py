@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sharedroutes.registry.scripts import UNREGISTER
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.stand_in import COMES, LEAVES
@@ -75,6 +76,7 @@ def late_ends(site: Site) -> Iterator[Effect]:
     """An owner's word that its broker has ended hangs in the network until a second agent has it again."""
     owner, broker = site.fleet.agents["agent-a"], site.fleet.brokers["broker-a"]
     before, whose = site.auditor.leases.get(broker.name), connections_of(owner)
+    site.auditor.at_primary(("SCRIPT", "LOAD", UNREGISTER.source))  # what comes late cannot be asked for it
     with _guest(site) as guest:
         with site.store.network(FaultyProxy.hanging, whose):
             broker.kill()

@@ -1,0 +1,41 @@
+"""That what a client knows does not go back: a part of rule (a)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tests.faults.checker.history import Replica, Route, Started
+from tests.faults.checker.past import Past, Verdict
+
+
+def check_that_nothing_goes_back(past: Past, verdict: Verdict) -> None:
+    """Check that a client which no longer named an address names it again only after another lease.
+
+    Of `docs/design.md`, what must always hold: 12, "a client that reads at replicas takes no answer that is
+    older than its own place in the stream". It holds while servers come and go, and of every other client.
+    """
+    shown: dict[tuple[str, str], Route] = {}
+    dropped: dict[str, dict[Replica, Route]] = defaultdict(dict)
+    for event in past.history:
+        if isinstance(event, Started):
+            dropped.pop(event.who, None)
+            shown = {key: route for key, route in shown.items() if key[0] != event.who}
+        elif isinstance(event, Route) and not event.fresh:
+            before = shown.get((event.who, event.topic))
+            for replica in event.brokers or ():
+                _check_return(past, replica, dropped[event.who].pop(replica, None), event, verdict)
+            if before is not None:
+                gone = {*(before.brokers or ())} - {*(event.brokers or ())}
+                dropped[event.who] |= dict.fromkeys(gone, event)
+            shown[event.who, event.topic] = event
+
+
+def _check_return(past: Past, replica: Replica, before: Route | None, after: Route, verdict: Verdict) -> None:
+    if before is None or past.may_have_lost(before.at_us, after.at_us):
+        return
+    has_lived = any(
+        tenure.replica == replica and tenure.from_us <= after.at_us and tenure.until_us >= before.at_us
+        for tenure in past.tenures.get(replica[:2], ())
+    )
+    reason = f"{after.who} names {replica.broker} at {replica.address} again, which had no lease since"
+    verdict.check("" if has_lived else reason, before, after)

@@ -1,0 +1,76 @@
+"""Faults of one replica, while a client reads at replicas: it is behind, or stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sharedroutes.registry import EmbeddedServer
+from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
+from tests.faults.matrix.settings import LEASE_S
+from tests.faults.matrix.sockets import made_by
+from tests.faults.matrix.stores import Store
+from tests.faults.victims import Program
+from tests.proxy import FaultyProxy, Whose
+
+_TWO: Final = 2
+_NOBODY: Final = Effect("nobody reads at a replica", 0.1)
+_WHILE_LEASED_S: Final = (LEASE_S - 1.0, LEASE_S)
+
+
+def _has_two_replicas(store: Store) -> bool:
+    return store.replicas >= _TWO
+
+
+def _reader(site: Site) -> Program:
+    return site.fleet.clients["client-asyncio"]
+
+
+def _replicas(site: Site) -> tuple[EmbeddedServer, EmbeddedServer] | None:
+    """Return the replica at which the client reads, and another one; None = it reads at the primary."""
+    primary, reads_at = site.store.primary(), site.fleet.reads_at(_reader(site).name)
+    others = [server for server in site.store.living() if server not in (primary, reads_at)]
+    if primary is None or reads_at is None or reads_at is primary or not others:
+        return None
+    return reads_at, others[0]
+
+
+def _link_of(server: EmbeddedServer) -> Whose:
+    """Return what says which connections a server has made: the one by which it hears its primary."""
+    return made_by(lambda: [server.pid] if server.running else [])
+
+
+@fault("store", _has_two_replicas)
+def replica_behind(site: Site) -> Iterator[Effect]:
+    """A client loses its replica while the other one has not heard yet that a broker has ended."""
+    found = _replicas(site)
+    if found is None:
+        yield _NOBODY
+        return
+    (reads_at, other), broker = found, site.fleet.brokers["broker-a"]
+    client = _reader(site)
+    with site.store.network(FaultyProxy.hanging, _link_of(other)):
+        broker.kill()
+        site.wait_at_most(
+            LEASE_S, lambda: not site.fleet.says(client.name, broker.name), "the client knows of an end"
+        )
+        with site.store.network(FaultyProxy.refusing, connections_of(client), reads_at):
+            yield Effect(
+                f"the server at {other.port}",
+                site.lasts(_WHILE_LEASED_S),
+                (client.name, broker.name),
+                (broker.name,),
+            )
+    site.start(broker)
+
+
+@fault("store", _has_two_replicas)
+def replica_stands_still(site: Site) -> Iterator[Effect]:
+    """The replica at which a client reads hears nothing of its primary, and keeps the connection to it."""
+    found = _replicas(site)
+    if found is None:
+        yield _NOBODY
+        return
+    reads_at, _ = found
+    with site.store.network(FaultyProxy.hanging, _link_of(reads_at)):
+        yield Effect(f"the server at {reads_at.port}", site.lasts(LONG_S))
