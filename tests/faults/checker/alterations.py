@@ -376,6 +376,8 @@ ALTERATIONS: Final = {
     "a killed broker has its lease until that ends": Alteration("d", late_alterations.killed_broker_lives_on),
     "a view shows a new owner late": Alteration("d", late_alterations.view_is_late),
     "a follower is told late": Alteration("d", late_alterations.follower_is_late),
+    "a follower is told of each change by reading": Alteration("d", late_alterations.only_read),
+    "a lease is shorter than fronts vouch for": Alteration("d", late_alterations.shortened),
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),

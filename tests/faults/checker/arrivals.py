@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.plans.changes import order
@@ -13,6 +13,14 @@ from tests.faults.checker.history import Change, Item, Record, Replica, Route
 from tests.faults.checker.past import Past, Verdict, at_us
 
 _FIRST: Final = (0, 0)
+_CLIENT: Final = "client-"
+"""What the names of clients begin with; a front has other settings."""
+
+_READ_SILENTLY: Final = 4
+"""So many reads in a row may find what no doorbell told of: three, and one while there is a new one."""
+
+_Said: TypeAlias = dict[tuple[str, str], list[Route]]
+"""By who and topic."""
 
 
 def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
@@ -21,15 +29,33 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     Of `docs/design.md`, what must always hold: 6, "a change reaches every connected client in about a
     millisecond", and one whose doorbell was missed is noticed within 1 s.
     """
-    _check_views(past, verdict)
-    _check_followers(past, verdict)
-
-
-def _check_views(past: Past, verdict: Verdict) -> None:
-    said: dict[tuple[str, str], list[Route]] = defaultdict(list)
+    said: _Said = defaultdict(list)
     for route in past.of(Route):
         if not route.fresh:
             said[route.who, route.topic].append(route)
+    _check_views(past, said, verdict)
+    _check_reread(past, said, verdict)
+    _check_followers(past, verdict)
+
+
+def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
+    """Check that who meets an entry that cannot be read looks again: a topic that left the table is gone."""
+    for change in past.of(Change):
+        limit_us = past.limit_us(change.at_us, past.bounds.reread_ms)
+        truth = past.expected_event(change.at_us)
+        if change.record is not None or truth is None or past.expected_event(limit_us) is not truth:
+            continue
+        held = {topic for topics in truth.table.topics.values() for topic in topics}
+        for (who, topic), routes in said.items():
+            reads = who.startswith(_CLIENT) and _is_back(past, who, change.at_us, limit_us)
+            if topic in held or not reads or routes[0].at_us > change.at_us:
+                continue
+            known = _known(routes, limit_us, limit_us)[-1]
+            reason = f"{who} has {topic}, {past.bounds.reread_ms} ms after an entry that cannot be read"
+            verdict.check(f"{reason} told of its end" if known.brokers else "", change, known)
+
+
+def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
     for change in past.of(Change):
         record = change.record
         if record is None or record.kind != ChangeKind.UP:
@@ -88,3 +114,23 @@ def _check_followers(past: Past, verdict: Verdict) -> None:
             is_told = count > 0 and newest[count - 1] >= (order(change.id) or _FIRST)
             reason = f"{who} was not told of {change.id} within {past.bounds.arrival_ms} ms"
             verdict.check("" if is_told else reason, change)
+        _check_doorbell(past, who, items, verdict)
+
+
+def _check_doorbell(past: Past, who: str, items: list[Item], verdict: Verdict) -> None:
+    """Check that a follower hears its doorbell, or gets a new one: not every change is found by reading."""
+    told_us = {item.id: item.at_us for item in items}
+    late: list[Change] = []
+    for change in past.of(Change):
+        heard_us = told_us.get(change.id)
+        if heard_us is None or not _is_back(past, who, change.at_us, heard_us):
+            continue
+        if heard_us <= past.limit_us(change.at_us, past.bounds.heard_ms):
+            late.clear()
+        elif not late or change.at_us > told_us[late[-1].id]:  # several that one read finds count once
+            late.append(change)
+        is_deaf = len(late) > _READ_SILENTLY
+        reason = f"{who} was told of {len(late)} changes in a row more than {past.bounds.heard_ms} ms late"
+        verdict.check(reason if is_deaf else "", *late)
+        if is_deaf:
+            late.clear()

@@ -6,11 +6,14 @@ from itertools import pairwise
 from typing import Final
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import STORE, Change, Expected, Replica
+from tests.faults.checker.history import STORE, Change, Expected, Lease, Replica
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
+
+_APART_MS: Final = 100
+"""The two are read in one round trip, one after the other."""
 
 _FRONTS_LIVE_US: Final = 4_000_000
 """A front that has said nothing for 3 s has died."""
@@ -81,6 +84,20 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
         lives = all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
         reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
         verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+
+
+def check_that_leases_last(past: Past, verdict: Verdict) -> None:
+    """Check that a lease lasts for as long as fronts vouch for the broker, whoever else renews it.
+
+    Of `docs/design/table.md`: neither agents nor fronts shorten the lease that the other renewed.
+    """
+    for look in past.of(Lease):
+        if look.epoch is not None and look.vouched_ms:
+            is_short = look.left_ms < look.vouched_ms - _APART_MS
+            reason = (
+                f"the lease of {look.broker} ends in {look.left_ms} ms; fronts vouch for {look.vouched_ms} ms"
+            )
+            verdict.check(reason if is_short else "", look)
 
 
 def check_that_ends_are_told(past: Past, verdict: Verdict) -> None:

@@ -72,8 +72,14 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hold_ms: int
     """For so long a client holds back a loss that it does not believe (`guard_hold_s`)."""
 
+    reread_ms: int = 16_000
+    """So long after an entry that cannot be read, a client has read everything again (`jitter_s`)."""
+
     told_ms: int = 6_000
     """So long after its end, the stream has told of a lease, even if its sweeper died with it."""
+
+    heard_ms: int = 500
+    """So long after a change, who hears the doorbell knows of it; a read finds it within a second."""
 
     arrival_ms: int = 3_000
     """So long after a change, who reaches the store knows of it, even if it has missed the doorbell."""
@@ -162,6 +168,9 @@ class Lease(_Event, frozen=True, kw_only=True, tag="lease"):
 
     address: str = ""
     left_ms: int = 0
+    vouched_ms: int = 0
+    """For how long from then on fronts vouch for the broker; 0 = they do not."""
+
     server: str = ""
 
 

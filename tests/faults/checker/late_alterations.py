@@ -15,6 +15,7 @@ from tests.faults.checker.story import BOUNDS, CLIENTS
 
 Events = list[Event]
 
+_DEAF: Final = 8
 _ARRIVAL_US: Final = 1_000 * BOUNDS.arrival_ms
 
 
@@ -67,6 +68,24 @@ def follower_is_late(events: Events, rng: Random) -> Events | None:
             for event in events
         ]
     )
+
+
+def shortened(events: Events, rng: Random) -> Events:
+    """Let a lease end before fronts vouch for the broker no more."""
+    look = rng.choice([event for event in events if isinstance(event, Lease) and event.left_ms])
+    return [replace(event, vouched_ms=2 * look.left_ms) if event is look else event for event in events]
+
+
+def only_read(events: Events, rng: Random) -> Events | None:
+    """Let a follower find all changes of its own by reading, as if no doorbell told of any."""
+    changes = [event for event in events if isinstance(event, Change)]
+    late = {change.id: change.at_us + 1_000 * BOUNDS.heard_ms + 1_000 for change in changes}
+    told = [
+        replace(event, at_us=late.get(event.id, event.at_us)) if isinstance(event, Item) else event
+        for event in events
+    ]
+    apart = {change.at_us // 1_000_000 for change in changes}
+    return _by_time(told) if len(apart) > _DEAF else None
 
 
 def shown_again(events: Events, rng: Random) -> Events | None:

@@ -40,6 +40,7 @@ BOUNDS: Final = Bounds(
     stale_ms=1_500,
     hold_ms=3_000,
     back_ms=4_000,
+    reread_ms=2_000,
     converge_ms=6_000,
     first_failures=2,
     rss_kb=1_000,

@@ -10,7 +10,11 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 from sharedroutes.client import NoRoute
 from sharedroutes.registry.change_stream.core import ResetReason
 from tests.faults.checker.arrivals import check_that_changes_arrive
-from tests.faults.checker.endings import check_that_the_dead_are_out, check_that_the_living_stay
+from tests.faults.checker.endings import (
+    check_that_leases_last,
+    check_that_the_dead_are_out,
+    check_that_the_living_stay,
+)
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
     Event,
@@ -147,6 +151,7 @@ def views_converge(past: Past) -> Verdict:
     check_that_changes_arrive(past, verdict)
     check_that_the_dead_are_out(past, verdict)
     check_that_the_living_stay(past, verdict)
+    check_that_leases_last(past, verdict)
     return verdict
 
 

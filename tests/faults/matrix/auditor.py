@@ -12,7 +12,7 @@ import msgspec
 import redis
 from msgspec.structs import replace
 
-from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
 from tests.faults.checker.history import STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import replicas_of
@@ -25,6 +25,8 @@ _EVERY_S: Final = 0.05
 _SAID_AGAIN_S: Final = 0.5
 _ORIGIN: Final = "0-0"
 _MOST: Final = 10_000
+_OF_A_LEASE: Final = 3
+"""Replies to what is asked of one."""
 
 
 class Auditor:
@@ -99,8 +101,10 @@ class Auditor:
         # A server that is full refuses every MULTI, and so all looks, if there is nothing to change.
         with self._store.admin(server).pipeline(transaction=bool(commands)) as pipeline:
             for broker in ON:
+                pipeline.hget(KEYS.broker(broker), f"vouched:{MASTER_ID}")
                 pipeline.pttl(KEYS.lease(broker, 0))
                 pipeline.get(KEYS.lease(broker, 0))
+            pipeline.time()
             pipeline.execute_command(b"XRANGE", KEYS.changes, "-", "+", "COUNT", 1)
             pipeline.execute_command(b"XREVRANGE", KEYS.changes, "+", "-", "COUNT", 1)
             pipeline.execute_command(b"XRANGE", KEYS.changes, self.position, "+", "COUNT", _MOST)
@@ -108,10 +112,11 @@ class Auditor:
                 pipeline.execute_command(*command)
             replies = pipeline.execute(raise_on_error=False)
         self._say_failover(server)
-        of_leases = 2 * len(ON)
+        of_leases = _OF_A_LEASE * len(ON)
+        now, first, last, entries, *rest = replies[of_leases:]
         for place, broker in enumerate(ON):
-            self._say_lease(server, broker, began_us, *replies[2 * place : 2 * place + 2])
-        first, last, entries, *rest = replies[of_leases:]
+            vouched, *lease = replies[_OF_A_LEASE * place : _OF_A_LEASE * (place + 1)]
+            self._say_lease(server, broker, began_us, _left_ms(vouched, now), *lease)
         if not isinstance(entries, Exception):
             self._say_changes(first, last, entries)
         return list(rest)
@@ -129,7 +134,7 @@ class Auditor:
             self._history.write(replace(failover, phase="end"))
 
     def _say_lease(
-        self, server: EmbeddedServer, broker: str, began_us: int, left_ms: Any, value: Any
+        self, server: EmbeddedServer, broker: str, began_us: int, vouched_ms: int, left_ms: Any, value: Any
     ) -> None:
         """Write down a lease as of the begin of the look that saw it, and its absence as of the end."""
         before, seen_us = self.leases.get(broker), self._seen_us.get(broker, 0)
@@ -143,18 +148,25 @@ class Auditor:
             self.leases[broker], self._seen_us[broker] = found, began_us
         said_again = time.monotonic() - self._said_at_s.get(broker, 0.0) >= _SAID_AGAIN_S
         if found != before and before is not None:
-            self._write_lease(server, broker, before, seen_us, 0)
+            self._write_lease(server, broker, before, seen_us, 0, 0)
         if found != before or said_again:
             self._said_at_s[broker] = time.monotonic()
-            self._write_lease(server, broker, found, began_us if found else now_us(), left_ms)
+            at_us = began_us if found else now_us()
+            self._write_lease(server, broker, found, at_us, left_ms, vouched_ms if found else 0)
 
     def _write_lease(
-        self, server: EmbeddedServer, broker: str, found: tuple[int, str] | None, at_us: int, left_ms: Any
+        self,
+        server: EmbeddedServer,
+        broker: str,
+        found: tuple[int, str] | None,
+        at_us: int,
+        left_ms: Any,
+        vouched_ms: int,
     ) -> None:
         epoch, address = found or (None, "")
         left = max(0, left_ms) if found and isinstance(left_ms, int) else 0
         lease = Lease(at_us=at_us, broker=broker, id=0, epoch=epoch, address=address, left_ms=left)
-        self._history.write(replace(lease, server=str(server.port)))
+        self._history.write(replace(lease, server=str(server.port), vouched_ms=vouched_ms))
 
     def _say_changes(self, first: Any, last: Any, entries: Any) -> None:
         newest = last[0][0].decode() if last else _ORIGIN
@@ -167,6 +179,14 @@ class Auditor:
         for entry in entries[1:] if previous == self.position and previous != _ORIGIN else entries:
             self._history.write(Change(id=_id(entry), previous=previous, record=_record(entry)))
             previous = self.position = _id(entry)
+
+
+def _left_ms(vouched: Any, now: Any) -> int:
+    """Return for how long fronts vouch from now on, by the field of a group and the server's clock."""
+    until_ms = vouched.partition(b" ")[0] if isinstance(vouched, bytes) else b""
+    if not until_ms.isdigit() or isinstance(now, Exception):
+        return 0
+    return max(0, int(until_ms) - int(now[0]) * 1_000 - int(now[1]) // 1_000)
 
 
 def _id(entry: Any) -> str:

@@ -21,7 +21,7 @@ from sharedroutes.client.config import ReadFrom
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
-from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO
+from tests.faults.matrix.settings import AGENT_LEASE_S, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
@@ -147,6 +147,11 @@ class Fleet:
         history = self.folder / "history" / f"{program.name}.jsonl"
         return f'"pid":{program.pid}' in _last_line(history, '"what":"started"')
 
+    def told(self) -> str:
+        """Return the id of what the follower was told last."""
+        said = _last_line(self.folder / "history" / f"{self.follower.name}.jsonl", '"what":"item"')
+        return str(msgspec.json.decode(said)["id"]) if said else ""
+
     def says(self, client: str, broker: str) -> bool:
         """Whether a client named a broker when it last spoke of a topic."""
         return f'["{broker}",' in _last_line(
@@ -167,11 +172,12 @@ class Fleet:
 
     def agent(self, name: str, broker: str) -> AgentProcess:
         """Return an agent beside a broker, which is not started."""
+        lease_s = AGENT_LEASE_S.get(broker, LEASE_S)
         return AgentProcess(
             name,
             self.logs,
             *("--broker-conf", str(self.hosts[broker].conf), "--redis", self.store.url, *_HANG),
-            *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(LEASE_S), "--call-deadline", str(CALL_S)),
+            *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(lease_s), "--call-deadline", str(CALL_S)),
             *("--log-format", "json", "--stop-watch", "0"),
             environment=_FINDS_US,
             launch=partial(self._noted, name),

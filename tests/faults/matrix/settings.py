@@ -13,6 +13,9 @@ from tests.faults.checker.history import Bounds
 
 HEARTBEAT_S: Final = 1.0
 LEASE_S: Final = 4.0
+AGENT_LEASE_S: Final[Mapping[str, float]] = {"broker-b": 3.0}
+"""Where it is not LEASE_S: shorter than that of the fronts which have the broker too."""
+
 CALL_S: Final = 1.0
 HOLD_S: Final = 30.0
 """The default, which fronts have in any case."""
@@ -21,7 +24,9 @@ SWEEPER_LEASE_S: Final = 0.5
 """Of clients: they leave a replica that stands still for three of them, before leases end there."""
 
 REFRESH_S: Final = 6.0
-JITTER_S: Final = 3.0
+JITTER_S: Final = 1.5
+"""So much sooner than a refresh that it shows whether a client reads because of a loss."""
+
 RECONNECT_S: Final = 2.0
 
 ON: Final[Mapping[str, tuple[str, ...]]] = {
@@ -59,6 +64,7 @@ BOUNDS: Final = Bounds(
     lease_ms=round(LEASE_S * 1_000),
     stale_ms=1_500,  # leases are looked at every second (ClientConfig.tail_s)
     hold_ms=round(HOLD_S * 1_000),
+    reread_ms=round((JITTER_S + 1.0) * 1_000),
     converge_ms=25_000,  # a front comes back within 6 s, and reads everything within 15 s
     first_failures=5,  # so many in a row eject a broker (Tuning in client/faults/config.py)
     rss_kb=12_000,

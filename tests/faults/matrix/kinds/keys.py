@@ -7,11 +7,13 @@ from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.kinds.kind import WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import ON, REFRESH_S, TOPICS
+from tests.faults.matrix.settings import BOUNDS, ON, REFRESH_S, SENT_TO, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
 _UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
 """Longer than it takes until every client has looked at each of its topics."""
+
+_UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
 
 
 def _listings() -> list[str]:
@@ -81,6 +83,19 @@ def corrupt_route(site: Site) -> Iterator[Effect]:
         put_back = [("SET", key, before[0])] if before and isinstance(before[0], bytes) else []
         site.auditor.at_primary(("DEL", key), *put_back)
         site.rebuild()
+
+
+@fault("keys")
+def corrupt_entry(site: Site) -> Iterator[Effect]:
+    """A topic leaves the route index, and what the stream and the doorbell say of it cannot be read."""
+    topic = site.rng.choice([name for name in TOPICS if name != SENT_TO])
+    site.auditor.at_primary(
+        ("DEL", KEYS.topic(topic)),
+        ("XADD", KEYS.changes, "*", "c", "of a newer release"),
+        ("PUBLISH", KEYS.changes, "of a newer release"),
+    )
+    yield Effect(topic, site.lasts(_UNTIL_REREAD_S), removes=(topic,), loses=True)
+    site.rebuild()
 
 
 @fault("keys")

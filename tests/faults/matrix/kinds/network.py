@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -23,6 +23,10 @@ _SLOW_S: Final = 0.3
 
 _TOO_SLOW_S: Final = 3.0
 _DRIP_S: Final = 0.002
+_UNHEARD: Final = 9
+"""Changes: so many that a follower whose doorbell is silent has noticed, and hears a new one."""
+
+_TOLD_S: Final = 3.0
 
 _Network = Callable[[FaultyProxy], AbstractContextManager[None]]
 
@@ -63,13 +67,25 @@ def half_open(site: Site) -> Iterator[Effect]:
     return _suffers(site, FaultyProxy.abandoning)
 
 
+def _tell(site: Site, topics: Sequence[str]) -> None:
+    """Have broker-a write what topics it has besides, and wait until the follower was told."""
+    fleet, before = site.fleet, site.auditor.position
+
+    def is_told() -> bool:
+        return fleet.told() == site.auditor.position != before
+
+    fleet.write_topics(*topics)
+    site.wait_at_most(_TOLD_S, is_told, "a change is told")
+
+
 @fault("network")
 def deaf(site: Site) -> Iterator[Effect]:
-    """The follower's doorbell stays open and is silent while a broker creates a topic, and deletes it."""
+    """The follower's doorbell stays open and is silent while a broker creates and deletes a topic, often."""
     fleet = site.fleet
     site.store.deafen(connections_of(fleet.follower))
-    fleet.write_topics("unheard")
     try:
+        for number in range(_UNHEARD):
+            _tell(site, ["unheard"] if number % 2 == 0 else [])
         yield Effect(fleet.follower.name, site.lasts(SHORT_S))
     finally:
         fleet.write_topics()
