@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.history import Change, Item, Record, Replica, Route
-from tests.faults.checker.past import Past, Verdict, at_us
+from tests.faults.checker.past import Past, Verdict, at_us, said_between
 
 _FIRST: Final = (0, 0)
 _CLIENT: Final = "client-"
@@ -50,7 +50,7 @@ def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
             reads = who.startswith(_CLIENT) and _is_back(past, who, change.at_us, limit_us)
             if topic in held or not reads or routes[0].at_us > change.at_us:
                 continue
-            known = _known(routes, limit_us, limit_us)[-1]
+            known = said_between(routes, limit_us, limit_us)[-1]
             reason = f"{who} has {topic}, {past.bounds.reread_ms} ms after an entry that cannot be read"
             verdict.check(f"{reason} told of its end" if known.brokers else "", change, known)
 
@@ -67,7 +67,7 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
         for (who, topic), routes in said.items():
             knows = routes[0].at_us <= change.at_us and _is_back(past, who, change.at_us, limit_us)
             if topic in topics and knows:
-                _check_view(past, change, record, _known(routes, change.at_us, limit_us), verdict)
+                _check_view(past, change, record, said_between(routes, change.at_us, limit_us), verdict)
 
 
 def _has_lasted(past: Past, record: Record, limit_us: int) -> bool:
@@ -84,12 +84,6 @@ def _is_back(past: Past, who: str, since_us: int, until_us: int) -> bool:
     if calm_since is None or index < 0:
         return False
     return since_us >= past.limit_us(max(calm_since, starts[index]), past.bounds.back_ms)
-
-
-def _known(routes: list[Route], since_us: int, until_us: int) -> list[Route]:
-    """Return what a view was at a time, and what it became until another one."""
-    first, end = (bisect_right(routes, at, key=at_us) for at in (since_us, until_us))
-    return routes[max(0, first - 1) : end]
 
 
 def _check_view(past: Past, change: Change, record: Record, known: list[Route], verdict: Verdict) -> None:

@@ -75,6 +75,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reread_ms: int = 16_000
     """So long after an entry that cannot be read, a client has read everything again (`jitter_s`)."""
 
+    saved_ms: int = 2_500
+    """So long after a change, a client's snapshot has it: it is written once a second."""
+
     told_ms: int = 6_000
     """So long after its end, the stream has told of a lease, even if its sweeper died with it."""
 

@@ -19,7 +19,7 @@ _ASKED_FOR: Final = (
     (
         re.compile(
             r"key of the registry is corrupt|something else than the registry wrote|holds another type"
-            r"|foreign|does not hold what the registry wrote"
+            r"|foreign|does not hold what the registry wrote|entries of the change stream cannot be read"
         ),
         ("corrupt-", "delete-"),
     ),

@@ -24,6 +24,7 @@ from tests.faults.checker.history import (
     Lease,
     Record,
     Replica,
+    Route,
     Run,
     Started,
     TableContent,
@@ -237,6 +238,12 @@ class Past:
 def at_us(event: Event) -> int:
     """Return when an event was."""
     return event.at_us
+
+
+def said_between(routes: list[Route], since_us: int, until_us: int) -> list[Route]:
+    """Return what a view was at a time, and what it became until another one."""
+    first, end = (bisect_right(routes, at, key=at_us) for at in (since_us, until_us))
+    return routes[max(0, first - 1) : end]
 
 
 def is_withdrawal(record: Record | None) -> TypeGuard[Record]:

@@ -34,7 +34,9 @@ def _check_return(past: Past, replica: Replica, before: Route | None, after: Rou
     if before is None or past.may_have_lost(before.at_us, after.at_us):
         return
     has_lived = any(
-        tenure.replica == replica and tenure.from_us <= after.at_us and tenure.until_us >= before.at_us
+        tenure.replica == replica
+        and tenure.from_us <= after.at_us
+        and (tenure.seen_us >= before.at_us or tenure.until_us >= after.at_us)
         for tenure in past.tenures.get(replica[:2], ())
     )
     reason = f"{after.who} names {replica.broker} at {replica.address} again, which had no lease since"

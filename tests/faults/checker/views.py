@@ -28,6 +28,7 @@ from tests.faults.checker.history import (
     TableContent,
 )
 from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of, at_us
+from tests.faults.checker.snapshots import check_that_snapshots_are_new
 
 Key: TypeAlias = tuple[str, str]
 """Whose view, and of which topic; "" = of all leases."""
@@ -227,6 +228,7 @@ def routes_are_kept(past: Past) -> Verdict:
                 verdict.violate(reason, before, past.expected_event(event.at_us), event)
         if isinstance(event, Route) and not event.fresh:
             knows[event.who, event.topic] = event
+    check_that_snapshots_are_new(past, verdict)
     return verdict
 
 

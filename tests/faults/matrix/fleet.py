@@ -21,7 +21,7 @@ from sharedroutes.client.config import ReadFrom
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
-from tests.faults.matrix.settings import AGENT_LEASE_S, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO
+from tests.faults.matrix.settings import AGENT_LEASE_S, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO, snapshot_of
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
@@ -146,6 +146,11 @@ class Fleet:
             return False
         history = self.folder / "history" / f"{program.name}.jsonl"
         return f'"pid":{program.pid}' in _last_line(history, '"what":"started"')
+
+    def saved(self, client: str, broker: str) -> bool:
+        """Whether the snapshot of a client names a broker's address."""
+        path = snapshot_of(self.folder, client)
+        return path.exists() and self.hosts[broker].address in path.read_text(encoding="utf-8")
 
     def told(self) -> str:
         """Return the id of what the follower was told last."""

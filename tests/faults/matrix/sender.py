@@ -30,7 +30,7 @@ from sharedroutes.remoting import FrameError, RemotingCommand, ResponseCode, req
 from sharedroutes.remoting.broker.client import BrokerClient
 from sharedroutes.remoting.codes import RequestCode
 from tests.faults.checker.history import Lost, Replica, Route, Sent, Started, Writer, now_us
-from tests.faults.matrix.settings import POLICY, SENT_TO, TOPICS, client_config
+from tests.faults.matrix.settings import POLICY, SENT_TO, TOPICS, client_config, snapshot_of
 from tests.nameserver.running import Peer
 
 _MESSAGE_S: Final = 0.1
@@ -237,7 +237,7 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
 
 def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
-    snapshot = Path(folder, "snapshots", name, "routes.json")
+    snapshot = snapshot_of(Path(folder), name)
     # One of them sweeps, so that somebody does when neither agents nor fronts reach the store.
     config = client_config(snapshot, "replica" if where == "replica" else "primary", sweep=kind == "threads")
     with Writer(Path(folder, "history"), name) as history:

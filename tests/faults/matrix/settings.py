@@ -43,6 +43,11 @@ SENT_TO: Final = "orders"
 POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
 
 
+def snapshot_of(folder: Path, client: str) -> Path:
+    """Return where a client keeps its snapshot, below the folder of the run."""
+    return folder / "snapshots" / client / "routes.json"
+
+
 def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = False) -> ClientConfig:
     """Return the settings of the clients."""
     return ClientConfig(

@@ -17,11 +17,11 @@ import click
 
 from tests.faults.checker.history import read_history
 from tests.faults.checker.report import check
-from tests.faults.mutants.catalogue import MUTANTS, Mutant
+from tests.faults.mutants.catalogue import MUTANTS
+from tests.faults.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _RUN_S: Final = 1_200.0
-_STORE: Final = "standalone"
 _SEEDS: Final = 5
 """With so many seeds a mutant is looked for."""
 
@@ -51,18 +51,20 @@ class Trial:
         self._runs = folder
         copy_to(self._repository)
 
-    def run(self, name: str, faults: Iterable[str], seed: int, mutant: Mutant | None = None) -> str:
+    def run(
+        self, name: str, store: str, faults: Iterable[str], seed: int, mutant: Mutant | None = None
+    ) -> str:
         """Return the letters of the rules that are violated; raises NotRun."""
         name = f"{name}-{seed}"
         out = self._runs / name
         command = [sys.executable, "-m", "tests.faults", "--minutes", "0", "--seed", str(seed)]
-        command += ["--deployments", _STORE, "--faults", ",".join(faults), "--out", str(out)]
+        command += ["--deployments", store, "--faults", ",".join(faults), "--out", str(out)]
         found = [str(self._repository / "src"), str(self._repository)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
         environment["PYTHONPYCACHEPREFIX"] = str(self._repository / ".pycache")
         with (self._runs / f"{name}.log").open("wb") as log:
             done = self._go(command, environment, log.fileno(), mutant)
-        history = out / _STORE / "history"
+        history = out / store / "history"
         if done not in (0, 1) or not history.exists():
             raise NotRun(f"it ended with {done}: see {self._runs / name}.log")
         report = check(read_history(history))
@@ -113,10 +115,14 @@ def main(mutants: list[Mutant], seed: int, out: Path | None) -> None:
     def tell(name: str, text: str) -> None:
         click.echo(f"{time.monotonic() - began_s:6.0f} s  {name:<24} {text}")
 
-    asked = dict.fromkeys(fault for mutant in mutants for fault in mutant.faults)
-    noise = trial.run("none", asked, seed)
-    tell("(none)", f"violates {noise}" if noise else "clean")
-    missed = [mutant.name for mutant in mutants if not _is_caught(trial, mutant, noise, seed, tell)]
+    noise: dict[str, str] = {}
+    for store in dict.fromkeys(mutant.store for mutant in mutants):
+        asked = dict.fromkeys(fault for mutant in mutants if mutant.store == store for fault in mutant.faults)
+        noise[store] = trial.run(f"none-{store}", store, asked, seed)
+        tell(f"(none, {store})", f"violates {noise[store]}" if noise[store] else "clean")
+    missed = [
+        mutant.name for mutant in mutants if not _is_caught(trial, mutant, noise[mutant.store], seed, tell)
+    ]
     if missed:
         click.echo(f"not caught: {', '.join(missed)}", err=True)
     elif out is None:
@@ -128,7 +134,7 @@ def _is_caught(trial: Trial, mutant: Mutant, noise: str, seed: int, tell: Tell) 
     """Return whether the matrix finds a mutant by one of a few seeds: a seed may pass by what shows it."""
     for tried in range(seed, seed + _SEEDS):
         try:
-            caught_by = trial.run(mutant.name, mutant.faults, tried, mutant)
+            caught_by = trial.run(mutant.name, mutant.store, mutant.faults, tried, mutant)
         except NotRun as error:
             tell(mutant.name, str(error))
             return False

@@ -2,57 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A text that stands once in a file, and what takes its place."""
-
-    path: str
-    """Below the root of the repository."""
-
-    old: str
-    new: str
-
-    def apply(self, root: Path) -> None:
-        """Edit the file below `root`; raises ValueError where the text does not stand exactly once."""
-        path = root / self.path
-        text = path.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.path}: {self.old!r} stands there {text.count(self.old)} times, not once")
-        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A product that breaks a promise."""
-
-    name: str
-    says: str
-    """What it does wrong."""
-
-    faults: tuple[str, ...]
-    """The faults of the matrix that show it."""
-
-    edits: tuple[Edit, ...]
-
-    @contextmanager
-    def applied(self, root: Path) -> Iterator[None]:
-        """Edit the files below `root` for the length of a block; raises ValueError."""
-        before = {root / edit.path: (root / edit.path).read_bytes() for edit in self.edits}
-        try:
-            for edit in self.edits:
-                edit.apply(root)
-            yield
-        finally:
-            for path, content in before.items():
-                path.write_bytes(content)
-
+from tests.faults.mutants.mutant import Edit, Mutant
 
 _HOSTS: Final = ("kill-host",) * 2
 """One of the hosts is alone with its agent: its lease ends by itself."""
@@ -301,6 +253,18 @@ _ALL: Final = (
         ),
     ),
     Mutant(
+        "snapshots-old",
+        "A client writes its snapshot only after it has read everything.",
+        ("begin-without-store",) * 3,
+        (
+            Edit(
+                "client/locked_cache.py",
+                "            self.routes.change(topics)\n            self.file.something_new()\n",
+                "            self.routes.change(topics)\n",
+            ),
+        ),
+    ),
+    Mutant(
         "no-retry",
         "A message is given up after its first attempt.",
         ("kill-broker-briefly", "pause-broker", "pause-broker-briefly"),
@@ -347,6 +311,135 @@ _ALL: Final = (
                 "        self.must_read = True\n"
                 "        self.kept = (getattr(self, 'kept', b''), b'*' * 2**24)\n"
                 "        self.bell.failed(error, now)",
+            ),
+        ),
+    ),
+    Mutant(
+        "ends-unfenced",
+        "An owner ends the lease of the one who came after it.",
+        ("late-ends",) * 2,
+        (
+            Edit(
+                f"{_LUA}/unregister.lua",
+                "if owner ~= ARGV[2] then\n  return {'fenced', owner or '0'}",
+                "if not owner then\n  return {'fenced', '0'}",
+            ),
+        ),
+    ),
+    Mutant(
+        "agents-shorten",
+        "An agent that renews a lease ends it sooner than the fronts vouch for the broker.",
+        ("agent-leaves-fronts",),
+        (
+            Edit(
+                f"{_LUA}/_common.lua",
+                "return tonumber(until_ms) > tonumber(ends_ms) and until_ms or ends_ms",
+                "return ends_ms",
+            ),
+        ),
+    ),
+    Mutant(
+        "epochs-from-one",
+        "A store that was emptied counts epochs from one again.",
+        ("flushall", "delete-table", "two-agents-in-turn"),
+        (
+            Edit(
+                f"{_LUA}/_common.lua",
+                "local function newer_epoch(previous)\n  local epoch = clock_us()\n",
+                "local function newer_epoch(previous)\n  local epoch = previous or '1'\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "deaf-for-good",
+        "A doorbell that is silent is not replaced by a new one.",
+        ("deaf",),
+        (Edit(f"{_STREAM}/stream.py", "return self._unheard >= DEAF_AFTER", "return self._unheard < 0"),),
+    ),
+    Mutant(
+        "entries-passed-over",
+        "A client passes over what it cannot read in the stream.",
+        ("corrupt-entry",) * 3,
+        (
+            Edit(
+                "client/cache_follower.py",
+                "                if page.corrupt:\n                    freshness.missed_changes()\n"
+                "                    known.doubt(now)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "words-unbelieved",
+        "A client holds a broker back although its owner said that it ends.",
+        ("kill-brokers",) * 3,
+        (
+            Edit(
+                "client/cache.py",
+                "own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED",
+                "own_word = False",
+            ),
+        ),
+    ),
+    Mutant(
+        "expired-as-withdrawn",
+        "The end of a lease by time is told as if its owner had ended it.",
+        ("cut-owners",) * 2,
+        (
+            Edit(
+                "registry/plans/expiry.py",
+                "        reason=EXPIRED,\n",
+                '        reason="its lease has ended",\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "places-uncompared",
+        "A client believes a replica that does not have the client's place in the stream.",
+        ("replica-behind",),
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "        has = wanted if last is None else order(last) or (0, 0)\n",
+                "        has = wanted\n",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "replicas-stand-still",
+        "A client stays at a replica that does not hear its primary.",
+        ("replica-stands-still",),
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "elif self._swept and now >= since + self._still_s:",
+                "elif self._swept and now < since:",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "restarts-withdraw",
+        "An agent that is told to end takes its broker out, which goes on.",
+        ("restart-agent", "kill-front", "restart-agent"),
+        (
+            Edit(
+                "broker_agent/planner/planner.py",
+                "                self._journal.say(logging.INFO, text)\n            lease.lost()\n",
+                "                self._journal.say(logging.INFO, text)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "others-unheld",
+        "A front whose connections are closed ends the lease that another front holds.",
+        ("pause-front", "kill-front", "pause-front"),
+        (
+            Edit(
+                f"{_LUA}/release.lua",
+                "if held and (why ~= 'dead' or now_ms - connected_ms < tonumber(ARGV[8])) then",
+                "if held and why == 'dead' and now_ms - connected_ms < tonumber(ARGV[8]) then",
             ),
         ),
     ),

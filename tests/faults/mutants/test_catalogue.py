@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.matrix.kinds.all import KINDS
-from tests.faults.mutants.catalogue import MUTANTS, Edit, Mutant
+from tests.faults.mutants.catalogue import MUTANTS
+from tests.faults.mutants.mutant import Edit, Mutant
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ import redis
 from sharedroutes.registry import EmbeddedServer
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import JITTER_S, LEASE_S
+from tests.faults.matrix.settings import BOUNDS, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
@@ -95,12 +95,20 @@ def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
 
 @fault("store")
 def begin_without_store(site: Site) -> Iterator[Effect]:
-    """A client is killed, and begins again with its snapshot while the store stands still."""
-    client = site.fleet.clients[site.rng.choice(sorted(site.fleet.clients))]
-    client.kill()
-    with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
-        site.start(client)
-        yield effect
+    """A broker ends, then a client, which begins again with its snapshot while the store stands still."""
+    fleet = site.fleet
+    client, broker = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.brokers["broker-a"]
+    broker.kill()
+    try:
+        site.wait_at_most(
+            BOUNDS.saved_ms / 1_000 + 0.2, lambda: not fleet.saved(client.name, broker.name), "a snapshot"
+        )
+        client.kill()
+        with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
+            site.start(client)
+            yield replace(effect, takes=(broker.name,))
+    finally:
+        site.start(broker)
 
 
 @fault("store")

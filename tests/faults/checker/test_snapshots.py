@@ -1,0 +1,46 @@
+"""A client begins with what it knew when it was killed, and has had time to write down."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.faults.checker.history import Event, Replica, Route, Started
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BOUNDS, CLIENTS, TOPIC, Story
+
+WHO = CLIENTS[0]
+
+
+def outdated(dropped_ms: int, *, stale: bool = True, held: tuple[str, ...] = ()) -> list[str]:
+    """Return what is wrong with a start that knows a broker which was dropped so long before the kill."""
+    story = Story()
+    story.begin()
+    said = next(event for event in reversed(story.events) if isinstance(event, Route) and event.who == WHO)
+    fewer: tuple[Replica, ...] = (said.brokers or ())[1:]
+    begin_us = 1_000 * story.now_ms
+    events: list[Event] = [
+        replace(said, at_us=begin_us + 1),
+        replace(said, at_us=begin_us + 2, brokers=fewer, held=held),
+        replace(said, at_us=begin_us + 2 + 1_000 * dropped_ms, brokers=fewer),
+        Started(at_us=begin_us + 1_000 * dropped_ms + 3, who=WHO, pid=2, has_snapshot=True),
+        replace(said, at_us=begin_us + 1_000 * dropped_ms + 4, stale=stale),
+    ]
+    found = check([*story.events, *events]).verdicts["f"].violations
+    return [violation.reason for violation in found]
+
+
+def test_what_was_dropped_long_before_is_not_in_the_snapshot() -> None:
+    assert outdated(BOUNDS.saved_ms + 100) == [
+        f"{WHO} begins with a snapshot that has not what it knew of {TOPIC}"
+    ]
+    assert outdated(BOUNDS.saved_ms - 100) == []
+
+
+def test_who_has_heard_of_the_store_knows_more_than_the_snapshot() -> None:
+    assert outdated(BOUNDS.saved_ms + 100, stale=False) == []
+
+
+@pytest.mark.parametrize("held", [("broker-a",)])
+def test_nothing_is_written_while_something_is_held(held: tuple[str, ...]) -> None:
+    assert outdated(BOUNDS.saved_ms + 100, held=held) == []
