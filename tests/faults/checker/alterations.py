@@ -377,6 +377,7 @@ ALTERATIONS: Final = {
     "a view shows a new owner late": Alteration("d", late_alterations.view_is_late),
     "a follower is told late": Alteration("d", late_alterations.follower_is_late),
     "a follower is told of each change by reading": Alteration("d", late_alterations.only_read),
+    "a client holds back what lives": Alteration("d", late_alterations.held_alive),
     "a lease is shorter than fronts vouch for": Alteration("d", late_alterations.shortened),
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
     "a broker is missing in a view": Alteration("d", _broker_missing),

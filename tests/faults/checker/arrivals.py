@@ -35,7 +35,24 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
             said[route.who, route.topic].append(route)
     _check_views(past, said, verdict)
     _check_reread(past, said, verdict)
+    _check_held(past, said, verdict)
     _check_followers(past, verdict)
+
+
+def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
+    """Check that who reaches the store does not hold back, as lost, what has had its lease all the time."""
+    for route in (route for routes in said.values() for route in routes if route.held):
+        since_us = route.at_us - 1_000 * past.bounds.arrival_ms
+        since_us -= past.late_us(since_us, route.at_us)
+        if not _is_back(past, route.who, since_us, route.at_us, past.bounds.arrival_ms):
+            continue
+        for replica in (one for one in route.brokers or () if one.broker in route.held):
+            lives = any(
+                tenure.replica == replica and tenure.from_us <= since_us and tenure.seen_us >= route.at_us
+                for tenure in past.tenures.get(replica[:2], ())
+            )
+            reason = f"{route.who} holds {replica.broker} back, which has had its lease all the time"
+            verdict.check(reason if lives else "", route)
 
 
 def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
@@ -76,14 +93,14 @@ def _has_lasted(past: Past, record: Record, limit_us: int) -> bool:
     return any(tenure.epoch == record.epoch and tenure.seen_us >= limit_us for tenure in tenures)
 
 
-def _is_back(past: Past, who: str, since_us: int, until_us: int) -> bool:
+def _is_back(past: Past, who: str, since_us: int, until_us: int, bound_ms: int | None = None) -> bool:
     """Whether a process had the time to find the store again, and nothing has kept it away since."""
     starts = past.starts.get(who, [0])
     index = bisect_right(starts, until_us) - 1
     calm_since = past.calm_since_us(who, until_us)
     if calm_since is None or index < 0:
         return False
-    return since_us >= past.limit_us(max(calm_since, starts[index]), past.bounds.back_ms)
+    return since_us >= past.limit_us(max(calm_since, starts[index]), bound_ms or past.bounds.back_ms)
 
 
 def _check_view(past: Past, change: Change, record: Record, known: list[Route], verdict: Verdict) -> None:
@@ -117,7 +134,7 @@ def _check_doorbell(past: Past, who: str, items: list[Item], verdict: Verdict) -
     late: list[Change] = []
     for change in past.of(Change):
         heard_us = told_us.get(change.id)
-        if heard_us is None or not _is_back(past, who, change.at_us, heard_us):
+        if heard_us is None or not _is_back(past, who, change.at_us, heard_us, past.bounds.arrival_ms):
             continue
         if heard_us <= past.limit_us(change.at_us, past.bounds.heard_ms):
             late.clear()

@@ -17,6 +17,9 @@ import msgspec
 from sharedroutes.registry import Change as RegistryChange
 from sharedroutes.registry.codec import encode_change
 
+FAILOVER: Final = "failover"
+"""A fault that the auditor notes: another server has become the primary."""
+
 STORE: Final = "store"
 """In `Fault.disturbs`: the fault is at the store, and so concerns all processes."""
 
@@ -83,6 +86,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     heard_ms: int = 500
     """So long after a change, who hears the doorbell knows of it; a read finds it within a second."""
+
+    confirm_ms: int = 1_000
+    """For so long after a failover, who asks Sentinels once a second may still ask the former primary."""
 
     arrival_ms: int = 3_000
     """So long after a change, who reaches the store knows of it, even if it has missed the doorbell."""

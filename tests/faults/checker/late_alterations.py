@@ -76,6 +76,23 @@ def shortened(events: Events, rng: Random) -> Events:
     return [replace(event, vouched_ms=2 * look.left_ms) if event is look else event for event in events]
 
 
+def held_alive(events: Events, rng: Random) -> Events | None:
+    """Let a client hold a broker back that everybody else sees."""
+    past = Past(events)
+    since_us = 1_000 * (BOUNDS.back_ms + BOUNDS.arrival_ms)
+    found = [
+        route
+        for route in past.of(Route)
+        if route.who in CLIENTS and route.brokers and route.at_us > events[0].at_us + since_us
+        if not past.faults_in(route.at_us - since_us, route.at_us)
+    ]
+    if not found:
+        return None
+    route = rng.choice(found)
+    held = replace(route, held=tuple(replica.broker for replica in route.brokers or ()))
+    return [held if event is route else event for event in events]
+
+
 def only_read(events: Events, rng: Random) -> Events | None:
     """Let a follower find all changes of its own by reading, as if no doorbell told of any."""
     changes = [event for event in events if isinstance(event, Change)]

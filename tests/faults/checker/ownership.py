@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import (
+    FAILOVER,
     Change,
     Event,
     Item,
@@ -89,7 +90,9 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
     if (began_us or use.at_us) <= tenure.until_us:
         return ""
     if isinstance(use.event, Route) and use.event.fresh:
-        return "has no lease any more, as the store said before this lookup"
+        said_us = began_us - 1_000 * past.bounds.confirm_ms
+        failed_over = any(window.fault.name == FAILOVER for window in past.faults_in(said_us, use.at_us))
+        return "" if failed_over else "has no lease any more, as the store said before this lookup"
     bounds, withdrawn = past.bounds, _was_withdrawn(past, tenure)
     holds_ms = bounds.hold_ms if use.held and not withdrawn else 0
     limit_us = tenure.until_us + 1_000 * (bounds.stale_ms + holds_ms)

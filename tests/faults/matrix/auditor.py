@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
-from tests.faults.checker.history import STORE, Change, Fault, Lease, Record, Route, Writer, now_us
+from tests.faults.checker.history import FAILOVER, STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import replicas_of
 from tests.faults.matrix.settings import CALL_S, ON, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
@@ -127,9 +127,7 @@ class Auditor:
         now = now_us()
         self._primary = server, now
         if before not in (None, server):
-            failover = Fault(
-                name="failover", target="the store", phase="begin", disturbs=(STORE,), loses=True
-            )
+            failover = Fault(name=FAILOVER, target="the store", phase="begin", disturbs=(STORE,), loses=True)
             self._history.write(replace(failover, at_us=seen_us))
             self._history.write(replace(failover, phase="end"))
 

@@ -396,7 +396,7 @@ _ALL: Final = (
     Mutant(
         "places-uncompared",
         "A client believes a replica that does not have the client's place in the stream.",
-        ("replica-behind",),
+        ("replica-behind",) * 2,
         (
             Edit(
                 "registry/connection/reading.py",
@@ -409,7 +409,7 @@ _ALL: Final = (
     Mutant(
         "replicas-stand-still",
         "A client stays at a replica that does not hear its primary.",
-        ("replica-stands-still",),
+        ("replica-stands-still",) * 2,
         (
             Edit(
                 "registry/connection/reading.py",
