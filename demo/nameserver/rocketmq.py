@@ -32,8 +32,13 @@ OFTEN_SHARED_OUT: Final = "-Drocketmq.client.rebalance.waitInterval=1000"
 NO_TLS: Final = "-Dtls.server.mode=disabled"
 """It is not used, and its certificate takes a process 2 s to make."""
 
-PATIENT: Final = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
-"""For a busy machine: by default a broker refuses what has waited for 0.2 s."""
+BUSY_MACHINE: Final = {
+    "waitTimeMillsInSendQueue": "10000",  # by default a broker refuses what has waited for 0.2 s,
+    "osPageCacheBusyTimeOutMills": "10000",  # and everything while a write takes longer than 1 s
+    "transactionMetricFlushInterval": "1000",  # until the first one, a thread of 5.x spins: by default 10 s
+    "timerFlushIntervalMs": "10000",
+}
+"""Settings of a broker that shares a few cores with much else."""
 
 
 class JarsUnavailable(Exception):
@@ -100,7 +105,12 @@ def write_broker_conf(folder: Path, ports: Sequence[int], settings: Mapping[str,
 
 def broker(name: str, folder: Path, ports: Sequence[int], name_servers: str) -> tuple[str, ...]:
     """Return the command that starts a broker, which keeps its files in `folder`."""
-    settings = {"brokerName": name, "namesrvAddr": name_servers, "autoCreateTopicEnable": "false", **PATIENT}
+    settings = {
+        "brokerName": name,
+        "namesrvAddr": name_servers,
+        "autoCreateTopicEnable": "false",
+        **BUSY_MACHINE,
+    }
     conf = write_broker_conf(folder, ports, {**settings, "mappedFileSizeCommitLog": str(16 << 20)})
     heap = ("-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *FEW_THREADS)
     return _java(folder, *heap, NO_TLS, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf))

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import pytest
 
-from demo.nameserver.rocketmq import FEW_THREADS, JARS, NO_TLS, PATIENT, own_files, write_broker_conf
+from demo.nameserver.rocketmq import BUSY_MACHINE, FEW_THREADS, JARS, NO_TLS, own_files, write_broker_conf
 from tests.ports import free_broker_port, free_port
 from tests.support import wait_until
 
@@ -166,7 +166,7 @@ class RealBroker(RealProcess):
         (folder / "conf" / "logback_broker.xml").write_text(_LOGBACK)
         port = free_broker_port()
         usual = {"brokerName": "broker-real", "autoCreateTopicEnable": "true"}
-        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **PATIENT, **settings})
+        self.conf = write_broker_conf(folder, (port, free_port()), {**usual, **BUSY_MACHINE, **settings})
         words = (*_FOR_4, *FEW_THREADS, *properties, *_HEAP, _STARTUP["broker"], "-c", str(self.conf))
         command = java(release, *own_files(folder), *words)
         super().__init__(command, folder, port, {"ROCKETMQ_HOME": str(folder)})
