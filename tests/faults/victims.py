@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -221,8 +222,11 @@ class AgentProcess(Program):
 
     def status(self, timeout_s: float = _ANSWER_S) -> dict[str, Any]:
         """Return what it says of itself when it is asked; raises OSError while it does not answer."""
-        with urlopen(f"http://{self.http}/status", timeout=timeout_s) as answer:
-            (broker,) = json.load(answer)["brokers"]
+        try:
+            with urlopen(f"http://{self.http}/status", timeout=timeout_s) as answer:
+                (broker,) = json.load(answer)["brokers"]
+        except HTTPException as error:  # killed in the middle of an answer
+            raise ConnectionResetError(f"{self.name} has not answered whole") from error
         return dict(broker)
 
     def order(self, what: str) -> None:
