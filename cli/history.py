@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
 
-from ..daemon.option import nearest
 from ..daemon.printing import iso
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
 from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory
 from ..registry.past import BrokerNow, brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
-from .questions import Make, commands, print_answer
+from .questions import Make, commands, named, not_known, print_answer
 from .store_options import with_store
 
 _PAGE: Final = 10_000
@@ -87,19 +86,14 @@ def _table(store: RouteStore, question: Question, changes: list[Change]) -> Look
 
 def _unknown(question: Question, changes: Sequence[Change], now: Mapping[str, BrokerNow]) -> Iterator[str]:
     """Yield what to say of each name that is asked for, no change tells of, and nobody has now."""
-    if isinstance(question, BrokerHistory):
+    kind, asked = named(question)
+    if kind == "broker":
         known = {name for change in changes for name in brokers_of(change)} | now.keys()
-        yield from _not_among(known, "broker", {question.broker})
-    elif isinstance(question, TopicHistory | TableAt):
-        named = (topic for one in changes for topic in (*one.added, *one.changed, *one.removed))
-        known = {*named, *(topic for broker in now.values() for topic in broker.topics)}
-        asked = {question.topic} if isinstance(question, TopicHistory) else question.topics
-        yield from _not_among(known, "topic", asked)
-
-
-def _not_among(known: set[str], kind: str, asked: Iterable[str]) -> Iterator[str]:
-    for name in sorted({*asked} - known):
-        yield f"nothing is known of a {kind} {name!r}{nearest(name, sorted(known))}"
+    else:
+        told = (topic for one in changes for topic in (*one.added, *one.changed, *one.removed))
+        known = {*told, *(topic for broker in now.values() for topic in broker.topics)}
+    for name in sorted(asked - known):
+        yield not_known(kind, name, known)
 
 
 def _gap(question: Question, bounds: HistoryBounds) -> str | None:

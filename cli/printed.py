@@ -45,7 +45,8 @@ _TYPES: Final = {"bigint": int, "string": str, "array<string>": list[str]}
 
 
 def _answer(columns: Iterable[Column]) -> Printed:
-    return Printed({column.name: _TYPES[column.type] for column in columns})
+    types = {column.name: _TYPES[column.type] for column in columns}
+    return Printed(types | dict.fromkeys(types.keys() & {"id"}, int | None))
 
 
 PRINTED: Final = {

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
+from ..daemon.option import nearest
 from ..daemon.printing import iso, print_records
 from ..registry.history import (
     Before,
@@ -146,6 +147,20 @@ def _command(name: str, asked: _Asked, ask: Ask) -> click.Command:
     return click.command(name)(run)
 
 
+def named(question: Question) -> tuple[str, frozenset[str]]:
+    """Return the names that a question asks for, and whether they are those of a broker or of a topic."""
+    if isinstance(question, BrokerHistory):
+        return "broker", frozenset({question.broker})
+    if isinstance(question, TopicHistory):
+        return "topic", frozenset({question.topic})
+    return "topic", question.topics if isinstance(question, TableAt) else frozenset()
+
+
+def not_known(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return what to say of a name that nothing is known of."""
+    return f"nothing is known of a {kind} {name!r}{nearest(name, sorted(known))}"
+
+
 def print_answer(output: str, columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print the rows of an answer."""
     names = [column.name for column in columns]
@@ -167,4 +182,4 @@ def _cells(row: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
 def _text(value: object) -> str:
     if isinstance(value, tuple | list):
         return " ".join(map(str, value)) or "-"
-    return str(value) or "-"
+    return "-" if value is None else str(value) or "-"

@@ -49,7 +49,7 @@ _HEAD: Final = (
     Column("ms", "bigint", "when, by the store's clock, ms since 1970"),
     Column("change", "string", "topics, up, down, wiped, lifted, deleted, kv"),
     Column("broker", "string", "broker name; empty with deleted and kv"),
-    Column("id", "bigint", "its broker id, 0 = master"),
+    Column("id", "bigint", "its broker id, 0 = master; null = it is about no broker"),
     Column("what", "string", "what it says: topics, an address, a reason"),
 )
 _TAIL: Final = (
@@ -63,7 +63,8 @@ _STATE: Final = Column(
 
 
 def _row(change: Change, what: str, *more: object) -> Row:
-    head = (ms_of(change), str(change.kind), change.broker_name, change.broker_id, what)
+    broker_id = change.broker_id if change.broker_name else None
+    head = (ms_of(change), str(change.kind), change.broker_name, broker_id, what)
     return (*head, *more, change.by, change.user, change.change_id)
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from ...daemon.printing import iso, output_option
 from ...pipeline.answers.frames import covered
 from ...pipeline.answers.past import ask as ask_changes
-from ...pipeline.answers.past import table_of
+from ...pipeline.answers.past import names_like, table_of
 from ...pipeline.ingest import stored_changes
 from ...pipeline.report.history import check_routes, read_routes
-from ...registry.history import Column, Question
-from ..questions import Make, commands, print_answer
+from ...registry.history import Column, Question, TableAt
+from ..questions import Make, commands, named, not_known, print_answer
 from ..root import Group
 from .spark import Start, about, changes_option, namespace_option, say, with_spark
 
@@ -45,13 +45,28 @@ def _ask(make: Make) -> Callable[..., None]:
             with about("--routes"):
                 there = read_routes(spark, routes, namespace)
         problems = [*_out_of_reach(question, changes)]
-        answer = ask_changes(question, changes, there)
+        rows = ask_changes(question, changes, there).collect()
+        unknown = [*_unknown(question, rows, changes, there)]
         columns = [Column(*column[:3]) for column in table_of(question).columns]
-        print_answer(output, columns, map(tuple, answer.collect()))
-        if problems:
-            raise click.ClickException("\n".join(problems))
+        if rows or not unknown or output != "table":
+            print_answer(output, columns, map(tuple, rows))
+        if unknown or problems:
+            raise click.ClickException("\n".join((*unknown, *problems)))
 
     return run
+
+
+def _unknown(
+    question: Question, rows: Sequence[Row], changes: DataFrame, routes: DataFrame | None
+) -> Iterator[str]:
+    """Yield what to say of each name that is asked for, and that neither answer nor history has."""
+    kind, asked = named(question)
+    if rows:
+        asked = asked - {row["topic"] for row in rows} if isinstance(question, TableAt) else frozenset()
+    for name in sorted(asked):
+        known = names_like(kind, name, changes, routes)
+        if name not in known:
+            yield not_known(kind, name, known)
 
 
 def _out_of_reach(question: Question, changes: DataFrame) -> Iterator[str]:

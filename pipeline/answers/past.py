@@ -34,6 +34,7 @@ _HITS: Final = (
     "worst array<struct<rank: int, topic: string>>"
 )
 _LISTS: Final = ("added", "changed", "removed")
+_LIKE: Final = 10
 _NAMES: Final = {
     TopicHistory: "topic_history",
     BrokerHistory: "broker_history",
@@ -68,6 +69,17 @@ def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None)
     by_broker = isinstance(question, questions.TableAt | questions.Difference)
     found = _answered(told, now, question.rows, table_of(question).ddl, by_broker=by_broker)
     return found.orderBy("registry", *_order(question))
+
+
+def names_like(kind: str, name: str, changes: DataFrame, routes: DataFrame | None = None) -> list[str]:
+    """Return brokers or topics that CHANGES and ROUTES name, the few that are written most like a name."""
+    topics = F.flatten(F.array_compact(F.array(*_LISTS)))
+    told = readable(changes).where(F.col("kind") != GAP)
+    found = told.select(F.explode(_brokers() if kind == "broker" else topics).alias("name"))
+    if routes is not None:
+        found = found.union(readable(routes).select(kind))
+    likeness = F.levenshtein("name", F.lit(name))
+    return [row["name"] for row in found.distinct().orderBy(likeness, "name").limit(_LIKE).collect()]
 
 
 def _order(question: Question) -> tuple[Expression | str, ...]:

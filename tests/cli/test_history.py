@@ -117,6 +117,13 @@ def test_what_changed_before_it_broke_is_told_worst_first(redis_url: str, incide
     assert rows(run(redis_url, "before", str(before), "--minutes", "5"))
 
 
+def test_a_change_of_no_broker_has_no_broker_id(redis_url: str, store: RouteStore) -> None:
+    store.kv.put("ORDER_TOPIC_CONFIG", "orders", "broker-a:4")
+    (found,) = document(redis_url, "before", "now", "--minutes", "5")
+    assert (found["change"], found["broker"], found["id"]) == ("kv", "", None)
+    assert " - " in run(redis_url, "before", "now", "--minutes", "5").output
+
+
 def test_a_stream_that_was_trimmed_says_from_when_on_it_is_known(
     redis_url: str, admin: redis.Redis, store: RouteStore, incident: tuple[int, int]
 ) -> None:

@@ -125,6 +125,12 @@ def test_the_command_asks_what_was_kept_and_says_how_far_that_reaches(
     assert [{**row, "registry": "sharedroutes"} for row in live] == json.loads(kept.out)
     assert kept.status == 1
     assert "the history of sharedroutes begins at 20" in kept.err
+    typo = run("ask", "history", "topic", "ordesr", "--changes", tmp_path)
+    assert (typo.status, typo.out) == (1, "")
+    assert "nothing is known of a topic 'ordesr'; did you mean orders?" in typo.err
+    nobody = run("ask", "history", "broker", "nobody", "--changes", tmp_path, "--output", "json")
+    assert (nobody.status, json.loads(nobody.out)) == (1, [])
+    assert "nothing is known of a broker 'nobody'" in nobody.err
     late = run("ask", "table", "--at", "now", "--changes", tmp_path)
     assert (late.status, late.out.split()[-1]) == (0, "away")
     assert "the history of sharedroutes ends at 20" in late.err
