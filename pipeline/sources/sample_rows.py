@@ -228,7 +228,8 @@ def _of_columns(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
         place, table = pieces.pop()
         half = len(table) // 2
         if not (wrong := [field.name for field in wanted if not _can_be_cast(table[field.name], field)]):
-            yield from of_table(_with_all_columns(table.cast(wanted)), place)
+            whole = pa.concat_tables([ARROW.empty_table(), table.cast(wanted)], promote_options="default")
+            yield from of_table(whole, place)
         elif half:
             pieces += [(place + half, table.slice(half)), (place, table.slice(0, half))]
         else:
@@ -241,12 +242,6 @@ def _can_be_cast(column: pa.ChunkedArray, wanted: pa.Field) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _with_all_columns(table: pa.Table) -> pa.Table:
-    none = {field.name: pa.nulls(len(table), field.type) for field in ARROW}
-    columns = [table[name] if name in table.column_names else none[name] for name in ARROW.names]
-    return pa.Table.from_arrays(columns, schema=ARROW)
 
 
 def _record(row: pa.Table) -> str:

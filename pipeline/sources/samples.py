@@ -104,7 +104,23 @@ class _Reader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the samples, or what is none; raises PipelineError for what is none, if asked to."""
-        return _read(self._settings, partition)
+        if not isinstance(partition, Part):
+            return  # what Spark gives where there is none
+        settings, corrupt = self._settings, list[Corrupt]()
+        name = os.fsencode(partition.file).decode(errors="replace")
+        try:
+            for each in _found(partition):
+                if isinstance(each, Corrupt):
+                    _set_aside(settings, name, each)
+                    if settings.corrupt:
+                        corrupt.append(each)
+                elif not settings.corrupt:
+                    yield from of_registry(each, settings.registry).to_batches(max_chunksize=_ROWS)
+        except FileNotFoundError:
+            _log.warning("send_samples: not read, for it was removed meanwhile: %s", name)
+        if corrupt:
+            rows = [{"file": name, **each._asdict()} for each in corrupt]
+            yield pa.RecordBatch.from_pylist(rows, schema=CORRUPT_SAMPLES.arrow)
 
 
 class SamplesReader(_Reader, DataSourceReader):
@@ -188,26 +204,6 @@ class SamplesStreamReader(_Reader, DataSourceStreamReader):
 
 def _cut(file: Path, begin: int, end: int, split_bytes: int) -> list[Part]:
     return [Part(file, place, min(place + split_bytes, end)) for place in range(begin, end, split_bytes)]
-
-
-def _read(settings: Settings, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, Part):
-        return  # what Spark gives where there is none
-    corrupt: list[Corrupt] = []
-    name = os.fsencode(partition.file).decode(errors="replace")
-    try:
-        for each in _found(partition):
-            if isinstance(each, Corrupt):
-                _set_aside(settings, name, each)
-                if settings.corrupt:
-                    corrupt.append(each)
-            elif not settings.corrupt:
-                yield from of_registry(each, settings.registry).to_batches(max_chunksize=_ROWS)
-    except FileNotFoundError:
-        _log.warning("send_samples: not read, for it was removed meanwhile: %s", name)
-    if corrupt:
-        rows = [{"file": name, **each._asdict()} for each in corrupt]
-        yield pa.RecordBatch.from_pylist(rows, schema=CORRUPT_SAMPLES.arrow)
 
 
 def _set_aside(settings: Settings, file: str, what: Corrupt) -> None:
