@@ -81,7 +81,7 @@ def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
     """Return registry, broker, from_ms, to_ms, cause, over: when a broker took no messages."""
     away = sessions.where((F.col("broker_id") == MASTER_ID) & (F.col("away_until_ms") > F.col("end_ms")))
     renamed = {"end_ms": "from_ms", "away_until_ms": "to_ms", "ended": "cause", "returned": "over"}
-    found = away.select("registry", "broker", *renamed).withColumnsRenamed(renamed).unionByName(_wiped(seen))
+    found = away.select("registry", "broker", *renamed).withColumnsRenamed(renamed).unionByName(wiped(seen))
     runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), touching=True)
     return runs.groupBy("registry", "broker", "run").agg(
         F.min("from_ms").alias("from_ms"),
@@ -91,8 +91,11 @@ def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
     )
 
 
-def _wiped(seen: Seen) -> DataFrame:
-    """Return when brokers were wiped; who is lifted first was wiped before what is known."""
+def wiped(seen: Seen) -> DataFrame:
+    """Return registry, broker, from_ms, to_ms, cause, over: when brokers had no write permission.
+
+    Who is lifted first was wiped before what is known.
+    """
     kind = F.col("kind")
     is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
     told = readable(seen.changes, seen.until_ms).where(

@@ -268,7 +268,7 @@ PARTS: Final = (
         """
         broker_reliability: Replicas, the least available first
           availability -away_ms registry broker broker_id
-          broker broker_id availability failures stops restarts away_ms longest_away_s mtbf_s mttr_s
+          broker broker_id availability failures stops restarts takeovers away_ms longest_away_s mtbf_s mttr_s
         broker_sessions: Sessions, the newest end first
           -told_ms registry broker broker_id begin_ms
           broker broker_id address begin_ms end_ms ended reason away_until_ms

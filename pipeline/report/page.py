@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ..answers import availability, churn, detection, incidents, ladder, placement, uptime
+from ..answers import availability, churn, detection, incidents, ladder, latency, placement, uptime
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
@@ -238,9 +238,11 @@ def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
         yield Tile(objective, *_of_budgets(found[incidents.TOPIC_BUDGETS.name]), "topics")
     yield Tile("latest topic that went", *_of_lives(found[churn.TOPIC_LIVES.name]), "changes")
     yield Tile("worst replica", *_of_brokers(found[uptime.BROKER_RELIABILITY.name]), "brokers")
+    yield from _of_owners(found[uptime.BROKER_RELIABILITY.name])
     yield Tile("latest known end", *_of_detection(found[detection.DETECTION_SUMMARY.name]), "detection")
     if detection.CLIENTS.name in found:
-        yield Tile("worst client", *_of_clients(found[detection.CLIENTS.name]), "clients")
+        sent = found[latency.LATENCY.name]
+        yield Tile("worst client", *_of_clients(found[detection.CLIENTS.name], sent), "clients")
     if placement.SINGLE_BROKER_TOPICS.name in found:
         single = found[placement.SINGLE_BROKER_TOPICS.name]
         yield Tile("on one broker only", *_of_placement(single.total), "placement")
@@ -267,12 +269,19 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
     out = found[availability.TOPIC_OUTAGES.name].frame.where(is_now)
     is_away = F.col("ended").isin("clean", "gone", "expired") & ~F.col("returned")
     gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms))
-    first, count = gone.orderBy("broker", "broker_id").limit(_ROWS).collect(), gone.count()
-    names = [f"{row['broker']}:{row['broker_id']}" for row in first]
-    away = f"away at the end: {names_text(names, count)}" if count else "every known replica was alive"
+    away, count = gone.orderBy("broker", "broker_id").limit(_ROWS).collect(), gone.count()
+    names = [f"{row['broker']}:{row['broker_id']}" for row in away]
+    note = f"away at the end: {names_text(names, count)}" if count else "every known replica was alive"
+    wiped = availability.wiped(work.seen).where((F.col("to_ms") >= overview.end_ms) & ~F.col("over"))
+    silent, wipes = wiped.orderBy("from_ms", "broker").limit(_ROWS).collect(), wiped.count()
+    if wipes:
+        brokers = names_text([row["broker"] for row in silent], wipes)
+        note += f"; without write permission since {time_text(silent[0]['from_ms'])}: {brokers}"
     if topics := out.count():
-        return f"{count_text(topics, 'topic')} out", f"{_causes(out)}; {away}", "bad"
-    return (f"{count_text(count, 'replica')} away", away, "warn") if count else ("all there", away, "good")
+        return f"{count_text(topics, 'topic')} out", f"{_causes(out)}; {note}", "bad"
+    if count:
+        return f"{count_text(count, 'replica')} away", note, "warn"
+    return (f"{count_text(wipes, 'broker')} wiped", note, "warn") if wipes else ("all there", note, "good")
 
 
 def _causes(out: DataFrame) -> str:
@@ -342,14 +351,25 @@ def _of_detection(found: Found) -> Said:
     return length_text(told["max_ms"]), note, ""
 
 
-def _of_clients(found: Found) -> Said:
+def _of_owners(found: Found) -> Iterator[Tile]:
+    """Yield who was taken over again and again: two agents for one replica, which is alive all the time."""
+    most = found.frame.where("takeovers > 1").orderBy(F.desc("takeovers"), "broker", "broker_id").first()
+    if most is not None:
+        note = f"{most['broker']}:{most['broker_id']} went from one address to another: has it two agents?"
+        yield Tile("most take-overs", count_text(most["takeovers"], "take-over"), note, "warn", "brokers")
+
+
+def _of_clients(found: Found, sent: Found) -> Said:
     if not found.top or not (found.top[0]["misdirected"] or found.top[0]["failures"]):
         return "none", f"no attempt of {count_text(found.total, 'client')} failed", "good"
     sums = found.sums(misdirected=F.sum("misdirected"), failures=F.sum("failures"))
     row = found.top[0]
+    failures = sent.frame.groupBy("broker").agg(F.sum("failures").alias("failures"))
+    (worst,) = failures.orderBy(F.desc("failures"), "broker").limit(1).collect()
     note = (
         f"{row['client']}: {share_text(row['failure_share'])} of its attempts failed; of all clients "
-        f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone"
+        f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone, "
+        f"{round(worst['failures']):,} at {worst['broker']}"
     )
     return count_text(round(row["failures"]), "failed send"), note, "warn"
 

@@ -24,7 +24,7 @@ from sharedroutes.pipeline.report.charts import Span, lost_time
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
 from tests.chromium import NARROW, WIDE, browser, look_at, requested
-from tests.pipeline.answering import TTL_MS, fault, sample
+from tests.pipeline.answering import TTL_MS, changes_of, fault, sample, samples_of, up, wiped
 from tests.pipeline.commands import Ran, run
 from tests.pipeline.ingest_history import STREAM
 
@@ -37,6 +37,8 @@ DAY_MS: Final = 1_795_219_200_000
 """2026-11-21 00:00:00 UTC."""
 
 OLDER: Final = "an older page"
+_NOTE: Final = '<span class="faint">(.+?)</span>'
+_TILE: Final = re.compile(rf'<a class="tile \w*" href="#\w+">{_NOTE}<b>(.+?)</b>{_NOTE}')
 
 
 class Written(NamedTuple):
@@ -220,6 +222,29 @@ def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
 def test_it_takes_the_place_of_an_older_report(written: Written) -> None:
     assert OLDER not in written.page.read_text(encoding="utf-8")
     assert sorted(path.name for path in written.page.parent.iterdir()) == ["report.html", "tables"]
+
+
+def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path: Path) -> None:
+    turns = [up(DAY_MS + 10_000 * turn, "fought", turn + 1, address=f"{turn % 2}:1") for turn in range(4)]
+    rows = [
+        *turns,
+        up(DAY_MS, "wiped"),
+        wiped(DAY_MS + 5_000, "wiped"),
+        up(DAY_MS, "slow"),
+        up(DAY_MS, "well"),
+    ]
+    sent = [sample(DAY_MS + second * 1_000, "c", "slow", outcome="failed") for second in range(9)]
+    sent += [sample(DAY_MS + second * 1_000, "c", "well") for second in range(9)]
+    history = History(changes=changes_of(spark, rows), samples=samples_of(spark, sent))
+    page = Path(write_report(history, str(tmp_path)).page).read_text(encoding="utf-8")
+    told = {name: (value, note) for name, value, note in _TILE.findall(page)}
+    assert told["at the end"][0] == "1 broker wiped"
+    assert told["at the end"][1].endswith("; without write permission since 2026-11-21 00:00:05: wiped")
+    assert told["most take-overs"] == (
+        "3 take-overs",
+        "fought:0 went from one address to another: has it two agents?",
+    )
+    assert told["worst client"][1].endswith("of all clients 9 failed, 0 at brokers that were gone, 9 at slow")
 
 
 def test_what_topics_lost_in_many_days_is_drawn(spark: SparkSession) -> None:
