@@ -102,10 +102,10 @@ mutants: $(READY) ## the product with deliberate faults, each of which the fault
 agent-faults: $(READY) ## the agent through kills, pauses, partitions and clock steps; needs faketime
 	$(PYTEST) tests/faults --faults $(ARGS)
 
-# In three processes: half of the time is that of brokers that start, and of Java that compiles; the rest is waiting.
+# In two processes: most of the time is that of brokers that start, and of Java that compiles.
 interop: $(READY) ## the name server front among real brokers and clients of RocketMQ; needs Java 17 and Maven
 	@$(need_java)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --interop tests/interop $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --interop tests/interop $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check
