@@ -54,7 +54,13 @@ OF_LADDERS: Final = {
 
 OF_A_REPORT: Final = {
     f"answers.{name}"
-    for name in ("availability.since", "detection.unwanted_ends", "uptime.failure", "uptime.observed")
+    for name in (
+        "availability.since",
+        "availability.wiped",
+        "detection.unwanted_ends",
+        "uptime.failure",
+        "uptime.observed",
+    )
 }
 """Parts of answers that a report puts together, so that it makes once what several have in common."""
 
