@@ -124,7 +124,7 @@ async def test_a_client_reads_nothing_when_the_queues_of_a_topic_change(stage: S
     held = stage.agent.register(broker(), topics(2))
     heard = Heard()
     async with stage.in_place(BELL_ONLY, observers=(heard,)) as client:
-        # Who knows of this one, by the doorbell or by the read on its first word, hears all else by the doorbell.
+        # Once it knows of this, by the doorbell or by a read on its first word, it hears the doorbell.
         stage.agent.register(broker("another"), topics(1, first=9))
         await until_position(client, stage.agent.changes_since().position)
         await client.route("t0")
