@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,7 +17,7 @@ from ..errors import PipelineError
 from ..schemas import REPLICAS, ROUTES
 from ..tables import Table
 from .options import Registry
-from .routes_rows import EntryRows, replica_row, rows
+from .routes_rows import entry_rows, replica_row, rows
 
 _ENTRIES_A_PART: Final = 250_000
 """Reading so many takes longer than to start a task, and a small registry is one part."""
@@ -27,6 +27,8 @@ _AT_ONCE: Final = 20_000
 
 _PAGE: Final = 5_000
 _BROKERS_AT_ONCE: Final = 200
+
+Tables: TypeAlias = Sequence[tuple[str, RawTable | CorruptData]]
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,14 @@ class RoutesReader(DataSourceReader):
         name = part.registry.name
         if part.problems:
             yield rows(self.table, name, [{"problem": problem} for problem in part.problems])
-        collected = EntryRows(name)
         for some in _in_goes(part.brokers):
             if self.table == REPLICAS:
                 yield from self._replicas(store, name, some)
             else:
-                yield from self._entries(store, collected, some)
-        yield from collected.take()
+                yield from self._entries(store, name, some)
 
     def _entries(
-        self, store: RouteStore, collected: EntryRows, some: Sequence[tuple[str, int]]
+        self, store: RouteStore, registry: str, some: Sequence[tuple[str, int]]
     ) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in some]
         look = store.run(groups(store.keys, names), stale=self.stale)
@@ -112,23 +112,22 @@ class RoutesReader(DataSourceReader):
                 "live_ids": sorted(live.broker_addrs) if live else (),
                 "master_address": live.master_address if live else None,
             }
-        for name, table in self._tables(store, some):
-            if isinstance(table, CorruptData):
-                problems.append({"broker": name, "problem": str(table)})
-                continue
-            collected.add(facts[name], store.keys.broker_topics(name), table)
-            if len(collected) >= _AT_ONCE:
-                yield from collected.take()
+        for found in self._tables(store, some):
+            problems += [
+                {"broker": name, "problem": str(table)}
+                for name, table in found
+                if isinstance(table, CorruptData)
+            ]
+            good = [(facts[name], table) for name, table in found if not isinstance(table, CorruptData)]
+            yield from entry_rows(registry, good)
         if problems:
-            yield rows(ROUTES, collected.registry, problems)
+            yield rows(ROUTES, registry, problems)
 
-    def _tables(
-        self, store: RouteStore, some: Sequence[tuple[str, int]]
-    ) -> Iterator[tuple[str, RawTable | CorruptData]]:
-        """Yield the tables of some brokers, a large one in parts."""
+    def _tables(self, store: RouteStore, some: Sequence[tuple[str, int]]) -> Iterator[Tables]:
+        """Yield the tables of some brokers, those of small ones together, a large one in parts."""
         if len(some) > 1 or some[0][1] <= _AT_ONCE:
             names = [name for name, _ in some]
-            yield from zip(names, store.run(tables(store.keys, names), stale=self.stale), strict=True)
+            yield [*zip(names, store.run(tables(store.keys, names), stale=self.stale), strict=True)]
             return
         name, cursor = some[0][0], 0
         seen: set[bytes] = set()
@@ -136,9 +135,9 @@ class RoutesReader(DataSourceReader):
             try:
                 cursor, page = store.run(table_page(store.keys, name, cursor, _PAGE), stale=self.stale)
             except CorruptData as error:
-                yield name, error
+                yield [(name, error)]
                 return
-            yield name, {topic: page[topic] for topic in page.keys() - seen}
+            yield [(name, {topic: page[topic] for topic in page.keys() - seen})]
             seen |= page.keys()
             if cursor == 0:
                 return

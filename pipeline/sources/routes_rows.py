@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from ...registry.plans.replicas import RawTable, Replica
 from ..schemas import CONFIG_FIELDS, ROUTES
 from ..tables import Table
 
-_MAX_SHAPES: Final = 65_536
+_MAX_CONFIGS: Final = 65_536
 _IN_NO_NAME: Final = r"[\s\x00-\x1f\x7f]"
 _ROUTES: Final = ROUTES.arrow
 
@@ -24,87 +24,58 @@ Facts: TypeAlias = Mapping[str, Any]
 """What all entries of a broker have in common, by column."""
 
 
-@dataclass(slots=True)
-class EntryRows:
-    """Collects raw tables, and makes record batches of ROUTES of them; `registry` is what rows call it."""
-
-    registry: str
-    _shapes: dict[bytes, int] = field(default_factory=dict)
-    _configs: list[TopicConfig | None] = field(default_factory=list)
-    _problems: dict[int, str] = field(default_factory=dict)
-    _brokers: list[Facts] = field(default_factory=list)
-    _names: list[bytes] = field(default_factory=list)
-    _shape_of: list[int] = field(default_factory=list)
-    _broker_of: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def add(self, broker: Facts, table_key: str, table: RawTable) -> None:
-        """Add a broker's table, or a part of it; `table_key` is for the words of problems."""
-        for value in set(table.values()) - self._shapes.keys():
-            self._learn(table_key, value)
-        self._brokers.append(broker)
-        self._names += table
-        self._shape_of += map(self._shapes.__getitem__, table.values())
-        self._broker_of += [len(self._brokers) - 1] * len(table)
-
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """Yield what was added since the last time, the entries that cannot be read apart."""
-        if self._names:
-            yield from self._batches()
-        self._brokers, self._names, self._shape_of, self._broker_of = [], [], [], []
-        if len(self._shapes) > _MAX_SHAPES:
-            self._shapes, self._configs, self._problems = {}, [], {}
-
-    def _learn(self, table_key: str, value: bytes) -> None:
-        number = self._shapes[value] = len(self._configs)
-        try:
-            self._configs.append(decode_config(table_key, "any", value))
-        except CorruptData:
-            self._configs.append(None)
-            self._problems[number] = f"has the configuration {value[:80]!r}, which is none"
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        names = pa.array(self._names, pa.binary())
-        bad = dict(_bad_names(names))
-        if self._problems:
-            bad |= {
-                at: problem
-                for at, shape in enumerate(self._shape_of)
-                if at not in bad and (problem := self._problems.get(shape))
-            }
-        shapes, brokers = pa.array(self._shape_of, pa.int32()), pa.array(self._broker_of, pa.int32())
-        if bad:
-            yield self._problem_batch(bad)
-            good = pa.array([at for at in range(len(names)) if at not in bad], pa.int64())
-            names, shapes, brokers = names.take(good), shapes.take(good), brokers.take(good)
-        if len(names):
-            yield self._batch(names, shapes, brokers)
-
-    def _problem_batch(self, bad: Mapping[int, str]) -> pa.RecordBatch:
-        found = []
+def entry_rows(registry: str, found: Sequence[tuple[Facts, RawTable]]) -> Iterator[pa.RecordBatch]:
+    """Yield batches of ROUTES for the tables of brokers, or parts of some: what cannot be read is apart."""
+    names = pa.array([name for _, table in found for name in table], pa.binary())
+    values = pa.array([value for _, table in found for value in table.values()], pa.binary())
+    brokers = pa.array([at for at, (_, table) in enumerate(found) for _ in table], pa.int32())
+    bad = {**dict(_bad_configs(values)), **dict(_bad_names(names))}
+    if bad:
+        problems = []
         for at, problem in sorted(bad.items()):
-            topic = self._names[at].decode(errors="backslashreplace")
-            broker = self._brokers[self._broker_of[at]]
-            found.append({"topic": topic, "problem": f"topic {topic!r} {problem}", **broker})
-        return rows(ROUTES, self.registry, found)
+            topic = names[at].as_py().decode(errors="backslashreplace")
+            told = {"topic": topic, "problem": f"topic {topic!r} {problem}"}
+            problems.append({**told, **found[brokers[at].as_py()][0]})
+        yield rows(ROUTES, registry, problems)
+        good = pa.array([at for at in range(len(names)) if at not in bad], pa.int64())
+        names, values, brokers = names.take(good), values.take(good), brokers.take(good)
+    if len(names):
+        yield _good_rows(registry, names.cast(pa.string()), values, brokers, [facts for facts, _ in found])
 
-    def _batch(self, names: pa.Array, shapes: pa.Array, brokers: pa.Array) -> pa.RecordBatch:
-        used = shapes.dictionary_encode()  # what many shapes were learned for is taken of a few
-        configs = [self._configs[number] for number in used.dictionary.to_pylist()]
-        columns: dict[str, pa.Array] = {"topic": names.cast(pa.string())}
-        for column in CONFIG_FIELDS.values():
-            values = [getattr(config, column) for config in configs]
-            if column == "attributes":
-                values = [list(value.items()) for value in values]
-            columns[column] = pa.array(values, _ROUTES.field(column).type).take(used.indices)
-        for column in self._brokers[0]:
-            values = [broker[column] for broker in self._brokers]
-            columns[column] = pa.array(values, _ROUTES.field(column).type).take(brokers)
-        columns["registry"] = pa.repeat(pa.scalar(self.registry), len(names))
-        columns["problem"] = pa.nulls(len(names), pa.string())
-        return pa.RecordBatch.from_arrays([columns[name] for name in _ROUTES.names], schema=_ROUTES)
+
+def _good_rows(
+    registry: str, names: pa.Array, values: pa.Array, brokers: pa.Array, facts: Sequence[Facts]
+) -> pa.RecordBatch:
+    encoded = values.dictionary_encode()
+    configs = [_config(value) for value in encoded.dictionary.to_pylist()]
+    columns: dict[str, pa.Array] = {"topic": names}
+    for column in CONFIG_FIELDS.values():
+        of_configs = [getattr(config, column) for config in configs]
+        if column == "attributes":
+            of_configs = [list(attributes.items()) for attributes in of_configs]
+        columns[column] = pa.array(of_configs, _ROUTES.field(column).type).take(encoded.indices)
+    for column in facts[0]:
+        of_brokers = pa.array([one[column] for one in facts], _ROUTES.field(column).type)
+        columns[column] = of_brokers.take(brokers)
+    columns["registry"] = pa.repeat(pa.scalar(registry), len(names))
+    columns["problem"] = pa.nulls(len(names), pa.string())
+    return pa.RecordBatch.from_arrays([columns[name] for name in _ROUTES.names], schema=_ROUTES)
+
+
+@lru_cache(maxsize=_MAX_CONFIGS)
+def _config(value: bytes) -> TopicConfig | None:
+    """Return the configuration that stands in a table; None = it is none."""
+    try:
+        return decode_config("", "any", value)
+    except CorruptData:
+        return None
+
+
+def _bad_configs(values: pa.Array) -> Iterator[tuple[int, str]]:
+    """Yield the places of what is no configuration, and why; each value is looked at once."""
+    bad = [value for value in values.unique().to_pylist() if _config(value) is None]
+    for at in pc.indices_nonzero(pc.is_in(values, pa.array(bad, pa.binary()))).to_pylist():
+        yield at, f"has the configuration {values[at].as_py()[:80]!r}, which is none"
 
 
 def _bad_names(names: pa.Array) -> Iterator[tuple[int, str]]:
