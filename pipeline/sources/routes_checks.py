@@ -147,51 +147,32 @@ def _bad_values(what: str, column: pa.Array, check: Any) -> Iterator[tuple[int, 
 
 def _configs(columns: Mapping[str, pa.Array], count: int, problems: dict[int, str]) -> pa.Array:
     """Return the encoded configurations; note those that are none. Each that occurs is made once."""
-    parts: dict[str, pa.Array] = {}
+    parts: dict[str, pa.Array] = {"attributes": _attribute_texts(columns.get("attributes"), count)}
     for name, default in DEFAULTS.items():
-        column = columns.get(name)
-        if column is not None:
-            shown = str(default).lower() if isinstance(default, bool) else str(default)
-            parts[name] = column.fill_null(pa.scalar(shown if _is_text(column) else default, column.type))
-    if "attributes" in columns:
-        parts["attributes"] = _attribute_texts(columns["attributes"])
-    if not parts:
-        return pa.repeat(pa.scalar(encode_config(TopicConfig("any", **DEFAULTS)), pa.binary()), count)
-    codes = _codes(list(parts.values()))
-    first_of = pc.index_in(pc.unique(codes), codes)
-    examples = {name: column.take(first_of).to_pylist() for name, column in parts.items()}
+        column = columns.get(name, pa.repeat(pa.scalar(default), count))
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
+        parts[name] = column.fill_null(pa.scalar(shown if _is_text(column) else default, column.type))
+    rows = pa.table({**parts, "at": pa.array(range(count), pa.int64())})
+    alike = rows.group_by([*parts]).aggregate([("at", "list")])
+    places = alike["at_list"].combine_chunks()
     made: list[bytes | None] = []
-    refused: dict[int, str] = {}
-    for number in range(len(first_of)):
+    for values, those in zip(alike.select([*parts]).to_pylist(), places, strict=True):
         try:
-            made.append(_encoded({name: values[number] for name, values in examples.items()}))
+            made.append(_encoded(values))
         except InvalidInput as error:
             made.append(None)
-            refused[number] = _by_column(str(error))
-    numbers = pc.index_in(codes, pc.unique(codes))
-    if refused:
-        for at, number in enumerate(numbers.to_pylist()):
-            if number in refused:
-                problems.setdefault(at, refused[number])
-    return pa.array(made, pa.binary()).take(numbers)
+            for at in those.as_py():
+                problems.setdefault(at, _by_column(str(error)))
+    by_place = pc.sort_indices(places.flatten())
+    return pa.array(made, pa.binary()).take(pc.list_parent_indices(places).take(by_place))
 
 
-def _codes(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return a number for each row: the same for rows that are the same in all columns."""
-    codes = pa.repeat(pa.scalar(0, pa.int64()), len(columns[0]))
-    for column in columns:
-        encoded = column.dictionary_encode()
-        codes = pc.add(pc.multiply(codes, len(encoded.dictionary)), encoded.indices.cast(pa.int64()))
-        codes = codes.dictionary_encode().indices.cast(pa.int64())
-    return codes
-
-
-def _attribute_texts(column: pa.Array) -> pa.Array:
+def _attribute_texts(column: pa.Array | None, count: int) -> pa.Array:
     """Return attributes as JSON: what a string says, or a map's; "" = none."""
-    if _is_text(column):
+    if column is not None and _is_text(column):
         return column.cast(pa.string()).fill_null("")
-    if not len(column.keys):
-        return pa.repeat(pa.scalar(""), len(column))
+    if column is None or not len(column.keys):
+        return pa.repeat(pa.scalar(""), count)
     found = [
         orjson.dumps(dict(value), option=orjson.OPT_SORT_KEYS).decode() if value else ""
         for value in column.to_pylist()
@@ -200,8 +181,8 @@ def _attribute_texts(column: pa.Array) -> pa.Array:
 
 
 def _encoded(values: Mapping[str, Any]) -> bytes:
-    fields = {**DEFAULTS, **{name: _parsed(name, value) for name, value in values.items()}}
-    text = fields.pop("attributes", "").strip()
+    fields = {name: _parsed(name, value) for name, value in values.items()}
+    text = fields.pop("attributes").strip()
     try:
         attributes = orjson.loads(text) if text else {}
     except ValueError:
