@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
@@ -91,10 +91,7 @@ class Source:
     """None = by the suffix of the path."""
 
     broker: str = ""
-    """With topics-json: the broker, of all files; empty = by `broker_pattern`."""
-
-    broker_pattern: str = ""
-    """With topics-json: a regular expression whose first group is the broker in the path of a file.
+    """With topics-json: the broker, of all files.
 
     Empty = the folder that holds topics.json, config/topics.json or store/config/topics.json, or BROKER.json.
     """
@@ -107,9 +104,6 @@ class Source:
 
     strict: bool = False
     """Whether a file that cannot be read is an error, and not set aside."""
-
-    options: Mapping[str, str] = field(default_factory=dict)
-    """For Spark's own reader, with parquet, csv and json."""
 
     def __post_init__(self) -> None:
         self.kind()
@@ -158,7 +152,7 @@ def read_configs(spark: SparkSession, source: Source) -> Configs:
 def unreadable(spark: SparkSession, source: Source, error: Exception) -> BadRows:
     """Return why files cannot be read: with file and line, where a line is to blame."""
     find = _BAD_LINES.get(source.kind())
-    found = find(spark, source.path) if find and not source.options else None
+    found = find(spark, source.path) if find else None
     return BadRows(found or str(failure(error, f"reading {source.path}")))
 
 
@@ -185,20 +179,20 @@ def canonical_names(names: list[str]) -> dict[str, str]:
 
 
 def _parquet(spark: SparkSession, source: Source) -> Configs:
-    return _of_table(spark, source, spark.read.options(**source.options).parquet(source.path))
+    return _of_table(spark, source, spark.read.parquet(source.path))
 
 
 def _csv(spark: SparkSession, source: Source) -> Configs:
     # All as text: what is no number is told with its row when it is loaded, and not read as null.
-    options = {"header": "true", "mode": "FAILFAST", "escape": '"', **source.options}
-    return _of_table(spark, source, spark.read.options(**options).csv(source.path))
+    reader = spark.read.options(header="true", mode="FAILFAST", escape='"')
+    return _of_table(spark, source, reader.csv(source.path))
 
 
 def _json(spark: SparkSession, source: Source) -> Configs:
-    options = {"primitivesAsString": "true", "mode": "FAILFAST", **source.options}
-    if "multiLine" not in options and _begins_an_array(spark, source.path):
+    if _begins_an_array(spark, source.path):
         raise BadRows(_ARRAY.format(source.path))
-    return _of_table(spark, source, spark.read.options(**options).json(source.path))
+    reader = spark.read.options(primitivesAsString="true", mode="FAILFAST")
+    return _of_table(spark, source, reader.json(source.path))
 
 
 def _begins_an_array(spark: SparkSession, path: str) -> bool:
@@ -265,8 +259,6 @@ def _judged(rows: DataFrame, judged: DataFrame, source: Source) -> Configs:
 def _broker_of(source: Source) -> Column:
     if source.broker:
         return F.lit(source.broker)
-    if source.broker_pattern:
-        return F.regexp_extract("file", source.broker_pattern, 1)
     of_folder = F.regexp_extract("file", _BROKER_OF_FOLDER, 1)
     return F.when(of_folder != "", of_folder).otherwise(F.regexp_extract("file", _BROKER_OF_FILE, 1))
 
