@@ -15,7 +15,7 @@ from ..errors import TargetRefused
 from ..schemas import LOAD_CHANGES, LOAD_SUMMARY
 from ..sources.options import REGISTRY_OPTIONS, Options, Registry, one_of
 from ..sources.routes_checks import Checked, check_batch, check_columns
-from ..sources.routes_load import BrokerLoad, Rules, load_rows, not_in_full, summary_rows, would_refuse
+from ..sources.routes_load import BrokerLoad, Rules, load_rows, refusal, summary_rows
 from .forms import Configs, unreadable
 
 
@@ -71,7 +71,7 @@ class LoadSummary:
     @property
     def would_refuse(self) -> TargetRefused | None:
         """The error with which the load itself would end; None = with none. Only after a dry run."""
-        return would_refuse(self.brokers)
+        return refusal(self.brokers, len(self.brokers), is_dry_run=True)
 
     def table(self, spark: SparkSession) -> DataFrame:
         """Return the summary as LOAD_SUMMARY."""
@@ -108,7 +108,7 @@ def load(
     checked = Checked.of_all(map(check_batch, _read(spark, configs).to_batches()))
     done = load_rows(target.registry(), rules, checked)
     summary = LoadSummary(rules.dry_run, tuple(done), _changes(spark, done) if rules.dry_run else None)
-    problem = None if rules.dry_run else not_in_full(done)
+    problem = None if rules.dry_run else refusal(done, len(done), is_dry_run=False)
     if problem is not None:
         raise LoadedInPart(str(problem), summary)
     return summary

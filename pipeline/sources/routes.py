@@ -22,7 +22,7 @@ from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
 from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
 from .routes_checks import Checked, check_batch, check_columns
-from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, not_in_full, summary_rows
+from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, refusal, summary_rows
 from .routes_reader import RoutesReader
 
 NAME: Final = "routes"
@@ -126,7 +126,7 @@ class RoutesWriter(DataSourceArrowWriter):
         except (PipelineError, RegistryError) as error:
             self._tell([], error)
             raise
-        problem = None if self.rules.dry_run else not_in_full(done)
+        problem = None if self.rules.dry_run else refusal(done, len(done), is_dry_run=False)
         self._tell(done, problem)
         if problem is not None:
             raise problem

@@ -177,24 +177,26 @@ class Loading:
             return list(pool.map(lambda make: work(make()), tables.values()))
 
     def _refuse_live(self, tables: Tables) -> None:
-        refused: dict[str, str] = {}
-        for name in self._store.run(live_brokers(self._store.keys, list(tables))):
-            found = self._store.run(look(self._config, tables[name]()))
-            refusal = found.refusal(touch_live=self._rules.touch_live)
-            if refusal is not None:
-                refused[name] = str(refusal)
-        if refused:
-            raise TargetRefused(f"nothing was written: {live_refused(refused, len(tables))}")
+        live = self._store.run(live_brokers(self._store.keys, list(tables)))
+        looks = (self._store.run(look(self._config, tables[name]())) for name in live)
+        alive = [done for found in looks if (done := self._judged(found)).stops_all]
+        problem = refusal(alive, len(tables), is_dry_run=False)
+        if problem is not None:
+            raise problem
+
+    def _judged(self, found: Look) -> BrokerLoad:
+        done = _counted(found)
+        refused = found.refusal(touch_live=self._rules.touch_live)
+        if refused is not None:
+            done.refused, done.stops_all = str(refused), True
+        return done
 
     def _compare(self, wanted: Wanted) -> BrokerLoad:
         try:
             found = self._store.run(look(self._config, wanted))
         except CorruptData as error:
             return BrokerLoad(wanted.broker_name, refused=str(error))
-        done = _counted(found)
-        refusal = found.refusal(touch_live=self._rules.touch_live)
-        done.refused = str(refusal) if refusal else ""
-        done.stops_all = refusal is not None
+        done = self._judged(found)
         done.changes = list(_changes(found))
         return done
 
@@ -294,32 +296,22 @@ def summary_rows(done: Sequence[BrokerLoad]) -> list[dict[str, Any]]:
     return [{name: getattr(load, name) for name in LOAD_SUMMARY.names} for load in done]
 
 
-def not_in_full(done: Sequence[BrokerLoad]) -> TargetRefused | None:
-    """Return the error that not all brokers were written; None = they were."""
-    return _refused(done, "were not written in full, the others were")
-
-
-def would_refuse(done: Sequence[BrokerLoad]) -> TargetRefused | None:
-    """Return the error with which a load would end, by its dry run; None = with none."""
-    alive = {load.broker: load.refused for load in done if load.stops_all}
-    if alive:
-        return TargetRefused(f"nothing would be written: {live_refused(alive, len(done))}")
-    return _refused(done, "would not be written, the others would be")
-
-
-def _refused(done: Sequence[BrokerLoad], what: str) -> TargetRefused | None:
+def refusal(done: Sequence[BrokerLoad], count: int, *, is_dry_run: bool) -> TargetRefused | None:
+    """Return the error with which a load of so many brokers ends, or would by its dry run; None = none."""
+    stops = {load.broker: load.refused for load in done if load.stops_all}
     refused = {load.broker: load.refused for load in done if load.refused}
+    if stops:
+        was = "would be" if is_dry_run else "was"
+        return TargetRefused(
+            f"nothing {was} written: of {count} brokers {len(stops)} are alive and would be changed: "
+            f"{_told(stops, '{why}')}; to change them all the same, let the load touch live brokers"
+        )
     if not refused:
         return None
-    return TargetRefused(f"of {len(done)} brokers {len(refused)} {what}: {_told(refused)}")
-
-
-def live_refused(refused: Mapping[str, str], count: int) -> str:
-    """Return what is to be said of live brokers that stop a load, and how it would not be stopped."""
-    return (
-        f"of {count} brokers {len(refused)} are alive and would be changed: {_told(refused, '{why}')}; "
-        "to change them all the same, let the load touch live brokers"
-    )
+    what = "would not be written, the others would be"
+    if not is_dry_run:
+        what = "were not written in full, the others were"
+    return TargetRefused(f"of {count} brokers {len(refused)} {what}: {_told(refused)}")
 
 
 def _told(refused: Mapping[str, str], form: str = "{name}: {why}") -> str:

@@ -23,9 +23,8 @@ from sharedroutes.pipeline.sources.routes_load import (
     Loading,
     Pace,
     Rules,
-    not_in_full,
+    refusal,
     tables_of,
-    would_refuse,
 )
 from sharedroutes.registry import (
     Broker,
@@ -199,8 +198,8 @@ def test_a_topic_with_a_foreign_index_is_told_and_the_others_are_written(
     admin.lpush(store.keys.topic("t"), "foreign")
     done = list(load(store, part(("a", "t"), ("a", "u"))).values())
     assert table(store, admin, "a") == {b"u": PLAIN}
-    assert would_refuse(done) is not None
-    error = not_in_full(done)
+    assert refusal(done, len(done), is_dry_run=True) is not None
+    error = refusal(done, len(done), is_dry_run=False)
     assert error is not None
     assert f"{store.keys.topic('t')}: holds another type" in str(error)
 
