@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
+from queue import SimpleQueue
 from typing import Any, Final
 
 import redis
 
-from sharedroutes.client import RouteClient
+from sharedroutes.client import ClientConfig, RouteClient
+from sharedroutes.client.observers.events import Event, RoutesChanged
 
 from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, percentile, ratio
-from .kit.processes import Child, await_until, commands, running, say
+from .kit.processes import Child, commands, running, say
 from .kit.workload import Writer, opened, tables, topic_names
 
 _CHANGE: Final = "change seen, p50"
 _BARE: Final = "bare pub/sub ping, p50"
 _CHANNEL: Final = "ping"
 _DEADLINE_S: Final = 10.0
-_POLL_S: Final = 20e-6
-"""How often the route is looked at; a thread that never pauses would keep the client's own from running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def run(size: Size) -> Outcome:
             Figure("bare pub/sub ping, p99", "ms", [percentile(bare.rounds, 0.99)]),
             ratio(change, bare),
         ],
-        [f"{size.changes} changes; the route is read every {_POLL_S * 1e6:.0f} us and the timer's slack"],
+        [f"{size.changes} changes; seen: an observer of the client is told, and reads the route"],
     )
 
 
@@ -85,29 +85,52 @@ def _ping(client: redis.Redis, watcher: Child) -> float:
 
 def watch(url: str, topic: str) -> None:
     """In the other process: wait for a ping (None), or until a topic shows so many write queues; say when."""
-    with RouteClient.from_url(url) as routes, redis.Redis.from_url(url) as client:
+    seen = _Seen(topic)
+    with (
+        RouteClient.from_url(url, ClientConfig(observers=(seen,))) as routes,
+        redis.Redis.from_url(url) as client,
+    ):
         subscriber: Any = client.pubsub(ignore_subscribe_messages=True)
         subscriber.subscribe(_CHANNEL)
         subscriber.get_message(timeout=_DEADLINE_S)  # the confirmation: from here on nothing is missed
         routes.route(topic)
+        seen.look_at(routes)
         for wanted in commands():
             say()
             if wanted is None:
                 _await_ping(subscriber)
+                say(time.monotonic_ns())
             else:
-                _await_queues(routes, topic, wanted)
-            say(time.monotonic_ns())
+                say(seen.await_queues(wanted))
+
+
+class _Seen:
+    """Notes what a topic's route has at each change, as soon as its client knows of it."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._routes: RouteClient | None = None
+        self._found = SimpleQueue[tuple[int, int]]()
+        """Write queues, and when they were seen, in ns."""
+
+    def look_at(self, routes: RouteClient) -> None:
+        """Look at the routes of this client from now on."""
+        self._routes = routes
+
+    def on_event(self, event: Event) -> None:
+        """Take one event."""
+        if isinstance(event, RoutesChanged) and self._routes is not None:
+            queues = self._routes.route(self._topic).queue_datas[0].write_queue_nums
+            self._found.put((queues, time.monotonic_ns()))
+
+    def await_queues(self, wanted: int) -> int:
+        """Return when (ns) the route had so many write queues; raise queue.Empty when it never has."""
+        while True:
+            queues, seen_ns = self._found.get(timeout=_DEADLINE_S)
+            if queues == wanted:
+                return seen_ns
 
 
 def _await_ping(subscriber: Any) -> None:
     if subscriber.get_message(timeout=_DEADLINE_S) is None:
         raise TimeoutError(f"no ping within {_DEADLINE_S} s")
-
-
-def _await_queues(routes: RouteClient, topic: str, wanted: int) -> None:
-    await_until(
-        lambda: routes.route(topic).queue_datas[0].write_queue_nums == wanted,
-        f"topic {topic!r} shows {wanted} write queues",
-        deadline_s=_DEADLINE_S,
-        poll_s=_POLL_S,
-    )
