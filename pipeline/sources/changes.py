@@ -7,7 +7,6 @@ its checkpoint, so a batch that is repeated reads the same again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -56,6 +55,12 @@ class _Reader:
         """Yield the changes of a range; raises ChangesLost, CorruptData and what the registry raises."""
         return read_range(self._settings, partition)
 
+    def _stores(self) -> Iterator[tuple[Registry, RouteStore]]:
+        """Yield each registry with a store on it, open until the next one's turn."""
+        for registry in self._settings.registries:
+            with registry.store() as store:
+                yield registry, store
+
 
 class ChangesReader(_Reader, DataSourceReader):
     """Reads what stands in the streams when the query begins."""
@@ -63,18 +68,17 @@ class ChangesReader(_Reader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges to read; raises ChangesLost and what the registry raises."""
         found: list[InputPartition] = []
-        for registry in self._settings.registries:
-            with registry.store() as store:
-                bounds = store.history_bounds()
-                after = begin(self._settings, store, registry, bounds)
-                until = bounds.last_id
-                if self._settings.ending != LATEST:  # the last entry up to there: an end has to be one
-                    until = store.run(plans.last_change_id(store.keys, self._settings.ending))
-                place = Range(after, until)
-                if order(after) > order(bounds.last_generated_id):
-                    found.append(ChangeRange(registry, Range(after, bounds.last_id)))
-                elif order(after) < order(until):
-                    found += cut_range(store, registry, place, self._settings.partitions, bounds)
+        for registry, store in self._stores():
+            bounds = store.history_bounds()
+            after = begin(self._settings, store, registry, bounds)
+            until = bounds.last_id
+            if self._settings.ending != LATEST:  # the last entry up to there: an end has to be one
+                until = store.run(plans.last_change_id(store.keys, self._settings.ending))
+            place = Range(after, until)
+            if order(after) > order(bounds.last_generated_id):
+                found.append(ChangeRange(registry, Range(after, bounds.last_id)))
+            elif order(after) < order(until):
+                found += cut_range(store, registry, place, self._settings.partitions, bounds)
         return found
 
 
@@ -83,21 +87,15 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._stores: dict[str, RouteStore] = {}
         self._targets: Offset | None = None
         """With Trigger.AvailableNow: where to stop."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the connections of this process behind."""
-        return {**self.__dict__, "_stores": {}}
-
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where a new checkpoint begins; raises ChangesLost and what the registry raises."""
-        found = {}
-        for registry in self._settings.registries:
-            store = self._store(registry)
-            found[registry.name] = begin(self._settings, store, registry, store.history_bounds())
-        return found
+        return {
+            registry.name: begin(self._settings, store, registry, store.history_bounds())
+            for registry, store in self._stores()
+        }
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how much a batch may hold."""
@@ -109,10 +107,7 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where the streams end now."""
-        return {
-            registry.name: self._store(registry).history_bounds().last_id
-            for registry in self._settings.registries
-        }
+        return {registry.name: store.history_bounds().last_id for registry, store in self._stores()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Return where the next batch ends; raises ChangesLost and what the registry raises."""
@@ -121,37 +116,24 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
             share = max(1, limit.max_rows // len(self._settings.registries))
         # A registry that is not read at the moment keeps its place, for when it is again.
         return start | {
-            registry.name: self._end(registry, start.get(registry.name, ORIGIN), share)
-            for registry in self._settings.registries
+            registry.name: self._end(registry, store, start.get(registry.name, ORIGIN), share)
+            for registry, store in self._stores()
         }
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the ranges between two offsets, which are the same for the same offsets."""
         found: list[InputPartition] = []
-        for registry in self._settings.registries:
+        for registry, store in self._stores():
             place = Range(start.get(registry.name, ORIGIN), end.get(registry.name, ORIGIN))
             if order(place.until) < order(place.after):
                 found.append(ChangeRange(registry, place))
             elif place.until != place.after:
-                store = self._store(registry)
                 bounds = store.history_bounds()
                 found += cut_range(store, registry, place, self._settings.partitions, bounds)
         return found
 
-    def stop(self) -> None:
-        """Close the connections."""
-        for store in self._stores.values():
-            store.close()
-        self._stores.clear()
-
-    def _store(self, registry: Registry) -> RouteStore:
-        if registry.name not in self._stores:
-            self._stores[registry.name] = registry.store()
-        return self._stores[registry.name]
-
-    def _end(self, registry: Registry, start: str, most: int | None) -> str:
+    def _end(self, registry: Registry, store: RouteStore, start: str, most: int | None) -> str:
         """Return the id of the last change of the next batch of a registry; `start` = there is none."""
-        store = self._store(registry)
         bounds = store.history_bounds()
         why = loss(store, start, bounds)
         if why is not None and not self._settings.mark:
