@@ -45,18 +45,16 @@ def of_lines(data: bytes, place: int) -> Iterator[pa.Table | Corrupt]:
 
     What cannot be read as a whole is cut in halves until single lines are left.
     """
-    pieces = [(data, place)]
-    while pieces:
-        data, place = pieces.pop()
-        if not data.strip():
-            continue
-        found = _parsed(data)
-        if isinstance(found, pa.Table):
-            yield found
-        elif cut := _middle(data):
-            pieces += [(data[cut:], place + cut), (data[:cut], place)]
-        else:
-            yield Corrupt(place, found, data.rstrip(b"\r\n").decode(errors="replace"))
+    if not data.strip():
+        return
+    found = _parsed(data)
+    if isinstance(found, pa.Table):
+        yield found
+    elif cut := _middle(data):
+        yield from of_lines(data[:cut], place)
+        yield from of_lines(data[cut:], place + cut)
+    else:
+        yield Corrupt(place, found, data.rstrip(b"\r\n").decode(errors="replace"))
 
 
 def of_table(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
@@ -223,17 +221,15 @@ def _of_columns(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
     What cannot be cast as a whole is cut in halves until single rows are left.
     """
     wanted = pa.schema([ARROW.field(name) for name in table.column_names])
-    pieces = [(place, table)]
-    while pieces:
-        place, table = pieces.pop()
-        half = len(table) // 2
-        if not (wrong := [field.name for field in wanted if not _can_be_cast(table[field.name], field)]):
-            whole = pa.concat_tables([ARROW.empty_table(), table.cast(wanted)], promote_options="default")
-            yield from of_table(whole, place)
-        elif half:
-            pieces += [(place + half, table.slice(half)), (place, table.slice(0, half))]
-        else:
-            yield Corrupt(place, no_such_value(wrong), _record(table))
+    half = len(table) // 2
+    if not (wrong := [field.name for field in wanted if not _can_be_cast(table[field.name], field)]):
+        whole = pa.concat_tables([ARROW.empty_table(), table.cast(wanted)], promote_options="default")
+        yield from of_table(whole, place)
+    elif half:
+        yield from _of_columns(table.slice(0, half), place)
+        yield from _of_columns(table.slice(half), place + half)
+    else:
+        yield Corrupt(place, no_such_value(wrong), _record(table))
 
 
 def _can_be_cast(column: pa.ChunkedArray, wanted: pa.Field) -> bool:
