@@ -106,18 +106,12 @@ def _started(stack: ExitStack, config: SessionConfig) -> SparkSession:
         signal.signal(signal.SIGTERM, before)
 
 
-class _Said(logging.Handler):
-    """Prints what the pipeline logs for people who watch."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
-        say(f"{record.levelname.lower()}: {record.getMessage()}")
-
-
 @contextmanager
 def _warned() -> Iterator[None]:
     """Print the pipeline's warnings, which a program of one's own gets through logging."""
-    handler = _Said(logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
     _LOG.addHandler(handler)
     try:
         yield
