@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,24 +44,24 @@ class HadoopFiles:
         self._jvm = jvm
         self._path: Any = jvm.org.apache.hadoop.fs.Path
         self._configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001
-        self.scheme = self._scheme(out)
-        """What URLs of `out` begin with: file, hdfs, s3a, ..."""
+        with self._at(out) as (system, _):
+            self.scheme = str(system.getUri().getScheme())
+            """What URLs of `out` begin with: file, hdfs, s3a, ..."""
 
     def local(self, path: str) -> Path | None:
         """Return the path on this machine; None on another file system."""
-        if self._scheme(path) != _LOCAL:
-            return None
-        return Path(self._system(path).makeQualified(self._path(path)).toUri().getPath())
+        with self._at(path) as (system, where):
+            if system.getUri().getScheme() != _LOCAL:
+                return None
+            return Path(system.makeQualified(where).toUri().getPath())
 
     def open_alone(self, path: str) -> Any | None:
         """Open a file of HDFS, which lets one process write it; None when another one does.
 
         A process that ends closes it. One that was killed has it for another minute, until its lease ends.
         """
-        where = self._path(path)
-        with _named(path):
+        with self._at(path) as (system, where):
             try:
-                system = self._system(path)
                 if not system.exists(where):
                     system.create(where, not _OVERWRITE).close()
                 return system.append(where)
@@ -72,89 +72,70 @@ class HadoopFiles:
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none for one that does not exist."""
-        path = self._path(folder)
-        with _named(folder):
-            system = self._system(folder)
-            if not system.exists(path):
-                return []
-            return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
+        with self._at(folder) as (system, where):
+            found = system.listStatus(where) if system.exists(where) else ()
+            return sorted(str(status.getPath().getName()) for status in found)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder."""
-        with _named(path):
-            return bool(self._system(path).exists(self._path(path)))
+        with self._at(path) as (system, where):
+            return bool(system.exists(where))
 
     def size(self, path: str) -> int:
         """Return the bytes of a file, or of all files in a folder."""
-        with _named(path):
-            return int(self._system(path).getContentSummary(self._path(path)).getLength())
+        with self._at(path) as (system, where):
+            return int(system.getContentSummary(where).getLength())
 
     def first_empty(self, pattern: str) -> str | None:
         """Return a file of no bytes among those that match a pattern; None when there is none."""
-        with _named(pattern):
-            found = self._system(pattern).globStatus(self._path(pattern)) or ()
+        with self._at(pattern) as (system, where):
+            found = system.globStatus(where) or ()
             return next((str(status.getPath()) for status in found if status.getLen() == 0), None)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or a folder to where nothing is; the folder above is made."""
-        to = self._path(target)
-        with _named(target):
-            system = self._system(target)
-            system.mkdirs(to.getParent())
-            if system.exists(to):  # Hadoop would move it into that folder
+        with self._at(target) as (system, where):
+            system.mkdirs(where.getParent())
+            if system.exists(where):  # Hadoop would move it into that folder
                 raise PipelineError(f"{target} exists already, so {source} is not moved there")
-            if not system.rename(self._path(source), to):
+            if not system.rename(self._path(source), where):
                 raise PipelineError(f"{source} could not be moved to {target}")
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it; nothing when there is none."""
-        where = self._path(path)
-        with _named(path):
-            system = self._system(path)
+        with self._at(path) as (system, where):
             if not system.delete(where, _RECURSIVE) and system.exists(where):
                 raise PipelineError(f"{path} could not be deleted")
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
-        with _named(path):
-            stream = self._system(path).open(self._path(path))
-            try:
-                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
+        with self._at(path) as (system, where), closing(system.open(where)) as stream:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
 
     def write(self, path: str, text: str) -> None:
         """Write a new file, which is there as a whole or not at all."""
         parent, _, name = path.rpartition("/")
         unfinished = f"{parent}/_unfinished-{name}"
-        with _named(path):
-            stream = self._system(path).create(self._path(unfinished), _OVERWRITE)
-            try:
-                stream.write(bytearray(text.encode()))
-            finally:
-                stream.close()
+        where = self._path(unfinished)
+        with self._at(path) as (system, _), closing(system.create(where, _OVERWRITE)) as stream:
+            stream.write(bytearray(text.encode()))
         self.rename(unfinished, path)
 
-    def _scheme(self, path: str) -> str:
-        with _named(path):
-            return str(self._system(path).getUri().getScheme())
+    @contextmanager
+    def _at(self, path: str) -> Iterator[tuple[Any, Any]]:
+        """Give the file system of a path, which Hadoop keeps, and the path there.
 
-    def _system(self, path: str) -> Any:
-        """Return the file system of a path, which Hadoop keeps: a checkpoint may be elsewhere than `out`."""
-        return self._path(path).getFileSystem(self._configuration)
-
-
-@contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Make of Java's error, which is pages long, one that names the path."""
-    try:
-        yield
-    except Py4JJavaError as error:
-        first = str(error.java_exception.toString()).strip().partition("\n")[0]
-        hint = ""
-        if any(sign in first for sign in _NOT_KNOWN):
-            hint = "; give Spark the jars of this file system, as with --conf spark.jars.packages=..."
-        raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error
+        A checkpoint may be elsewhere than `out`. Java's errors, pages long, become one that names the path.
+        """
+        try:
+            where = self._path(path)
+            yield where.getFileSystem(self._configuration), where
+        except Py4JJavaError as error:
+            first = str(error.java_exception.toString()).strip().partition("\n")[0]
+            hint = ""
+            if any(sign in first for sign in _NOT_KNOWN):
+                hint = "; give Spark the jars of this file system, as with --conf spark.jars.packages=..."
+            raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error
 
 
 @contextmanager
