@@ -19,7 +19,7 @@ from .batches import Batches, Written, recover
 from .config import SOURCE, IngestConfig
 from .files import HadoopFiles, only_one
 from .headroom import Headroom, Watch
-from .journal import Start, begin, check_registries, newest_entry, starting_position
+from .journal import begin, check_registries, newest_entry, starting_position
 
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
@@ -71,10 +71,10 @@ def ingest(
     with only_one("ingest", files, config.out), Watch(config.sources(), config.kept, config.warn_at) as watch:
         recover(files, config.out)
         check_registries(files, config.out, [registry.name for registry in config.sources()])
-        start = begin(files, config.out, config.checkpoint_folder)
+        generation = begin(files, config.out, config.checkpoint_folder)
         newest = newest_entry(files, config.out)
-        summary = IngestSummary(positions=newest.positions if newest else start.positions)
-        job = _Job(spark, config, files, start, watch, on_progress, summary)
+        summary = IngestSummary(positions=newest.positions if newest else {})
+        job = _Job(spark, config, files, generation, watch, on_progress, summary)
         job.run(stop or threading.Event())
         return summary
 
@@ -98,7 +98,7 @@ class _Job:
     spark: SparkSession
     config: IngestConfig
     files: HadoopFiles
-    start: Start
+    generation: int
     watch: Watch
     on_progress: Callable[[IngestProgress], object]
     summary: IngestSummary
@@ -116,9 +116,7 @@ class _Job:
     def _ends(self, stop: threading.Event) -> bool:
         """Run one query; return whether that was all, or the store went away."""
         config = self.config
-        batches = Batches(
-            self.files, config.out, config.checkpoint_folder, self.start.generation, self.written.put
-        )
+        batches = Batches(self.files, config.out, config.checkpoint_folder, self.generation, self.written.put)
         try:
             query = self._query(batches)
             try:
@@ -140,7 +138,7 @@ class _Job:
     def _query(self, batches: Batches) -> StreamingQuery:
         config = self.config
         names = [registry.name for registry in config.sources()]
-        options = config.source_options(starting_position(self.start.positions, names))
+        options = config.source_options(starting_position(self.summary.positions, names))
         rows = self.spark.readStream.format(SOURCE).options(**options).load()
         writer = rows.writeStream.foreachBatch(batches)
         writer = writer.option("checkpointLocation", config.checkpoint_folder)

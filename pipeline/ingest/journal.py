@@ -99,21 +99,11 @@ def _names(files: HadoopFiles, out: str) -> list[BatchName]:
     return sorted(name for name in found if name is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How a run begins."""
+def begin(files: HadoopFiles, out: str, checkpoint: str) -> int:
+    """Return which checkpoint below this `out` a run goes on with, or begins: its generation, from 1 on.
 
-    generation: int
-    """Which checkpoint below this `out` it is, counted from 1."""
-
-    positions: Mapping[str, str]
-    """After which id of each registry the checkpoint begins; empty = where the configuration says."""
-
-
-def begin(files: HadoopFiles, out: str, checkpoint: str) -> Start:
-    """Return how to begin; raises PipelineError when checkpoint and output do not belong together.
-
-    A checkpoint that is gone is begun anew after the newest batch that was published: no change comes twice.
+    Raises PipelineError when checkpoint and output do not belong together. A checkpoint that is gone is begun
+    anew after the newest batch that was published: no change comes twice.
     """
     newest = newest_entry(files, out)
     if newest is None and any(folder_value(files.names(join(out, table)), "day") for table in TABLES):
@@ -123,10 +113,15 @@ def begin(files: HadoopFiles, out: str, checkpoint: str) -> Start:
         )
     mark = join(checkpoint, _MARK)
     if files.exists(mark):
-        return _resumed(files, checkpoint, _of_mark(files, mark), newest)
+        return _resumed(files, checkpoint, mark, newest)
     if files.names(checkpoint):
         raise PipelineError(f"{checkpoint} holds something else than a checkpoint of an ingest: use another")
-    return _anew(files, mark, newest)
+    generation = 1
+    if newest is not None:
+        _LOG.warning("the checkpoint is gone: going on after %s", dict(newest.positions))
+        generation = newest.name.generation + 1
+    files.write(mark, orjson.dumps({"generation": generation}).decode())
+    return generation
 
 
 def check_registries(files: HadoopFiles, out: str, names: Iterable[str]) -> None:
@@ -140,35 +135,21 @@ def check_registries(files: HadoopFiles, out: str, names: Iterable[str]) -> None
         )
 
 
-def _resumed(files: HadoopFiles, checkpoint: str, start: Start, newest: Entry | None) -> Start:
+def _resumed(files: HadoopFiles, checkpoint: str, mark: str, newest: Entry | None) -> int:
+    text = files.read(mark)
+    with parsing(f"{mark} is no mark of an ingest: delete this checkpoint"):
+        generation = int(orjson.loads(text)["generation"])
     if newest is None and files.names(join(checkpoint, _COMMITS)):
         raise PipelineError(
             f"{checkpoint} is the checkpoint of an ingest whose output is gone, or is another one: "
             "delete it too to begin anew, or name the right out"
         )
-    if newest is not None and start.generation < newest.name.generation:
+    if newest is not None and generation < newest.name.generation:
         raise PipelineError(
             f"{checkpoint} is older than what is published: "
             "delete it, and the ingest goes on after what is published"
         )
-    return start
-
-
-def _anew(files: HadoopFiles, mark: str, newest: Entry | None) -> Start:
-    start = Start(1, {})
-    if newest is not None:
-        _LOG.warning("the checkpoint is gone: going on after %s", dict(newest.positions))
-        start = Start(newest.name.generation + 1, newest.positions)
-    fields = {"generation": start.generation, "positions": dict(start.positions)}
-    files.write(mark, orjson.dumps(fields).decode())
-    return start
-
-
-def _of_mark(files: HadoopFiles, path: str) -> Start:
-    text = files.read(path)
-    with parsing(f"{path} is no mark of an ingest: delete this checkpoint"):
-        fields = orjson.loads(text)
-        return Start(int(fields["generation"]), _texts(fields["positions"]))
+    return generation
 
 
 def positions_of(files: HadoopFiles, checkpoint: str, number: int) -> dict[str, str]:
