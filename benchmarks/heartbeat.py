@@ -15,7 +15,7 @@ import redis
 from sharedroutes.registry import LeaseStatus, Registration, RouteStore
 
 from .kit.figures import Contestant, Figure, Outcome, at_most, interleave, ratio, seconds
-from .kit.workload import LASTING, broker, opened, tables, topic_names
+from .kit.workload import broker, opened, tables, topic_names
 
 _BARE: Final = "bare PEXPIRE"
 _TTL_MS: Final = 3_600_000
@@ -39,7 +39,7 @@ QUICK: Final = Size(rounds=5, beats=500)
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError."""
-    with opened(LASTING) as (_, store, client):
+    with opened() as (_, store, client):
         few, many = (f"heartbeat, {count:,} topics" for count in (size.few_topics, size.many_topics))
         client.set(_BARE, "", px=_TTL_MS)
         contestants: dict[str, Contestant] = {

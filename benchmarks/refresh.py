@@ -28,7 +28,7 @@ from sharedroutes.registry.keys import Keys
 
 from .kit.figures import Figure, Outcome, at_most, interleave, ratio
 from .kit.processes import running, say
-from .kit.workload import LASTING, fill, fill_hashes, opened, read_hashes, spread, topic_names
+from .kit.workload import fill, fill_hashes, opened, read_hashes, spread, topic_names
 
 _CPU: Final = "cpu"
 _TRACED: Final = "traced"
@@ -67,7 +67,7 @@ QUICK: Final = Size(rounds=3)
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and CalledProcessError when the other process fails."""
     of_brokers = spread(topic_names(size.topics), size.brokers_per_topic, size.brokers)
-    with opened(LASTING) as (server, store, client):
+    with opened() as (server, store, client):
         fill(store, of_brokers)
         fill_hashes(client, of_brokers)
         cpu = _measured(server.url, _CPU, size.topics, size.rounds)

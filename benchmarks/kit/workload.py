@@ -36,11 +36,11 @@ _DEVIATION: Final = 0.1
 
 
 @contextmanager
-def opened(config: RegistryConfig | None = None) -> Iterator[tuple[EmbeddedServer, RouteStore, redis.Redis]]:
+def opened(config: RegistryConfig = LASTING) -> Iterator[tuple[EmbeddedServer, RouteStore, redis.Redis]]:
     """Start a server; give it, a store and a bare client. All are closed at the end of the block."""
     with (
         EmbeddedServer() as server,
-        RouteStore.from_url(server.url, config or RegistryConfig()) as store,
+        RouteStore.from_url(server.url, config) as store,
         redis.Redis.from_url(server.url) as client,
     ):
         yield server, store, client

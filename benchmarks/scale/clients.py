@@ -21,7 +21,7 @@ from sharedroutes.registry import RouteStore, Sweeper
 from ..kit.figures import Figure, Outcome
 from ..kit.processes import Child, await_until, running
 from ..kit.usage import cpu_s, resident_mb
-from ..kit.workload import LASTING, Table, Writer, broker, fill, opened, tables, topic_names
+from ..kit.workload import Table, Writer, broker, fill, opened, tables, topic_names
 from ..storm import ROUTES, be_clients
 from .costs import COMMANDS, CPU, MEMORY, NOTHING, RECEIVED, Spent, figures_of, series, spent_in, spent_so_far
 
@@ -125,7 +125,7 @@ class _Crowd:
     """A server, its brokers, and clients that become more."""
 
     def __init__(self, stack: ExitStack, size: Size) -> None:
-        server, self.store, self._client = stack.enter_context(opened(LASTING))
+        server, self.store, self._client = stack.enter_context(opened())
         self.pid = server.pid
         self._url = server.url
         self._stack = stack

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..kit.figures import Outcome
-from ..kit.workload import LASTING, fill, long_topic_names, opened, spread
+from ..kit.workload import fill, long_topic_names, opened, spread
 from ..memory import used_bytes
 from .costs import MEMORY, Spent, figures_of, series, spent_so_far
 
@@ -44,7 +44,7 @@ def run(size: Size) -> Outcome:
     server_mb: dict[int, list[float]] = {}
     for count in size.counts:
         of_brokers = spread(long_topic_names(count), _BROKERS_PER_TOPIC, _BROKERS)
-        with opened(LASTING) as (server, store, client):
+        with opened() as (server, store, client):
             empty_b, before = used_bytes(client), spent_so_far(client, server.pid)
             fill(store, of_brokers)
             found[count] = [spent_so_far(client, server.pid).minus(before)]
