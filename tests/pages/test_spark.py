@@ -49,7 +49,7 @@ def shell(own_server: EmbeddedServer, wheel: Path, tmp_path: Path) -> Iterator[S
         "redis://127.0.0.1:6379/0": own_server.url,
         "redis://store:6379/0": own_server.url,
         "spark://host:7077": "'local[1]'",
-        "--master yarn": "--master 'local[1]'",
+        "--master yarn": "--master 'local[1]' --conf spark.sql.shuffle.partitions=2",  # for a few rows
         "hdfs:///routes": str(tmp_path / "hdfs"),
         "/var/lib": str(tmp_path / "lib"),
         "dist/sharedroutes-0.1.0-py3-none-any.whl": str(wheel),
