@@ -82,7 +82,7 @@ def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
     away = sessions.where((F.col("broker_id") == MASTER_ID) & (F.col("away_until_ms") > F.col("end_ms")))
     renamed = {"end_ms": "from_ms", "away_until_ms": "to_ms", "ended": "cause", "returned": "over"}
     found = away.select("registry", "broker", *renamed).withColumnsRenamed(renamed).unionByName(wiped(seen))
-    runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), touching=True)
+    runs = in_runs(found.where("to_ms > from_ms"), ("registry", "broker"), "from_ms", "to_ms")
     return runs.groupBy("registry", "broker", "run").agg(
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
@@ -195,7 +195,7 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
         .withColumn("from_ms", F.greatest("from_ms", "low_from_ms"))
         .withColumn("to_ms", F.least("to_ms", "low_to_ms"))
     )
-    runs = in_runs(pieces, TOPIC, touching=True).groupBy(*TOPIC, "run")
+    runs = in_runs(pieces, TOPIC, "from_ms", "to_ms").groupBy(*TOPIC, "run")
     found = runs.agg(
         F.min_by("is_born", "from_ms").alias("is_born"),
         F.max("to_ms").alias("to_ms"),

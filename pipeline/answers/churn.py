@@ -91,41 +91,27 @@ def storms(
     records = told.select("registry", "broker", "kind", F.floor(F.col("ms") / 1000).alias("second"))
     # By second first: a registry is one partition of a window, and its records are too many for that.
     seconds = records.groupBy("registry", "second").agg(F.count("*").alias("records"))
-    stormy = _stormy(seconds, more_than, within_s)
-    of_broker = (
-        records.join(stormy.select("registry", "second", "storm"), ["registry", "second"])
-        .groupBy("registry", "storm", "broker")
-        .agg(
-            F.count_if(F.col("kind") == ChangeKind.UP).alias("ups"),
-            F.count_if(F.col("kind") == ChangeKind.TOPICS).alias("tables"),
-        )
-    )
-    who = of_broker.groupBy("registry", "storm").agg(
-        F.sum("ups").alias("ups"), F.sum("tables").alias("tables"), F.count("*").alias("brokers")
-    )
-    when = stormy.groupBy("registry", "storm").agg(
-        (F.min("second") * 1000).alias("begin_ms"),
-        ((F.max("second") + 1) * 1000).alias("end_ms"),
-        (F.max("second") + 1 - F.min("second")).alias("lasted_s"),
-        F.max("records").alias("peak_per_s"),
-    )
-    return shaped(when.join(who, ["registry", "storm"]), STORMS)
-
-
-def _stormy(seconds: DataFrame, more_than: int, within_s: int) -> DataFrame:
-    """Return the seconds that are part of a storm, each with the number of its storm in the registry."""
     in_order = Window.partitionBy("registry").orderBy("second")
     is_hot = F.sum("records").over(in_order.rangeBetween(1 - within_s, 0)) > more_than
     # A hot second makes the ones before it, which were counted with it, part of the storm.
     is_stormy = F.bool_or("hot").over(in_order.rangeBetween(0, within_s - 1))
-    begins = F.coalesce(F.col("second") - F.lag("second").over(in_order) > within_s, F.lit(col=True))
-    return (
-        seconds.withColumn("hot", is_hot)
-        .withColumn("stormy", is_stormy)
-        .where("stormy")
-        .withColumn("begins", begins.cast("int"))
-        .withColumn("storm", F.sum("begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
+    stormy = seconds.withColumn("hot", is_hot).withColumn("stormy", is_stormy).where("stormy")
+    found = (
+        records.join(
+            in_runs(stormy, ("registry",), "second", F.col("second") + within_s), ["registry", "second"]
+        )
+        .groupBy("registry", "run")
+        .agg(
+            (F.min("second") * 1000).alias("begin_ms"),
+            ((F.max("second") + 1) * 1000).alias("end_ms"),
+            (F.max("second") + 1 - F.min("second")).alias("lasted_s"),
+            F.count_if(F.col("kind") == ChangeKind.UP).alias("ups"),
+            F.count_if(F.col("kind") == ChangeKind.TOPICS).alias("tables"),
+            F.count_distinct("broker").alias("brokers"),
+            F.max("records").alias("peak_per_s"),
+        )
     )
+    return shaped(found, STORMS)
 
 
 def topic_lives(
@@ -217,15 +203,14 @@ def _use(quiet_ms: int) -> Expression:
 
 def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
     """Return a row a life, from holdings: when it came and went, which brokers have it, came, and left."""
-    until_apart = held.withColumns({"lost_ms": F.col("to_ms"), "to_ms": F.col("to_ms") + apart_ms})
     of_life = (*TOPIC, "life")
     of_broker = (
-        in_runs(until_apart, TOPIC, touching=True)
+        in_runs(held, TOPIC, "from_ms", F.col("to_ms") + apart_ms)
         .withColumnRenamed("run", "life")
         .groupBy(*of_life, "broker")
         .agg(
             F.min("from_ms").alias("from_ms"),
-            F.max("lost_ms").alias("to_ms"),
+            F.max("to_ms").alias("to_ms"),
             # Only the first time of a broker can begin, and only the last one end, without a record.
             F.bool_and("came").alias("came"),
             F.bool_and("went").alias("went"),

@@ -147,11 +147,11 @@ def by_day(intervals: DataFrame) -> DataFrame:
     )
 
 
-def in_runs(intervals: DataFrame, by: Sequence[str], *, touching: bool) -> DataFrame:
-    """Number the runs of intervals that overlap, per `by`, in the column `run`; or that are `touching`."""
-    in_order = Window.partitionBy(*by).orderBy("from_ms", "to_ms")
-    covered_ms = F.max("to_ms").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    begins: Column = F.col("from_ms") > covered_ms if touching else F.col("from_ms") >= covered_ms
-    return intervals.withColumn("begins", F.coalesce(begins, F.lit(col=True)).cast("int")).withColumn(
+def in_runs(times: DataFrame, by: Sequence[str], begin: str, until: Column | str) -> DataFrame:
+    """Number the runs of times, per `by`, in the column `run`: the next begins after all are over."""
+    in_order = Window.partitionBy(*by).orderBy(begin)
+    so_far = F.max(until).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.coalesce(F.col(begin) > so_far, F.lit(col=True))
+    return times.withColumn("begins", begins.cast("int")).withColumn(
         "run", F.sum("begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0))
     )

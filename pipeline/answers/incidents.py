@@ -59,57 +59,34 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
 
     `span` says until when each registry was observed (`until_ms`).
     """
-    nothing, unknown = F.lit(0).cast("bigint"), F.lit(None)
-    end_ms = F.coalesce("lease_ended_ms", "told_ms")
-    of_ends = ends.join(F.broadcast(span), "registry").select(
-        "registry",
-        end_ms.alias("from_ms"),
-        F.coalesce("back_ms", "until_ms").alias("to_ms"),
-        F.col("back_ms").isNotNull().alias("over"),
-        "broker",
-        F.lit(1).cast("bigint").alias("failures"),
-        nothing.alias("outages"),
-        nothing.alias("lost_ms"),
-        F.array("ended").alias("causes"),
-        "misdirected",
-    )
-    of_topics = outages.where(~F.col("system")).select(
-        "registry",
-        "from_ms",
-        "to_ms",
-        "over",
-        F.coalesce(F.get("caused_by", 0), F.lit("")).alias("broker"),
-        nothing.alias("failures"),
-        F.lit(1).cast("bigint").alias("outages"),
-        "lost_ms",
-        "causes",
-        unknown.cast("double").alias("misdirected"),
-    )
-    return shaped(_joined(of_ends.unionByName(of_topics), apart_s), INCIDENTS)
-
-
-def _joined(events: DataFrame, apart_s: float) -> DataFrame:
-    """Return an incident of events that begin one soon after the other; of a broker's seconds first."""
-    slot = F.floor(F.col("from_ms") / 1000)
-    by_second = events.groupBy(slot.alias("second"), "registry", "broker").agg(*_sums())
-    until_apart = by_second.withColumnsRenamed({"from_ms": "began_ms", "to_ms": "ended_ms"}).withColumns(
-        {"from_ms": F.col("began_ms"), "to_ms": F.col("began_ms") + round(apart_s * 1000)}
-    )
-    runs = in_runs(until_apart, ("registry",), touching=True)
-    names = F.sort_array(F.collect_set(F.nullif("broker", F.lit(""))))
-    found = (
-        runs.withColumnsRenamed({"from_ms": "_from", "to_ms": "_to"})
-        .withColumnsRenamed({"began_ms": "from_ms", "ended_ms": "to_ms"})
-        .groupBy("registry", "run")
-        .agg(*_sums(), names.alias("names"))
-    )
-    return found.withColumns(
+    one = F.lit(1).cast("bigint")
+    of_ends = ends.join(F.broadcast(span), "registry").withColumns(
         {
-            "lasted_ms": F.col("to_ms") - F.col("from_ms"),
-            "brokers": F.slice("names", 1, _NAMED),
-            "broker_count": F.size("names"),
-            "lost_min": F.col("lost_ms") / _MINUTE_MS,
+            "from_ms": F.coalesce("lease_ended_ms", "told_ms"),
+            "to_ms": F.coalesce("back_ms", "until_ms"),
+            "over": F.col("back_ms").isNotNull(),
+            "failures": one,
+            "causes": F.array("ended"),
         }
+    )
+    of_topics = outages.where(~F.col("system")).withColumns({"broker": F.get("caused_by", 0), "outages": one})
+    events = of_ends.unionByName(of_topics, allowMissingColumns=True)
+    # Of a broker's seconds first: a registry is one partition of a window.
+    second = F.floor(F.col("from_ms") / 1000).alias("second")
+    by_second = events.groupBy(second, "registry", "broker").agg(*_sums())
+    runs = in_runs(by_second, ("registry",), "from_ms", F.col("from_ms") + round(apart_s * 1000))
+    names = F.sort_array(F.collect_set("broker")).alias("names")
+    found = runs.groupBy("registry", "run").agg(*_sums(), names)
+    return shaped(
+        found.fillna(0, ["failures", "outages", "lost_ms"]).withColumns(
+            {
+                "lasted_ms": F.col("to_ms") - F.col("from_ms"),
+                "brokers": F.slice("names", 1, _NAMED),
+                "broker_count": F.size("names"),
+                "lost_min": F.col("lost_ms") / _MINUTE_MS,
+            }
+        ),
+        INCIDENTS,
     )
 
 
