@@ -10,11 +10,10 @@ from pyspark.sql import functions as F
 
 from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
 from ..tables import table
-from .frames import eras, in_runs, readable, shaped
+from .frames import each_of, eras, in_runs, readable, shaped
 from .holdings import SET, TOPIC, Seen, topic_hash
 
 _MINUTE_MS: Final = 60_000
-_WHO: Final = "struct<broker:string,cause:string>"
 
 TOPIC_OUTAGES: Final = table("""
     topic_outages: a time in which fewer than n of the brokers that hold a topic took messages, [from_ms,
@@ -145,12 +144,13 @@ def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFr
     SET, low_from_ms, low_to_ms, left (that number), started (broker and cause of who fell silent then), over.
     """
     in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
-    fall = _moment("from_ms", 1, F.struct("broker", "cause"), F.lit(None))
-    rise = _moment("to_ms", -1, F.lit(None), F.col("over"))
+    unknown = F.lit(None)
+    falls = {"ms": F.col("from_ms"), "step": F.lit(1), "who": F.struct("broker", "cause"), "over": unknown}
+    rises = {"ms": F.col("to_ms"), "step": F.lit(-1), "who": unknown, "over": F.col("over")}
     moments = (
         members.join(silent, ["registry", "broker"])
         .where(in_time)
-        .select(*SET, "size", F.inline(F.array(fall, rise)))
+        .select(*SET, "size", each_of(falls, rises))
         .groupBy(*SET, "ms")
         .agg(
             F.any_value("size").alias("size"),
@@ -170,26 +170,15 @@ def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFr
     )
 
 
-def _moment(ms: str, step: int, who: Expression, over: Expression) -> Expression:
-    """Return when a broker falls silent, or takes messages again (or nobody knows any more)."""
-    return F.struct(
-        F.col(ms).alias("ms"),
-        F.lit(step).alias("step"),
-        who.cast(_WHO).alias("who"),
-        over.cast("boolean").alias("over"),
-    )
-
-
 def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     """Return the outages of the topics that had a set of brokers while it was low."""
     is_cut = F.col("low_from_ms") < F.col("from_ms")
     # A topic that leaves its brokers has no outage any more.
     has_left = F.col("is_over") & (F.col("to_ms") <= F.col("low_to_ms"))
-    nobody = F.array().cast(f"array<{_WHO}>")
     pieces = (
         placed.join(low, [*SET])
         .where((F.col("low_from_ms") < F.col("to_ms")) & (F.col("low_to_ms") > F.col("from_ms")))
-        .withColumn("started", F.when(is_cut, nobody).otherwise(F.col("started")))
+        .withColumn("started", F.when(is_cut, F.array()).otherwise(F.col("started")))
         .withColumn("is_born", (F.col("low_from_ms") <= F.col("from_ms")) & F.col("is_new"))
         .withColumn("over", F.col("over") | has_left)
         .withColumn("from_ms", F.greatest("from_ms", "low_from_ms"))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
 from ..tables import table
-from .frames import shaped, with_registry
+from .frames import each_of, shaped, with_registry
 from .uptime import failure
 
 _OF_CLIENTS: Final = ("clients", "first_avoided_after_ms", "last_avoided_after_ms", "misdirected")
@@ -207,10 +207,8 @@ def _phase(of: str) -> Expression:
 
 def _stages(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """Return registry, stage, took_ms."""
-    each = (
-        F.struct(F.lit(stage).alias("stage"), F.col(of).alias("took_ms")) for stage, of in columns.items()
-    )
-    return rows.select("registry", F.inline(F.array(*each)))
+    stages = ({"stage": F.lit(stage), "took_ms": F.col(of)} for stage, of in columns.items())
+    return rows.select("registry", each_of(*stages))
 
 
 # --- ends, and what clients did after them ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -19,6 +19,12 @@ _DAY_MS: Final = 86_400_000
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
     """Return the columns of the table, in its order and with its types."""
     return frame.select(*(F.col(column.name).cast(column.type) for column in table.columns))
+
+
+def each_of(*rows: Mapping[str, Column]) -> Column:
+    """Make several rows of one: what each has in which column."""
+    structs = (F.struct(*(value.alias(name) for name, value in row.items())) for row in rows)
+    return F.inline(F.array(*structs))
 
 
 def readable(changes: DataFrame, until_ms: int | None = None) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import ChangeKind
 from ..tables import Table
-from .frames import covered, eras, named_after, readable, shaped, with_system
+from .frames import covered, each_of, eras, named_after, readable, shaped, with_system
 
 SET: Final = ("set_a", "set_b", "registry")
 """What names a set of brokers: two hashes of 64 bits, so that a row about a set of any size is small."""
@@ -143,7 +143,8 @@ def placements(held: DataFrame) -> DataFrame:
     `is_new`: nobody had the topic before, and it was seen to come; `is_over`: the end of it is known.
     """
     # At one time a broker is once in the set: it comes with one hash, and goes with the same.
-    comes, goes = _moment("from_ms", 1, "seen"), _moment("to_ms", -1, "went")
+    comes = {"ms": F.col("from_ms"), "step": F.lit(1), "is_told": F.col("seen")}
+    goes = {"ms": F.col("to_ms"), "step": F.lit(-1), "is_told": F.col("went")}
     # Whoever had it before the first change comes before those that got it in the same ms.
     in_order = Window.partitionBy(*TOPIC).orderBy("ms", F.desc("step"), "is_told")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
@@ -151,7 +152,7 @@ def placements(held: DataFrame) -> DataFrame:
     return (
         held.where("to_ms > from_ms")
         .withColumns({"hash_a": F.xxhash64("broker"), "hash_b": F.xxhash64("broker", F.lit("b"))})
-        .select(*TOPIC, "hash_a", "hash_b", F.inline(F.array(comes, goes)))
+        .select(*TOPIC, "hash_a", "hash_b", each_of(comes, goes))
         .withColumns(
             {
                 "size": F.sum("step").over(so_far),
@@ -169,28 +170,21 @@ def placements(held: DataFrame) -> DataFrame:
     )
 
 
-def _moment(ms: str, step: int, told: str) -> Column:
-    return F.struct(F.col(ms).alias("ms"), F.lit(step).alias("step"), F.col(told).alias("is_told"))
-
-
 def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFrame:
     """Return a row for every topic that a broker is told to have from then on, or no longer to have."""
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.TOPICS, ChangeKind.DELETED))
     by_operator = F.col("kind") == ChangeKind.DELETED
     whose = F.when(by_operator, F.col("brokers")).otherwise(F.array("broker"))
-    lists = F.array(_list("added", held=True), _list("removed", held=False))
+    came = {"held": F.lit(col=True), "topics": F.col("added")}
+    went = {"held": F.lit(col=False), "topics": F.col("removed")}
     events = (
         eras(told, span)
-        .select("registry", "ms", "seq", "era", whose.alias("brokers"), F.inline(lists))
+        .select("registry", "ms", "seq", "era", whose.alias("brokers"), each_of(came, went))
         .select("registry", "ms", "seq", "era", "brokers", "held", F.explode("topics").alias("topic"))
         .select("registry", "ms", "seq", "era", "topic", F.explode("brokers").alias("broker"), "held")
     )
     # Never null, so that no join adds a filter of its own below an exchange that is to be the same for all.
     return events.withColumns({name: F.coalesce(name, F.lit("")) for name in ("registry", "topic", "broker")})
-
-
-def _list(names: str, *, held: bool) -> Column:
-    return F.struct(F.lit(held).alias("held"), F.col(names).alias("topics"))
 
 
 def _there(routes: DataFrame, span: DataFrame) -> DataFrame:

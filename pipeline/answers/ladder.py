@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from ...client import LADDER, LADDER_4, Ladder
 from ..tables import table
-from .frames import with_registry
-from .replay import CANDIDATES, Attempt, Stretch, Sums, isolation_ms, least_trigger_ms, longest_ms
+from .frames import each_of, with_registry
+from .replay import CANDIDATES, Attempt, Isolation, Ladders, Stretch, isolation_ms
 
 RECOMMENDED: Final = "recommended"
 """What the ladder that is computed from the samples is called."""
@@ -136,24 +135,31 @@ def ladder_answer(
     samples: DataFrame,
     objective: Objective = DEFAULT,
     keep: Callable[[DataFrame], DataFrame] = DataFrame.persist,
+    candidates: Sequence[Ladder] = CANDIDATES,
 ) -> LadderAnswer:
     """Return the ladder that SAMPLES recommend, and how it and RocketMQ's would have done; runs jobs.
 
-    `keep` is what is done with that of which several answers are made.
+    It is the candidate with the highest score, of equal ones the first. `keep` is what is done with that of
+    which several answers are made.
     """
     too_few = _too_few(samples, objective.least_failures)
-    # The candidates' attempts are sorted once: RocketMQ's two are among them, and so is the best.
-    rows = keep(_sorted(samples, objective, LADDERS.values() if too_few else CANDIDATES))
-    best = None if too_few else _best(rows, objective, CANDIDATES)
-    ladders = LADDERS if best is None else {RECOMMENDED: best, **LADDERS}
-    found = keep(_isolations(rows, samples, ladders, objective))
+    tried = () if too_few else candidates
+    marked = _marked(samples, objective)
+    # The attempts are sorted once, for all the ladders that go by them.
+    of_all = Ladders((*tried, *LADDERS.values()))
+    rows = keep(_sorted(marked, of_all))
+    best = _best(rows, objective, tried, of_all.least_ms) if tried else None
+    named = LADDERS if best is None else {RECOMMENDED: best, **LADDERS}
+    found = keep(_isolations(rows, marked, named, objective))
+    ladders = _of_ladders(samples.sparkSession, named)
+    sums = _sums(marked, found, ladders)
     return LadderAnswer(
         best,
         too_few,
-        scores(samples, found, ladders, objective),
-        steps(samples.sparkSession, ladders),
+        _scores(sums, ladders, objective),
+        _steps(samples.sparkSession, named),
         found,
-        decisions(samples, found, ladders, objective),
+        _decisions(sums),
     )
 
 
@@ -168,117 +174,96 @@ def _too_few(samples: DataFrame, least: int) -> str:
     return f"{what} of {attempts:,} attempts {are} too few to recommend one; {least:,} are needed"
 
 
-def recommend(
-    samples: DataFrame, objective: Objective = DEFAULT, candidates: Sequence[Ladder] = CANDIDATES
-) -> Ladder:
-    """Return the candidate with the highest score, of equal ones the first; runs a job."""
-    return _best(_sorted(samples, objective, candidates), objective, candidates)
+def _best(rows: DataFrame, objective: Objective, candidates: Sequence[Ladder], least_ms: float) -> Ladder:
+    ladders = Ladders(candidates)
 
-
-def _best(rows: DataFrame, objective: Objective, candidates: Sequence[Ladder]) -> Ladder:
-    least_ms = least_trigger_ms(candidates)
-
-    def replay(sent: Iterable[Row]) -> Iterator[tuple[int, float, float]]:
-        sums = Sums(candidates)
+    def replay(sent: Iterable[Row]) -> Iterator[list[float]]:
+        scores = [0.0] * len(candidates)
         for _, stretch in _stretches(sent, least_ms):
-            sums.add(stretch)
-        yield from sums.of_each()
+            # Most ladders of a grid say the same of a stretch: that is replayed once.
+            told = [*ladders.answers(stretch.triggers)]
+            score = {answers: _score(stretch.replay(answers), objective) for answers in {*told}}
+            for place, answers in enumerate(told):
+                scores[place] += score[answers]
+        yield scores
 
     parts = rows.rdd.mapPartitions(replay).collect()
-    score = [0.0] * len(candidates)
-    for place, saved, withheld in parts:
-        score[place] += saved - objective.withheld_weight * withheld
+    nothing = [0.0] * len(candidates)
     # Rounded, because the order of a sum must not decide.
-    best = max(range(len(candidates)), key=lambda place: (round(score[place], _DIGITS), -place))
-    return candidates[best]
+    scores = [round(sum(of_one), _DIGITS) for of_one in zip(nothing, *parts, strict=True)]
+    return candidates[scores.index(max(scores))]
 
 
-def isolations(
-    samples: DataFrame, ladders: Mapping[str, Ladder] = LADDERS, objective: Objective = DEFAULT
-) -> DataFrame:
-    """Return ISOLATIONS that clients with these ladders would have made, ordered by ladder, time, client."""
-    return _isolations(_sorted(samples, objective, ladders.values()), samples, ladders, objective)
+def _score(isolations: Iterable[Isolation], objective: Objective) -> float:
+    return sum(one.saved - objective.withheld_weight * one.withheld for one in isolations)
 
 
 def _isolations(
-    rows: DataFrame, samples: DataFrame, ladders: Mapping[str, Ladder], objective: Objective
+    rows: DataFrame, marked: DataFrame, named: Mapping[str, Ladder], objective: Objective
 ) -> DataFrame:
-    named, least_ms = dict(ladders), least_trigger_ms(ladders.values())
+    """Return ISOLATIONS that clients with these ladders would have made, ordered by ladder, time, client."""
+    names, ladders = [*named], Ladders([*named.values()])
 
     def replay(sent: Iterable[Row]) -> Iterator[tuple[object, ...]]:
-        for whose, stretch in _stretches(sent, least_ms):
-            for name, ladder in named.items():
-                for from_ms, to_ms, cause, saved, withheld in stretch.replay(ladder):
+        for whose, stretch in _stretches(sent, ladders.least_ms):
+            for name, answers in zip(names, ladders.answers(stretch.triggers), strict=False):
+                for from_ms, to_ms, cause, saved, withheld in stretch.replay(answers):
                     why = "failure" if cause.failed else "latency"
                     latency_ms, known = cause.latency_ms, cause.known
                     yield name, *whose, from_ms, to_ms, why, latency_ms, saved, withheld, known
 
     replayed = rows.rdd.mapPartitions(replay)
-    found = samples.sparkSession.createDataFrame(replayed, _REPLAYED, verifySchema=False)
+    found = rows.sparkSession.createDataFrame(replayed, _REPLAYED, verifySchema=False)
     pays = f.col("bad") > objective.withheld_weight * f.col("healthy")
     nobody = ~f.col("known") | (f.col("bad") + f.col("healthy") == 0)
     verdict = f.when(nobody, "unknown").when(pays, "right").otherwise("wrong")
     return (
-        _with_what_followed(found, _marked(samples, objective))
+        _with_what_followed(found, marked)
         .withColumn("verdict", verdict)
-        .withColumn("registry", _told())
         .select(*ISOLATIONS.names)
         .orderBy("ladder", "from_ms", "client", "registry", "broker")
     )
 
 
-def decisions(
-    samples: DataFrame,
-    isolations: DataFrame,
-    ladders: Mapping[str, Ladder] = LADDERS,
-    objective: Objective = DEFAULT,
-) -> DataFrame:
-    """Return LADDER_DECISIONS from SAMPLES and the ISOLATIONS of these ladders.
-
-    Ordered by ladder, then registry and broker, what is of all of them first.
-    """
-    made = _marked(samples, objective).groupBy("registry", "broker").agg(*_made())
-    done = _joinable(isolations).groupBy("ladder", "registry", "broker").agg(*_done())
-    names = _of_ladders(samples.sparkSession, ladders).select("ladder")
-    of_each = (
-        names.crossJoin(made)
-        .join(done, ["ladder", "registry", "broker"], "left")
-        .fillna(0)
-        .withColumn("registry", _told())
+def _sums(marked: DataFrame, found: DataFrame, ladders: DataFrame) -> DataFrame:
+    """Return what was sent, and what each ladder did: at each broker, and at all of them (`is_all`)."""
+    sums = ("attempts", "bad", "healthy", "saved", "withheld", "isolated_ms")
+    made = marked.groupBy("registry", "broker").agg(
+        *(f.sum(name).alias(name) for name in ("attempts", "bad", "healthy"))
     )
-    columns = [column.name for column in LADDER_DECISIONS.columns if column.name in of_each.columns]
-    nothing = f.lit(None).cast("string")
-    of_all = of_each.groupBy("ladder").agg(
-        nothing.alias("registry"),
-        nothing.alias("broker"),
-        *(f.sum(name).alias(name) for name in columns[len(_DECIDED_BY) :]),
-    )
+    done = found.withColumn("isolated_ms", f.col("to_ms") - f.col("from_ms")).drop("bad", "healthy")
     return (
-        of_all.select(*columns)
-        .union(of_each.select(*columns))
-        .withColumn("precision", f.try_divide(f.col("right"), f.col("right") + f.col("wrong")))
+        ladders.select("ladder")
+        .crossJoin(made)
+        .unionByName(done, allowMissingColumns=True)
+        .groupingSets([[*_DECIDED_BY], ["ladder"]], *_DECIDED_BY)
+        .agg(
+            (f.grouping("broker") == 1).alias("is_all"),
+            f.count("verdict").alias("isolations"),
+            *(f.count_if(f.col("verdict") == one).alias(one) for one in ("right", "wrong", "unknown")),
+            *(f.sum(name).alias(name) for name in sums),
+        )
+        .fillna(0, [*sums])
+    )
+
+
+def _decisions(sums: DataFrame) -> DataFrame:
+    """Return LADDER_DECISIONS, ordered by ladder, then registry and broker, what is of all of them first."""
+    return (
+        sums.withColumn("precision", f.try_divide(f.col("right"), f.col("right") + f.col("wrong")))
         .withColumn("recall", f.try_divide("saved", "bad"))
         .withColumn("withheld_share", f.try_divide("withheld", "healthy"))
+        .orderBy("ladder", f.desc("is_all"), "registry", "broker")
         .select(*LADDER_DECISIONS.names)
-        .orderBy(*(f.col(name).asc_nulls_first() for name in _DECIDED_BY))
     )
 
 
-def scores(
-    samples: DataFrame,
-    isolations: DataFrame,
-    ladders: Mapping[str, Ladder] = LADDERS,
-    objective: Objective = DEFAULT,
-) -> DataFrame:
-    """Return LADDER_SCORES from SAMPLES and the ISOLATIONS of these ladders, the best first."""
-    done = isolations.groupBy("ladder").agg(*_done())
-    made = _marked(samples, objective).agg(*_made())
+def _scores(sums: DataFrame, ladders: DataFrame, objective: Objective) -> DataFrame:
+    """Return LADDER_SCORES, the best first."""
     score = f.round(f.col("saved") - objective.withheld_weight * f.col("withheld"), _DIGITS)
     best_first = Window.orderBy(f.col("score").desc(), "place")
     return (
-        _of_ladders(samples.sparkSession, ladders)
-        .crossJoin(made)
-        .join(done, "ladder", "left")
+        ladders.join(sums.where("is_all"), "ladder", "left")
         .fillna(0, ["saved", "withheld", "isolations"])
         .withColumn("score", score)
         .withColumn("rank", f.row_number().over(best_first))
@@ -287,13 +272,21 @@ def scores(
     )
 
 
-def steps(spark: SparkSession, ladders: Mapping[str, Ladder] = LADDERS) -> DataFrame:
+def _of_ladders(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame:
+    rows = [
+        (name, place, isolation_ms(ladder, 0, failed=True))
+        for place, (name, ladder) in enumerate(ladders.items())
+    ]
+    return spark.createDataFrame(rows, "ladder string, place int, failure_isolation_ms bigint")
+
+
+def _steps(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame:
     """Return LADDER_STEPS of these ladders."""
     rows = [
-        (name, number, latency_ms, for_ms, number == _failure_step(ladder))
-        for name, ladder in ladders.items()
+        (name, number, latency_ms, for_ms, number == bisect_right(one.latency_ms, one.failure_latency_ms))
+        for name, one in ladders.items()
         for number, (latency_ms, for_ms) in enumerate(
-            zip(ladder.latency_ms, ladder.isolation_ms, strict=True), start=1
+            zip(one.latency_ms, one.isolation_ms, strict=True), start=1
         )
     ]
     return spark.createDataFrame(rows, LADDER_STEPS.schema)
@@ -303,40 +296,44 @@ def steps(spark: SparkSession, ladders: Mapping[str, Ladder] = LADDERS) -> DataF
 
 
 def _marked(samples: DataFrame, objective: Objective) -> DataFrame:
-    """Return the samples, joinable by registry, with what they stand for: `weight`, `is_bad`, `begin_ms`."""
-    failed = f.col("outcome") == "failed"
-    return _joinable(with_registry(samples)).withColumns(
+    """Return the samples with what they stand for: `attempts`, and of these the `bad` and the `healthy`."""
+    weight, failed = 1 / f.col("share"), f.col("outcome") == "failed"
+    is_bad = failed | (f.col("latency_ms") >= objective.slow_ms)
+    return with_registry(samples).withColumns(
         {
-            "weight": 1 / f.col("share"),
+            "attempts": weight,
+            "bad": f.when(is_bad, weight).otherwise(0.0),
+            "healthy": f.when(is_bad, 0.0).otherwise(weight),
             "failed": failed,
-            "is_bad": failed | (f.col("latency_ms") >= objective.slow_ms),
+            "is_bad": is_bad,
             "begin_ms": f.col("at_ms") - f.col("latency_ms"),
         }
     )
 
 
-def _sorted(samples: DataFrame, objective: Objective, ladders: Collection[Ladder]) -> DataFrame:
+def _sorted(marked: DataFrame, ladders: Ladders) -> DataFrame:
     """Return one partition after the other the attempts of each client at each broker, in order.
 
     Only those that matter: what any of the ladders may isolate for, and what began before the longest
     isolation after that is over.
     """
-    marked = _marked(samples, objective)
+    # A join never finds a null.
+    joinable = marked.withColumn("told_of", f.coalesce("registry", f.lit("")))
     is_only = (f.min("broker") == f.max("broker")).alias("is_only")
-    brokers = marked.groupBy("registry", "topic").agg(is_only)
+    brokers = joinable.groupBy("told_of", "topic").agg(is_only)
     order = ["at_ms", "latency_ms", "outcome", "isolated", "topic", "attempt"]
     until_then = Window.partitionBy(*_WHOSE).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    is_trigger = f.col("failed") | (f.col("latency_ms") >= least_trigger_ms(ladders))
+    is_trigger = f.col("failed") | (f.col("latency_ms") >= ladders.least_ms)
     last_ms = f.max(f.when(is_trigger, f.col("at_ms"))).over(until_then)
     return (
-        marked.join(brokers, ["registry", "topic"])
+        joinable.join(brokers, ["told_of", "topic"])
         .withColumn("forced", f.col("isolated") | f.col("is_only"))
         .withColumn("known", f.col("error_ms").isNotNull())
         .repartition(*_WHOSE)
         .withColumn("last_ms", last_ms)
-        .where(f.col("begin_ms") < f.col("last_ms") + longest_ms(ladders))
+        .where(f.col("begin_ms") < f.col("last_ms") + ladders.longest_ms)
         .sortWithinPartitions(*_WHOSE, *order)
-        .select(*_WHOSE, "at_ms", "latency_ms", "failed", "is_bad", "forced", "known", "weight")
+        .select(*_WHOSE, "at_ms", "latency_ms", "failed", "is_bad", "forced", "known", "attempts")
     )
 
 
@@ -353,11 +350,16 @@ def _with_what_followed(found: DataFrame, marked: DataFrame) -> DataFrame:
     What began before a time is summed up once for each broker; the isolations' two ends are looked up there.
     """
     begun = marked.where(f.col("error_ms").isNotNull()).select(
-        "registry", "broker", f.col("begin_ms").alias("time_ms"), f.lit(1).alias("order"), *_bad_and_healthy()
+        "registry", "broker", f.col("begin_ms").alias("time_ms"), f.lit(1).alias("order"), "bad", "healthy"
     )
-    two_ends = f.array(*(_end(name, sign) for name, sign in (("from_ms", -1), ("to_ms", 1))))
-    ends = found.select("*", f.inline(two_ends))
     # At the same time the end of an isolation comes first: it is looked up before what begins then.
+    ends = found.select(
+        "*",
+        each_of(
+            {"time_ms": f.col("from_ms").cast("double"), "order": f.lit(0), "sign": f.lit(-1)},
+            {"time_ms": f.col("to_ms").cast("double"), "order": f.lit(0), "sign": f.lit(1)},
+        ),
+    )
     until_then = (
         Window.partitionBy("registry", "broker")
         .orderBy("time_ms", "order")
@@ -371,62 +373,3 @@ def _with_what_followed(found: DataFrame, marked: DataFrame) -> DataFrame:
         .groupBy(*found.columns)
         .agg(*(f.round(f.sum(f.col("sign") * f.col(name)), _DIGITS).alias(name) for name in so_far))
     )
-
-
-def _end(name: str, sign: int) -> Expression:
-    """Return one end of an isolation: when, and whether what began before it is added or taken away."""
-    time_ms = f.col(name).cast("double").alias("time_ms")
-    return f.struct(time_ms, f.lit(0).alias("order"), f.lit(sign).alias("sign"))
-
-
-# --- small things -------------------------------------------------------------------------------------------
-
-
-def _joinable(frame: DataFrame) -> DataFrame:
-    """Return the rows with an empty registry where none is told: a join never finds a null."""
-    return frame.withColumn("registry", f.coalesce("registry", f.lit("")))
-
-
-def _told() -> Expression:
-    return f.nullif("registry", f.lit(""))
-
-
-def _bad_and_healthy() -> tuple[Expression, Expression]:
-    weight = f.col("weight")
-    return (
-        f.when(f.col("is_bad"), weight).otherwise(0.0).alias("bad"),
-        f.when(f.col("is_bad"), 0.0).otherwise(weight).alias("healthy"),
-    )
-
-
-def _made() -> tuple[Expression, ...]:
-    """Return what attempts sum up to."""
-    bad, healthy = _bad_and_healthy()
-    return f.sum("weight").alias("attempts"), f.sum(bad).alias("bad"), f.sum(healthy).alias("healthy")
-
-
-def _done() -> tuple[Expression, ...]:
-    """Return what isolations sum up to."""
-    return (
-        f.count("*").alias("isolations"),
-        *(
-            f.count_if(f.col("verdict") == verdict).alias(verdict)
-            for verdict in ("right", "wrong", "unknown")
-        ),
-        f.sum(f.col("to_ms") - f.col("from_ms")).alias("isolated_ms"),
-        f.sum("saved").alias("saved"),
-        f.sum("withheld").alias("withheld"),
-    )
-
-
-def _of_ladders(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame:
-    rows = [
-        (name, place, isolation_ms(ladder, 0, failed=True))
-        for place, (name, ladder) in enumerate(ladders.items())
-    ]
-    return spark.createDataFrame(rows, "ladder string, place int, failure_isolation_ms bigint")
-
-
-def _failure_step(ladder: Ladder) -> int:
-    """Return the number of the step that a failure counts as, from 1 on; 0 = it is below the first."""
-    return bisect_right(ladder.latency_ms, ladder.failure_latency_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf
 from typing import Final, NamedTuple
@@ -49,6 +49,32 @@ class Isolation(NamedTuple):
     withheld: float
 
 
+class Ladders:
+    """Several ladders at once: what each says of an answer is looked up, and searched but once."""
+
+    def __init__(self, ladders: Collection[Ladder]) -> None:
+        self._bounds = sorted({latency_ms for one in ladders for latency_ms in one.latency_ms})
+        self._of_failure = tuple(isolation_ms(one, 0, failed=True) for one in ladders)
+        self._between = [
+            tuple(isolation_ms(one, latency_ms, failed=False) for one in ladders)
+            for latency_ms in (-inf, *self._bounds)
+        ]
+        isolating = (ms for ms, told in zip(self._bounds, self._between[1:], strict=True) if any(told))
+        self.least_ms: float = next(isolating, inf)
+        """The least latency of an answer after which any of them isolates; inf = none does."""
+
+        self.longest_ms = max((for_ms for told in self._between for for_ms in told), default=0)
+        """The longest time for which one of them leaves a broker alone after an answer."""
+
+    def answers(self, triggers: Iterable[Attempt]) -> Iterator[tuple[int, ...]]:
+        """Yield of each ladder for how many ms it isolates after each trigger; nothing without triggers."""
+        of_each = (
+            self._of_failure if one.failed else self._between[bisect_right(self._bounds, one.latency_ms)]
+            for one in triggers
+        )
+        return zip(*of_each, strict=True)
+
+
 class Stretch:
     """All attempts of one client at one broker, in the order of their ends.
 
@@ -57,17 +83,18 @@ class Stretch:
     """
 
     def __init__(self, attempts: Iterable[Attempt], least_ms: float) -> None:
-        self._triggers: list[Attempt] = []
-        self._sums: dict[tuple[int, ...], tuple[float, float]] = {}
+        self.triggers: list[Attempt] = []
+        """What ladders may isolate for."""
+
         begins, bad, weights = array("d"), array("d"), array("d")
         for attempt in attempts:
             if attempt.failed or attempt.latency_ms >= least_ms:
-                self._triggers.append(attempt)
+                self.triggers.append(attempt)
             if not attempt.forced:
                 begins.append(_begin_ms(attempt))
                 bad.append(attempt.bad)
                 weights.append(attempt.weight)
-        if self._triggers:
+        if self.triggers:
             self._sort(begins, bad, weights)
 
     def _sort(self, begins: array[float], bad: array[float], weights: array[float]) -> None:
@@ -79,45 +106,13 @@ class Stretch:
         self._saved = array("d", np.concatenate(([0.0], np.cumsum(saved))).tobytes())
         self._withheld = array("d", np.concatenate(([0.0], np.cumsum(withheld))).tobytes())
 
-    @property
-    def has_only_failures(self) -> bool:
-        """Whether no answer was slow: then ladders that say the same of a failure say the same of it all."""
-        return all(attempt.failed for attempt in self._triggers)
-
-    def replay(self, ladder: Ladder) -> list[Isolation]:
-        """Return the isolations that the ladder makes of the attempts, in order."""
-        return self._replay(self._answers(ladder))
-
-    def sums(self, ladder: Ladder) -> tuple[float, float]:
-        """Return what goes elsewhere by this ladder: bad attempts, and healthy ones.
-
-        Most ladders of a grid say the same of a stretch: each answer is replayed once.
-        """
-        answers = self._answers(ladder)
-        found = self._sums.get(answers)
-        if found is None:
-            isolations = self._replay(answers)
-            found = (sum(each.saved for each in isolations), sum(each.withheld for each in isolations))
-            self._sums[answers] = found
-        return found
-
-    def _answers(self, ladder: Ladder) -> tuple[int, ...]:
-        """Return for how long the ladder isolates after each trigger, in ms."""
-        steps, for_ms = ladder.latency_ms, (*ladder.isolation_ms, 0)  # -1, below the first step, is the 0
-        failure_ms = isolation_ms(ladder, 0, failed=True)
-        return tuple(
-            [
-                failure_ms if failed else for_ms[bisect_right(steps, latency_ms) - 1]
-                for _, latency_ms, failed, *_ in self._triggers
-            ]
-        )
-
-    def _replay(self, answers: tuple[int, ...]) -> list[Isolation]:
+    def replay(self, answers: Sequence[int]) -> list[Isolation]:
+        """Return the isolations by a ladder that isolates for so many ms after each trigger, in order."""
         starts: list[int] = []
         ends: list[float] = []
         causes: list[Attempt] = []
         until = -inf
-        for attempt, for_ms in zip(self._triggers, answers, strict=True):
+        for attempt, for_ms in zip(self.triggers, answers, strict=True):
             end_ms = attempt.end_ms
             if not for_ms or end_ms + for_ms <= until:
                 continue
@@ -141,58 +136,10 @@ class Stretch:
         return Isolation(start_ms, end_ms, cause, saved, withheld)
 
 
-class Sums:
-    """What goes elsewhere by each of many ladders, summed over stretches."""
-
-    def __init__(self, ladders: Sequence[Ladder]) -> None:
-        self._ladders = ladders
-        alike: dict[int, int] = {}
-        self._alike = [
-            alike.setdefault(isolation_ms(ladder, 0, failed=True), place)
-            for place, ladder in enumerate(ladders)
-        ]
-        """The first ladder that answers a failure as this one does."""
-        self._firsts = [*alike.values()]
-        self._of_all, self._of_failures = ([[0.0, 0.0] for _ in ladders] for _ in range(2))
-
-    def add(self, stretch: Stretch) -> None:
-        """Add what each ladder says of a stretch."""
-        only = stretch.has_only_failures
-        sums = self._of_failures if only else self._of_all
-        for place in self._firsts if only else range(len(self._ladders)):
-            saved, withheld = stretch.sums(self._ladders[place])
-            sums[place][0] += saved
-            sums[place][1] += withheld
-
-    def of_each(self) -> Iterator[tuple[int, float, float]]:
-        """Yield the place of each ladder, with its bad attempts and its healthy ones."""
-        for place, of_all in enumerate(self._of_all):
-            of_failures = self._of_failures[self._alike[place]]
-            yield place, of_all[0] + of_failures[0], of_all[1] + of_failures[1]
-
-
 def isolation_ms(ladder: Ladder, latency_ms: float, *, failed: bool) -> int:
     """Return Ladder.isolation_s of a latency in ms, in ms, without the rounding of either."""
     step = bisect_right(ladder.latency_ms, ladder.failure_latency_ms if failed else latency_ms) - 1
     return ladder.isolation_ms[step] if step >= 0 else 0
-
-
-def least_trigger_ms(ladders: Iterable[Ladder]) -> float:
-    """Return the least latency of an answer after which any of the ladders isolates; inf = none does."""
-    return min(
-        (
-            latency_ms
-            for ladder in ladders
-            for latency_ms, for_ms in zip(ladder.latency_ms, ladder.isolation_ms, strict=True)
-            if for_ms
-        ),
-        default=inf,
-    )
-
-
-def longest_ms(ladders: Iterable[Ladder]) -> int:
-    """Return the longest time for which one of the ladders leaves a broker alone after an answer."""
-    return max((for_ms for ladder in ladders for for_ms in ladder.isolation_ms), default=0)
 
 
 def _begin_ms(attempt: Attempt) -> float:

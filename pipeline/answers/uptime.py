@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..tables import table
-from .frames import by_day, shaped
+from .frames import by_day, each_of, shaped
 
 _REPLICA: Final = ("registry", "broker", "broker_id", "cluster")
 
@@ -85,17 +85,13 @@ def observed(sessions: DataFrame, from_ms: int | None) -> DataFrame:
 
 def broker_availability(sessions: DataFrame) -> DataFrame:
     """Return BROKER_AVAILABILITY from BROKER_SESSIONS; days are cut at midnight UTC of the store's clock."""
-    alive = _piece("alive", F.col("begin_ms"), F.col("end_ms"))
-    away = _piece("away", F.col("end_ms"), _missed_until_ms())
-    pieces = sessions.select(*_REPLICA, F.inline(F.array(alive, away)))
+    alive = {"from_ms": F.col("begin_ms"), "to_ms": F.col("end_ms"), "is_alive": F.lit(col=True)}
+    away = {"from_ms": F.col("end_ms"), "to_ms": _missed_until_ms(), "is_alive": F.lit(col=False)}
+    pieces = by_day(sessions.select(*_REPLICA, each_of(alive, away)))
     length_ms = F.col("to_ms") - F.col("from_ms")
-    found = (
-        by_day(pieces)
-        .groupBy(*_REPLICA, "day_ms")
-        .agg(
-            F.sum(F.when(F.col("what") == "alive", length_ms).otherwise(0)).alias("alive_ms"),
-            F.sum(F.when(F.col("what") == "away", length_ms).otherwise(0)).alias("away_ms"),
-        )
+    found = pieces.groupBy(*_REPLICA, "day_ms").agg(
+        F.sum(F.when(F.col("is_alive"), length_ms).otherwise(0)).alias("alive_ms"),
+        F.sum(F.when(F.col("is_alive"), 0).otherwise(length_ms)).alias("away_ms"),
     )
     day = F.date_format(F.timestamp_millis("day_ms"), "yyyy-MM-dd")
     return shaped(
@@ -170,10 +166,6 @@ def failure() -> Expression:
 def _missed_until_ms() -> Expression:
     """Return until when a replica was missed after a session: not after it became another one."""
     return F.when(F.col("ended") == "moved", F.col("end_ms")).otherwise(F.col("away_until_ms"))
-
-
-def _piece(what: str, from_ms: Expression, to_ms: Expression) -> Expression:
-    return F.struct(F.lit(what).alias("what"), from_ms.alias("from_ms"), to_ms.alias("to_ms"))
 
 
 def _too_short(short_s: float) -> Expression:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
+from ..answers.frames import each_of
 from ..answers.uptime import failure
 from .words import count_text, exact_time, length_text, time_text
 
@@ -150,22 +151,19 @@ def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
     how = F.concat_ws(": ", "ended", F.nullif("reason", "ended"))
     is_over = F.col("ended") != "open"
     until_ms = F.when(is_over, F.coalesce("next_ms", F.lit(_LAST_MS))).otherwise(F.col("back_ms"))
-    away = _piece(F.when(failed, "failed").otherwise("stopped"), F.col("end_ms"), F.col("back_ms"), how)
-    unknown = _piece(F.lit("unknown"), F.col("back_ms"), until_ms, how)
+    kind = F.when(failed, "failed").otherwise("stopped")
+    away = {"kind": kind, "from_ms": F.col("end_ms"), "to_ms": F.col("back_ms"), "how": how}
+    unknown = {"kind": F.lit("unknown"), "from_ms": F.col("back_ms"), "to_ms": until_ms, "how": how}
     return (
         sessions.join(unwanted, [*_REPLICA, "end_id"], "left")
         .withColumn("next_ms", F.lead("begin_ms").over(in_order))
         .withColumn("since_ms", F.min("begin_ms").over(Window.partitionBy(*_REPLICA)))
         .withColumn("back_ms", back_ms)
-        .select(*_REPLICA, "since_ms", F.inline(F.array(away, unknown)))
+        .select(*_REPLICA, "since_ms", each_of(away, unknown))
     )
 
 
 _LAST_MS: Final = 2**53
-
-
-def _piece(kind: Expression, from_ms: Expression, to_ms: Expression, how: Expression) -> Expression:
-    return F.struct(kind.alias("kind"), from_ms.alias("from_ms"), to_ms.alias("to_ms"), how.alias("how"))
 
 
 def _alive(row: Row, span: Span) -> Iterator[Bar]:

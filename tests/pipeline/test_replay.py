@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 
 from hypothesis import given
@@ -13,11 +14,10 @@ from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.pipeline.answers.replay import (
     CANDIDATES,
     Attempt,
+    Isolation,
+    Ladders,
     Stretch,
-    Sums,
     isolation_ms,
-    least_trigger_ms,
-    longest_ms,
 )
 
 EIGHTH_MS = 125
@@ -31,8 +31,13 @@ def _attempt(end_ms: int, latency_ms: float = 10.0, *, failed: bool = False, for
 
 def _replay(ladder: Ladder, *attempts: Attempt) -> list[tuple[int, int, float, float]]:
     """Return from_ms, to_ms, saved and withheld of each isolation."""
-    found = Stretch(attempts, least_trigger_ms([ladder])).replay(ladder)
+    found = _isolations(ladder, attempts, Ladders([ladder]).least_ms)
     return [(each.from_ms, each.to_ms, each.saved, each.withheld) for each in found]
+
+
+def _isolations(ladder: Ladder, attempts: Iterable[Attempt], least_ms: float) -> list[Isolation]:
+    stretch = Stretch(attempts, least_ms)
+    return [one for answers in Ladders([ladder]).answers(stretch.triggers) for one in stretch.replay(answers)]
 
 
 _attempts = st.lists(
@@ -103,19 +108,19 @@ def test_attempts_weigh_as_many_as_they_stand_for() -> None:
 
 
 def test_the_least_latency_that_isolates_is_found() -> None:
-    assert least_trigger_ms([LADDER, LADDER_4]) == 550
-    assert least_trigger_ms([Ladder((50,), (0,))]) == inf
+    assert Ladders([LADDER, LADDER_4]).least_ms == 550
+    assert Ladders([Ladder((50,), (0,))]).least_ms == inf
 
 
 @given(st.sampled_from([LADDER, LADDER_4]) | st.sampled_from(CANDIDATES), st.data())
 def test_attempts_long_after_the_last_trigger_make_no_difference(ladder: Ladder, data: st.DataObject) -> None:
     attempts = data.draw(_attempts)
-    least_ms, longest = least_trigger_ms([ladder]), longest_ms([ladder])
+    alone = Ladders([ladder])
     last_ms, kept = -inf, []
     for attempt in attempts:
-        if attempt.failed or attempt.latency_ms >= least_ms:
+        if attempt.failed or attempt.latency_ms >= alone.least_ms:
             last_ms = attempt.end_ms
-        if attempt.end_ms - attempt.latency_ms < last_ms + longest:
+        if attempt.end_ms - attempt.latency_ms < last_ms + alone.longest_ms:
             kept.append(attempt)
     assert _replay(ladder, *kept) == _replay(ladder, *attempts)
 
@@ -169,18 +174,13 @@ def test_what_goes_elsewhere_is_what_the_client_sends_elsewhere(
 
 @given(_attempts)
 def test_what_a_higher_least_latency_leaves_out_makes_no_difference(attempts: list[Attempt]) -> None:
-    every = Stretch(attempts, 0.0).replay(LADDER)
-    assert Stretch(attempts, least_trigger_ms([LADDER])).replay(LADDER) == every
+    every = _isolations(LADDER, attempts, 0.0)
+    assert _isolations(LADDER, attempts, Ladders([LADDER]).least_ms) == every
 
 
-@given(st.lists(_attempts, max_size=5))
-def test_the_sums_of_many_ladders_are_those_of_each(several: list[list[Attempt]]) -> None:
-    least_ms = least_trigger_ms(CANDIDATES)
-    sums = Sums(CANDIDATES)
-    for attempts in several:
-        sums.add(Stretch(attempts, least_ms))
-    found = {place: (saved, withheld) for place, saved, withheld in sums.of_each()}
-    for place, ladder in enumerate(CANDIDATES):
-        alone = [Stretch(attempts, least_ms).sums(ladder) for attempts in several]
-        wanted = tuple(map(sum, zip(*alone, strict=True))) or (0, 0)
-        assert found[place] == wanted
+@given(_attempts)
+def test_what_many_ladders_answer_is_what_each_does(attempts: list[Attempt]) -> None:
+    answers = [*Ladders(CANDIDATES).answers(attempts)] or [()] * len(CANDIDATES)
+    for ladder, told in zip(CANDIDATES, answers, strict=True):
+        alone = (isolation_ms(ladder, one.latency_ms, failed=one.failed) for one in attempts)
+        assert told == tuple(alone)

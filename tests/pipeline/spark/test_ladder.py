@@ -16,10 +16,7 @@ from sharedroutes.pipeline.answers.ladder import (
     RECOMMENDED,
     LadderAnswer,
     Objective,
-    decisions,
-    isolations,
     ladder_answer,
-    recommend,
 )
 from tests.pipeline.sampled import START_MS, samples, sent
 
@@ -132,11 +129,20 @@ def test_the_ladder_with_the_highest_score_is_recommended(spark: SparkSession) -
     nobody, short, long = (Ladder((15_000,), (for_ms,), 15_000) for for_ms in (0, 1_000, 30_000))
     failing = [sent(at_ms, latency_ms=1.0, outcome="failed") for at_ms in range(0, 20_000, 500)]
     other = sent(0, broker="b")
-    assert recommend(samples(spark, [*failing, other]), candidates=(nobody, short, long)) == long
+    assert recommended(samples(spark, [*failing, other]), (nobody, short, long)) == long
     once = [sent(0, latency_ms=1.0, outcome="failed"), *(sent(at_ms) for at_ms in range(100, 20_000, 100))]
-    assert recommend(samples(spark, [*once, other]), candidates=(nobody, short, long)) == nobody
-    cheap = Objective(withheld_weight=0.0)  # nothing is gained by it, either: of equally good ones the first
-    assert recommend(samples(spark, [*once, other]), cheap, candidates=(short, nobody, long)) == short
+    assert recommended(samples(spark, [*once, other]), (nobody, short, long)) == nobody
+    # Without a price nothing is gained by it, either: of equally good ones the first.
+    assert recommended(samples(spark, [*once, other]), (short, nobody, long), withheld_weight=0.0) == short
+
+
+def recommended(
+    sends: DataFrame, candidates: tuple[Ladder, ...], withheld_weight: float = 0.1
+) -> Ladder | None:
+    objective = Objective(withheld_weight=withheld_weight, least_failures=0)
+    found = ladder_answer(sends, objective, candidates=candidates)
+    found.isolations.unpersist()
+    return found.recommended
 
 
 def test_brokers_of_two_registries_are_two_whatever_they_are_called(spark: SparkSession) -> None:
@@ -151,13 +157,15 @@ def test_brokers_of_two_registries_are_two_whatever_they_are_called(spark: Spark
         sent(3_000, latency_ms=1.0, outcome="failed"),
     ]
     of_all = samples(spark, rows)
-    found = isolations(of_all, {"new": LADDER}).localCheckpoint()
-    told = found.select("registry", "broker", "from_ms", "saved", "withheld", "bad", "healthy", "verdict")
+    answer = ladder_answer(of_all)
+    told = answer.isolations.where(f"ladder = '{NEW}'").select(
+        "registry", "broker", "from_ms", "saved", "withheld", "bad", "healthy", "verdict"
+    )
     assert [(*row[:2], row[2] - START_MS, *row[3:]) for row in told.collect()] == [
         ("eu", "a", 0, 1.0, 0.0, 1.0, 0.0, "right"),
         (None, "a", 3_000, 0.0, 0.0, 0.0, 0.0, "unknown"),
     ]
-    made = decisions(of_all, found, {"new": LADDER})
+    made = answer.decisions.where(f"ladder = '{NEW}'")
     names = ("registry", "broker", "isolations", "right", "unknown", "bad", "saved", "healthy", "withheld")
     assert [tuple(row) for row in made.select(*names).collect()] == [
         (None, None, 2, 1, 1, 3.0, 1.0, 81.0, 0.0),
@@ -170,6 +178,6 @@ def test_brokers_of_two_registries_are_two_whatever_they_are_called(spark: Spark
 
 def test_the_only_broker_of_a_topic_is_never_left_alone(spark: SparkSession) -> None:
     rows = [sent(0, latency_ms=1.0, outcome="failed"), sent(1_000, latency_ms=1.0, outcome="failed")]
-    (found,) = isolations(samples(spark, rows), {"new": LADDER}).collect()
+    (found,) = ladder_answer(samples(spark, rows)).isolations.where(f"ladder = '{NEW}'").collect()
     # Both are made, and the second one begins the ten seconds anew.
     assert (found["to_ms"] - found["from_ms"], found["saved"], found["bad"]) == (11_000, 0.0, 1.0)
