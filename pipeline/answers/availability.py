@@ -73,7 +73,8 @@ def topic_outages(
     silent = _silences(seen, sessions)
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
     low = _low_times(_members(seen.placed, seen.held, silent), silent, fewer_than)
-    return seen.shaped(_of_topics(seen.placed, low), TOPIC_OUTAGES)
+    found = _since(_of_topics(seen.placed, low), seen.from_ms)
+    return seen.shaped(found.withColumn("lost_ms", F.col("to_ms") - F.col("from_ms")), TOPIC_OUTAGES)
 
 
 def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
@@ -196,7 +197,6 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     )
     return (
         found.where(~F.col("is_born"))
-        .withColumn("lost_ms", F.col("to_ms") - F.col("from_ms"))
         .withColumn("caused_by", F.sort_array("started.broker"))
         .withColumn("causes", F.sort_array(F.array_distinct("started.cause")))
     )
@@ -213,9 +213,8 @@ def topic_availability(
     seen = Seen.of(changes, routes, until_ms)
     length_ms = F.col("to_ms") - F.col("from_ms")
     gaps = F.broadcast(seen.span.select("registry", "gaps"))
-    outages = since(outages, seen.from_ms).withColumn("lost_ms", length_ms)
     found = (
-        since(seen.placed, seen.from_ms)
+        _since(seen.placed, seen.from_ms)
         .join(gaps, "registry")
         .withColumn("unknown_ms", _in_gaps_ms())
         .groupBy(*TOPIC)
@@ -240,7 +239,7 @@ def topic_availability(
     )
 
 
-def since(times: DataFrame, from_ms: int | None) -> DataFrame:
+def _since(times: DataFrame, from_ms: int | None) -> DataFrame:
     """Cut off what lies before a time of rows with from_ms and to_ms; None = nothing."""
     if from_ms is None:
         return times

@@ -131,15 +131,13 @@ def topic_lives(
     seen = Seen.of(changes, None, until_ms)
     apart_ms = round(apart_s * 1000)
     lives = _lives(seen.held, round(settle_s * 1000), apart_ms)
-    if samples is None:
-        unknown = ("first_used_ms", "last_used_ms", "attempts", "use")
-        return seen.shaped(lives.withColumns(dict.fromkeys(unknown, F.lit(None))), TOPIC_LIVES)
-    samples = with_registry(samples)
-    if seen.until_ms is not None:
-        samples = samples.where(F.col("at_ms") <= seen.until_ms)
-    found = _used(lives, samples, max(apart_ms, 1))
-    used = found.crossJoin(F.broadcast(_spans(samples))).withColumn("use", _use(round(quiet_s * 1000)))
-    return seen.shaped(used, TOPIC_LIVES)
+    if samples is not None:
+        samples = with_registry(samples)
+        if seen.until_ms is not None:
+            samples = samples.where(F.col("at_ms") <= seen.until_ms)
+        used = _used(lives, samples, max(apart_ms, 1)).crossJoin(F.broadcast(_spans(samples)))
+        lives = used.withColumn("use", _use(round(quiet_s * 1000)))
+    return seen.shaped(lives, TOPIC_LIVES)
 
 
 def _used(lives: DataFrame, samples: DataFrame, slot_ms: int) -> DataFrame:

@@ -15,7 +15,6 @@ from ..tables import table
 from .frames import each_of, shaped, with_registry
 from .uptime import failure
 
-_OF_CLIENTS: Final = ("clients", "first_avoided_after_ms", "last_avoided_after_ms", "misdirected")
 _OF_END: Final = {
     "lease ended": "lease_after_ms",
     "told": "told_after_ms",
@@ -152,16 +151,15 @@ def detection(
             **_of_rocketmq(name_server),
         }
     )
-    if avoided is None:
-        unknown = dict.fromkeys(_OF_CLIENTS, F.lit(None))
-        return shaped(found.withColumns(unknown), DETECTION)
-    of_end = avoided.groupBy(*_KEY).agg(
-        F.count("*").alias("clients"),
-        F.min("avoided_after_ms").alias("first_avoided_after_ms"),
-        F.max("avoided_after_ms").alias("last_avoided_after_ms"),
-        F.sum("misdirected").alias("misdirected"),
-    )
-    return shaped(found.join(of_end, [*_KEY], "left").fillna(0, ["clients", "misdirected"]), DETECTION)
+    if avoided is not None:
+        of_end = avoided.groupBy(*_KEY).agg(
+            F.count("*").alias("clients"),
+            F.min("avoided_after_ms").alias("first_avoided_after_ms"),
+            F.max("avoided_after_ms").alias("last_avoided_after_ms"),
+            F.sum("misdirected").alias("misdirected"),
+        )
+        found = found.join(of_end, [*_KEY], "left").fillna(0, ["clients", "misdirected"])
+    return shaped(found, DETECTION)
 
 
 def detection_summary(found: DataFrame, avoided: DataFrame | None = None) -> DataFrame:

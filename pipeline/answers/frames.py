@@ -17,8 +17,14 @@ _DAY_MS: Final = 86_400_000
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
-    """Return the columns of the table, in its order and with its types."""
-    return frame.select(*(F.col(column.name).cast(column.type) for column in table.columns))
+    """Return the columns of the table, in its order and with its types; null where the frame has none."""
+    there = {*frame.columns}
+    return frame.select(
+        *(
+            (F.col(one.name) if one.name in there else F.lit(None)).cast(one.type).alias(one.name)
+            for one in table.columns
+        )
+    )
 
 
 def each_of(*rows: Mapping[str, Column]) -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from ..errors import BadOption
 from ..tables import table
-from .frames import with_registry
+from .frames import shaped, with_registry
 
 LATENCY: Final = table("""
     latency: attempts to send, by what they are grouped by; a column that they are not grouped by is null
@@ -30,8 +30,6 @@ LATENCY: Final = table("""
 """)
 
 _BY: Final[tuple[str, ...]] = ("registry", "hour", "broker", "topic")
-
-_TYPES: Final = {column.name: column.type for column in LATENCY.columns}
 
 _PERCENTILES: Final = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}
 
@@ -55,13 +53,9 @@ def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
         raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
     wanted = {*by} | ({"registry"} if {"broker", "topic"} & {*by} else set())
     keys = [name for name in _BY if name in wanted]
-    return (
-        _with_percentiles(_counted(with_registry(samples), keys), keys)
-        .withColumns({name: f.lit(None).cast(_TYPES[name]) for name in _BY if name not in wanted})
-        .withColumn("failure_share", f.col("failures") / f.col("attempts"))
-        .select(*LATENCY.names)
-        .orderBy(*_BY)
-    )
+    found = _with_percentiles(_counted(with_registry(samples), keys), keys)
+    share = f.col("failures") / f.col("attempts")
+    return shaped(found.withColumn("failure_share", share), LATENCY).orderBy(*_BY)
 
 
 def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:

@@ -62,7 +62,7 @@ class Working:
     def outages(self) -> DataFrame:
         """The outages of topics."""
         found = availability.topic_outages(self.seen, self.all_sessions, fewer_than=self.history.fewer_than)
-        return self._keep(availability.since(found, self.history.from_ms).transform(_with_length))
+        return self._keep(found)
 
     @cached_property
     def topics(self) -> DataFrame:
@@ -116,10 +116,6 @@ def _there(found: DataFrame | None) -> DataFrame:
     if found is None:
         raise ValueError("an answer was asked for that is made from what is not there")
     return found
-
-
-def _with_length(times: DataFrame) -> DataFrame:
-    return times.withColumn("lost_ms", F.col("to_ms") - F.col("from_ms"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column as Expression
@@ -97,48 +96,47 @@ _KINDS: Final = {
 
 def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, span: Span) -> Chart | None:
     """Return when replicas were alive, from BROKER_SESSIONS, DETECTION and FAULTS: those away longest."""
-    times = _times(sessions, ends)
-    away_ms = F.when(F.col("kind").isin("failed", "stopped"), F.col("to_ms") - F.col("from_ms"))
-    of_each = times.groupBy(*_REPLICA).agg(F.sum(away_ms).alias("away"), F.min("since_ms").alias("since_ms"))
-    order = [F.desc_nulls_last("away"), *(F.col(name) for name in _REPLICA)]
-    chosen = of_each.orderBy(*order).limit(_LANES).collect()
-    if not chosen:
-        return None
-    longest = Window.partitionBy(*_REPLICA).orderBy(F.col("from_ms") - F.col("to_ms"), "from_ms")
-    key_of = itemgetter(*_REPLICA)
-    wanted = sessions.sparkSession.createDataFrame(
-        [key_of(row) for row in chosen], "registry string, broker string, broker_id bigint"
-    )
-    bars: dict[tuple[Any, ...], list[Row]] = {}
-    drawn = (
-        times.where("to_ms > from_ms")
-        .join(F.broadcast(wanted), [*_REPLICA])
-        .withColumn("number", F.row_number().over(longest))
-        .where(F.col("number") <= _BARS)
-    )
-    for row in drawn.collect():
-        bars.setdefault(key_of(row), []).append(row)
-    marks = _marks(faults)
-    several = len({row["registry"] for row in chosen}) > 1
-    lanes = [
-        Lane(
-            f"{row['registry']} {name}" if several else name,
-            [*_alive(row, span), *_away(bars.get(key, ()), span), *_signs(marks.get(key, ()), span)],
+    length_ms = F.col("to_ms") - F.col("from_ms")
+    away_ms = F.when(F.col("kind").isin("failed", "stopped"), length_ms)
+    bar = F.struct((-length_ms).alias("order"), "from_ms", "to_ms", "kind", "how")
+    bars = F.sort_array(F.collect_list(F.when(length_ms > 0, bar)))
+    replicas = (
+        _times(sessions, ends)
+        .groupBy(*_REPLICA)
+        .agg(
+            F.sum(away_ms).alias("away_ms"),
+            F.min("begin_ms").alias("since_ms"),
+            F.slice(bars, 1, _BARS).alias("bars"),
         )
-        for row in chosen
-        for key in [key_of(row)]
-        for name in [f"{row['broker']}:{row['broker_id']}"]
-    ]
-    of_store = [bar for (_, broker, _), told in marks.items() if not broker for bar in _signs(told, span)]
+        .orderBy(F.desc_nulls_last("away_ms"), *_REPLICA)
+        .limit(_LANES)
+        .collect()
+    )
+    if not replicas:
+        return None
+    marks = _marks(faults)
+    several = len({row["registry"] for row in replicas}) > 1
+    lanes = []
+    of_store = [one for (_, broker, _), told in marks.items() if not broker for one in _signs(told, span)]
     if of_store:
-        lanes.insert(0, Lane("the store", of_store))
-    seen = {bar.kind for lane in lanes for bar in lane.bars}
+        lanes.append(Lane("the store", of_store))
+    for row in replicas:
+        name = f"{row['broker']}:{row['broker_id']}"
+        signs = _signs(marks.get(tuple(row[:3]), ()), span)
+        drawn = [_alive(row["since_ms"], span), *_away(row["bars"], span), *signs]
+        lanes.append(Lane(f"{row['registry']} {name}" if several else name, drawn))
     return Chart(
-        caption=f"{count_text(len(chosen), 'replica')} over time, those that were away longest",
+        caption=f"{count_text(len(replicas), 'replica')} over time, those that were away longest",
         lanes=lanes,
         ticks=time_ticks(span),
-        legend={kind: words for kind, words in _KINDS.items() if kind in seen},
+        legend=_legend(_KINDS, lanes),
     )
+
+
+def _legend(kinds: Mapping[str, str], lanes: Iterable[Lane]) -> Mapping[str, str]:
+    """Return what the kinds mean that are there."""
+    seen = {bar.kind for lane in lanes for bar in lane.bars}
+    return {kind: words for kind, words in kinds.items() if kind in seen}
 
 
 def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
@@ -157,19 +155,18 @@ def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
     return (
         sessions.join(unwanted, [*_REPLICA, "end_id"], "left")
         .withColumn("next_ms", F.lead("begin_ms").over(in_order))
-        .withColumn("since_ms", F.min("begin_ms").over(Window.partitionBy(*_REPLICA)))
         .withColumn("back_ms", back_ms)
-        .select(*_REPLICA, "since_ms", each_of(away, unknown))
+        .select(*_REPLICA, "begin_ms", each_of(away, unknown))
     )
 
 
 _LAST_MS: Final = 2**53
 
 
-def _alive(row: Row, span: Span) -> Iterator[Bar]:
-    at = span.place(row["since_ms"])
-    tip = f"alive, but for what is drawn otherwise; known since {time_text(row['since_ms'])}"
-    yield Bar(at, _ALL - at, "alive", tip)
+def _alive(since_ms: int, span: Span) -> Bar:
+    at = span.place(since_ms)
+    tip = f"alive, but for what is drawn otherwise; known since {time_text(since_ms)}"
+    return Bar(at, _ALL - at, "alive", tip)
 
 
 def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
@@ -182,9 +179,9 @@ def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
             yield Bar(at, span.place(to_ms) - at, row["kind"], tip)
 
 
-def _marks(faults: DataFrame | None) -> Mapping[tuple[str, str, int], list[Row]]:
+def _marks(faults: DataFrame | None) -> Mapping[tuple[Any, ...], list[Row]]:
     """Return what was done on purpose, by the master to which it was done."""
-    found: dict[tuple[str, str, int], list[Row]] = {}
+    found: dict[tuple[Any, ...], list[Row]] = {}
     if faults is not None:
         for row in faults.orderBy("at_ms").limit(_MARKS).collect():
             found.setdefault((row["registry"] or "", row["broker"] or "", MASTER_ID), []).append(row)
@@ -290,12 +287,11 @@ def ranges(summary: Sequence[Mapping[str, Any]]) -> Chart | None:
         at = place(row["p50_ms"])
         bar = Bar(at, place(row["max_ms"]) - at, kind, f"{tip}; {row['ends']:,} ends")
         lanes.append(Lane(f"{row['registry']}: {words}" if several else words, [bar]))
-    kinds = {bar.kind for lane in lanes for bar in lane.bars}
     return Chart(
         caption="How soon the ends of brokers were known",
         lanes=lanes,
         ticks=[Tick(place(10.0**power), length_text(10.0**power)) for power in range(least, most + 1)],
-        legend={kind: words for kind, words in _RANGES.items() if kind in kinds},
+        legend=_legend(_RANGES, lanes),
     )
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from math import floor, log10
 from typing import Any, Final, NamedTuple
 
+from ...registry.wording import some
 from ..tables import Column, Unit
 
 _LISTED: Final = 4
@@ -52,8 +53,7 @@ def _text(value: Any) -> Cell:
         case bool():
             return Cell("yes" if value else "no")
         case list():
-            more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
-            return Cell(", ".join(map(str, value[:_LISTED])) + more, more=", ".join(map(str, value)))
+            return Cell(some(value, _LISTED), more=", ".join(value))
     return Cell(str(value))
 
 
