@@ -53,23 +53,6 @@ _TIMES: Final = tuple(
 """Columns in ms that hold times; all others in ms hold lengths, `..._after_ms` among them."""
 
 _SHARES: Final = ("availability", "share", "precision", "recall", "spent")
-_WORDS: Final = {
-    "broker_id": "id",
-    "system": "RocketMQ's own",
-    "mtbf_s": "between failures",
-    "mttr_s": "back after",
-    "p50_ms": "half within",
-    "p90_ms": "90 % within",
-    "p95_ms": "95 % within",
-    "p99_ms": "99 % within",
-    "max_ms": "all within",
-    "over_mean": "of the mean",
-    "peak_per_s": "most in a second",
-    "ups": "brokers up",
-    "tables": "tables written",
-    "error_ms": "times are off by",
-}
-"""What people read above columns whose names say too little."""
 
 
 class Column(NamedTuple):
@@ -80,6 +63,9 @@ class Column(NamedTuple):
     meaning: str
     title: str = ""
     """What people read above it; empty = its name in words, without the unit."""
+
+    formula: str = ""
+    """How it follows from others, for Spark; what a division by zero comes to is null."""
 
     @property
     def unit(self) -> Unit:
@@ -96,8 +82,7 @@ class Column(NamedTuple):
     def words(self) -> str:
         """What people read above it."""
         ends = next((end for end in _LENGTHS if self.name.endswith(end)), "")
-        known = self.title or _WORDS.get(self.name, "")
-        return known or self.name.removesuffix(ends).replace("_", " ")
+        return self.title or self.name.removesuffix(ends).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +119,22 @@ _COMMON: Final = {
     "registry": Column("registry", "string", "which registry"),
     "cluster": Column("cluster", "string", "cluster name"),
     "broker": Column("broker", "string", "broker name"),
-    "broker_id": Column("broker_id", "bigint", "0 = master"),
+    "broker_id": Column("broker_id", "bigint", "0 = master", "id"),
     "topic": Column("topic", "string", "topic name"),
-    "system": Column("system", "boolean", "whether the topic is RocketMQ's own"),
+    "system": Column("system", "boolean", "whether the topic is RocketMQ's own", "RocketMQ's own"),
 }
 """Columns that many tables have."""
 
 _GOES_ON: Final = re.compile(r"\n {2,}")
-_COLUMN: Final = re.compile(r"(\w+) (\S+)(?: \((.+)\))?")
+_COLUMN: Final = re.compile(r"(\w+) (\S+?)(?: \(([^)]+)\))?(?:: (.+)| = ([^;:]+)(.*))")
 
 
 def table(text: str, before: Iterable[Column] = ()) -> Table:
     """Return the table that a text declares, after the columns that stand `before` its own.
 
-    The first line is `name: what a row is`, all others `name type: meaning` or `name type (title): meaning`;
-    columns that many tables have are named alone. A line that is indented belongs to the one above.
+    The first line is `name: what a row is`, all others `name type: meaning` or `name type = formula; more`,
+    with a `(title)` after the type where the name says too little; columns that many tables have are named
+    alone. A line that is indented belongs to the one above.
     """
     head, *lines = _GOES_ON.sub(" ", dedent(text).strip()).split("\n")
     name, _, meaning = head.partition(": ")
@@ -156,10 +142,8 @@ def table(text: str, before: Iterable[Column] = ()) -> Table:
 
 
 def _columns(line: str) -> Iterator[Column]:
-    declared, colon, meaning = line.partition(": ")
-    if not colon:
-        yield from (_COMMON[name] for name in line.split(", "))
-    elif parts := _COLUMN.fullmatch(declared):
-        yield Column(parts[1], parts[2], meaning, parts[3] or "")
+    if parts := _COLUMN.fullmatch(line):
+        name, kind, title, meaning, formula, more = (part or "" for part in parts.groups())
+        yield Column(name, kind, meaning or formula + more, title, formula)
     else:
-        raise ValueError(f"{line!r} declares no column")
+        yield from (_COMMON[name] for name in line.split(", "))

@@ -21,7 +21,7 @@ TOPIC_OUTAGES: Final = table("""
     registry, topic
     from_ms bigint: when it began, by the store's clock
     to_ms bigint: when it was over, or the end of the knowledge
-    lost_ms bigint: to_ms - from_ms
+    lost_ms bigint = to_ms - from_ms
     over boolean: whether its end was seen; false = it lasted until the end of the knowledge, or until its
         brokers were forgotten
     brokers bigint: how many brokers held the topic when it began
@@ -73,8 +73,7 @@ def topic_outages(
     silent = _silences(seen, sessions)
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
     low = _low_times(_members(seen.placed, seen.held, silent), silent, fewer_than)
-    found = _since(_of_topics(seen.placed, low), seen.from_ms)
-    return seen.shaped(found.withColumn("lost_ms", F.col("to_ms") - F.col("from_ms")), TOPIC_OUTAGES)
+    return seen.shaped(_since(_of_topics(seen.placed, low), seen.from_ms), TOPIC_OUTAGES)
 
 
 def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:

@@ -34,11 +34,11 @@ STORMS: Final = table("""
     registry
     begin_ms bigint: the second in which it began, by the store's clock, ms since 1970
     end_ms bigint: the end of the last second of it
-    lasted_s bigint: (end_ms - begin_ms) / 1000
-    ups bigint: number of up
-    tables bigint: number of topics records: parts of tables that were written
+    lasted_s bigint = (end_ms - begin_ms) / 1000
+    ups bigint (brokers up): number of up
+    tables bigint (tables written): number of topics records: parts of tables that were written
     brokers bigint: number of brokers that registered
-    peak_per_s bigint: most of both in a second
+    peak_per_s bigint (most in a second): most of both in a second
 """)
 
 TOPIC_LIVES: Final = table("""
@@ -104,7 +104,6 @@ def storms(
         .agg(
             (F.min("second") * 1000).alias("begin_ms"),
             ((F.max("second") + 1) * 1000).alias("end_ms"),
-            (F.max("second") + 1 - F.min("second")).alias("lasted_s"),
             F.count_if(F.col("kind") == ChangeKind.UP).alias("ups"),
             F.count_if(F.col("kind") == ChangeKind.TOPICS).alias("tables"),
             F.count_distinct("broker").alias("brokers"),

@@ -43,8 +43,8 @@ AVOIDANCE: Final = table("""
         seen
     knew_ms bigint: its first attempt with the change of the end seen; null = none
     misdirected double: its failed attempts on the broker, as many as the samples stand for
-    error_ms double: how far these times can be off; null = the client's own clock
-    avoided_after_ms bigint: avoided_ms - since_ms; null = none was seen
+    error_ms double (times are off by): how far these times can be off; null = the client's own clock
+    avoided_after_ms bigint = avoided_ms - since_ms; null = none was seen
 """)
 
 
@@ -56,7 +56,7 @@ CLIENTS: Final = table("""
     last_at_ms bigint (to): its last sample
     attempts double: attempts that its samples stand for
     failures double: those that failed by fault of the broker
-    failure_share double (failed): failures / attempts
+    failure_share double (failed) = failures / attempts
     slowest_ms double: the longest attempt that was recorded, of those that did not fail
     ends bigint (brokers lost): ends of brokers that it had sent to, as in AVOIDANCE
     misdirected double: failed attempts on these, as many as the samples stand for
@@ -79,7 +79,7 @@ DETECTION: Final = table("""
     back_ms bigint: when its next session began; null = it did not
     lease_after_ms bigint: lease_ended_ms - since_ms; null = not told
     told_after_ms bigint: told_ms - since_ms; null = nothing but the record is known
-    told_late_ms bigint: told_ms - lease_ended_ms: what the sweep added; null = not told
+    told_late_ms bigint = told_ms - lease_ended_ms: what the sweep added; null = not told
     clients bigint: clients that had sent to the broker; null = there are no samples
     first_avoided_after_ms bigint: until the first of them avoided it; null = none did
     last_avoided_after_ms bigint: until the last of them avoided it; null = none did
@@ -99,10 +99,10 @@ DETECTION_SUMMARY: Final = table("""
         rocketmq closed, rocketmq told, rocketmq silent
     ends bigint: number of ends, or of clients of them, that reached this stage
     missed bigint: number of those that did not, or of which it is not known
-    p50_ms double: half of them took at most so long, from since_ms; told late: from the lease
-    p95_ms double: 95 % of them
-    p99_ms double: 99 % of them
-    max_ms double: all of them
+    p50_ms double (half within): half of them took at most so long, from since_ms; told late: from the lease
+    p95_ms double (95 % within): 95 % of them
+    p99_ms double (99 % within): 99 % of them
+    max_ms double (all within): all of them
 """)
 
 
@@ -147,7 +147,6 @@ def detection(
         {
             "lease_after_ms": F.when(~is_record, F.col("lease_ended_ms") - since),
             "told_after_ms": F.when(~is_record, F.col("told_ms") - since),
-            "told_late_ms": F.col("told_ms") - F.col("lease_ended_ms"),
             **_of_rocketmq(name_server),
         }
     )
@@ -307,9 +306,7 @@ def _turned_away(users: DataFrame, seen: DataFrame) -> DataFrame:
             F.min(F.when(knows, at)).alias("knew_ms"),
         )
     )
-    return users.join(later, [*_KEY, "client"], "left").withColumn(
-        "avoided_after_ms", F.col("avoided_ms") - F.col("since_ms")
-    )
+    return users.join(later, [*_KEY, "client"], "left")
 
 
 def _place(change_id: Expression) -> Expression:
@@ -322,17 +319,13 @@ def _place(change_id: Expression) -> Expression:
 def clients(samples: DataFrame, avoided: DataFrame) -> DataFrame:
     """Return CLIENTS from SAMPLES and AVOIDANCE."""
     weight, failed = 1 / F.col("share"), F.col("outcome") == "failed"
-    sent = (
-        with_registry(samples)
-        .groupBy("registry", "client")
-        .agg(
-            F.min("at_ms").alias("first_at_ms"),
-            F.max("at_ms").alias("last_at_ms"),
-            F.sum(weight).alias("attempts"),
-            F.sum(F.when(failed, weight).otherwise(0.0)).alias("failures"),
-            F.max(F.when(~failed, F.col("latency_ms"))).alias("slowest_ms"),
-        )
-        .withColumn("failure_share", F.col("failures") / F.col("attempts"))
+    of_client = with_registry(samples).groupBy("registry", "client")
+    sent = of_client.agg(
+        F.min("at_ms").alias("first_at_ms"),
+        F.max("at_ms").alias("last_at_ms"),
+        F.sum(weight).alias("attempts"),
+        F.sum(F.when(failed, weight).otherwise(0.0)).alias("failures"),
+        F.max(F.when(~failed, F.col("latency_ms"))).alias("slowest_ms"),
     )
     is_same = F.col("one.registry").isNull() | (F.col("one.registry") == F.col("it.registry"))
     found = (

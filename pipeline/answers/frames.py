@@ -17,14 +17,22 @@ _DAY_MS: Final = 86_400_000
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
-    """Return the columns of the table, in its order and with its types; null where the frame has none."""
+    """Return the columns of the table, in its order and with its types.
+
+    What the frame lacks follows by its formula, or is null.
+    """
     there = {*frame.columns}
     return frame.select(
         *(
-            (F.col(one.name) if one.name in there else F.lit(None)).cast(one.type).alias(one.name)
+            (F.col(one.name) if one.name in there else _follows(one.formula)).cast(one.type).alias(one.name)
             for one in table.columns
         )
     )
+
+
+def _follows(formula: str) -> Column:
+    above, division, below = formula.partition(" / ")
+    return F.try_divide(F.expr(above), F.expr(below)) if division else F.expr(above or "null")
 
 
 def each_of(*rows: Mapping[str, Column]) -> Column:

@@ -28,7 +28,7 @@ INCIDENTS: Final = table("""
     registry
     from_ms bigint: when it began, by the store's clock
     to_ms bigint: when all were back, or the end of the knowledge
-    lasted_ms bigint: to_ms - from_ms
+    lasted_ms bigint = to_ms - from_ms
     over boolean: whether all that it hit was seen to come back
     brokers array<string>: who failed, or took topics away; sorted; the first 20 of them
     broker_count bigint (brokers in all): how many brokers these were
@@ -45,8 +45,8 @@ TOPIC_BUDGETS: Final = table("""
     availability double: as in TOPIC_AVAILABILITY
     budget_min double: (1 - objective) of the minutes that it was held
     lost_min double: minutes that it was out
-    left_min double: budget_min - lost_min; negative = the objective is missed
-    spent double (budget spent): lost_min / budget_min
+    left_min double = budget_min - lost_min; negative = the objective is missed
+    spent double (budget spent) = lost_min / budget_min
     burn_1h double: how many times too fast the budget was spent in the last hour
     burn_6h double: the same of the last six hours
     verdict string: missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met
@@ -80,7 +80,6 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
     return shaped(
         found.fillna(0, ["failures", "outages", "lost_ms"]).withColumns(
             {
-                "lasted_ms": F.col("to_ms") - F.col("from_ms"),
                 "brokers": F.slice("names", 1, _NAMED),
                 "broker_count": F.size("names"),
                 "lost_min": F.col("lost_ms") / _MINUTE_MS,
@@ -127,11 +126,12 @@ def topic_budgets(
         availability.where("held_ms > 0")
         .join(recent, ["registry", "topic"], "left")
         .withColumn("budget_min", held_min * allowed)
-        .withColumn("left_min", F.col("budget_min") - F.col("lost_min"))
-        .withColumn("spent", F.col("lost_min") / F.col("budget_min"))
         .withColumns(burn)
         .withColumn(
-            "verdict", F.when(F.col("left_min") < 0, "missed").when(burning, "burning").otherwise("met")
+            "verdict",
+            F.when(F.col("lost_min") > F.col("budget_min"), "missed")
+            .when(burning, "burning")
+            .otherwise("met"),
         ),
         TOPIC_BUDGETS,
     )

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from ...client import LADDER, LADDER_4, Ladder
 from ..tables import table
-from .frames import each_of, with_registry
+from .frames import each_of, shaped, with_registry
 from .replay import CANDIDATES, Attempt, Isolation, Ladders, Stretch, isolation_ms
 
 RECOMMENDED: Final = "recommended"
@@ -52,14 +52,14 @@ LADDER_DECISIONS: Final = table(f"""
     right bigint: those with the verdict right
     wrong bigint: those with the verdict wrong
     unknown bigint: those that cannot be judged
-    precision double: right / (right + wrong); null = none can be judged
+    precision double = right / (right + wrong); null = none can be judged
     isolated_ms bigint: how long it would have been left alone, over all clients
     bad double: bad attempts that were made
     saved double: those that would have gone elsewhere
-    recall double: saved / bad; null = there was no bad one
+    recall double = saved / bad; null = there was no bad one
     healthy double: healthy attempts that were made
     withheld double: those that would have gone elsewhere
-    withheld_share double: withheld / healthy; null = there was no healthy one
+    withheld_share double = withheld / healthy; null = there was no healthy one
 """)
 
 LADDER_SCORES: Final = table(f"""
@@ -249,13 +249,7 @@ def _sums(marked: DataFrame, found: DataFrame, ladders: DataFrame) -> DataFrame:
 
 def _decisions(sums: DataFrame) -> DataFrame:
     """Return LADDER_DECISIONS, ordered by ladder, then registry and broker, what is of all of them first."""
-    return (
-        sums.withColumn("precision", f.try_divide(f.col("right"), f.col("right") + f.col("wrong")))
-        .withColumn("recall", f.try_divide("saved", "bad"))
-        .withColumn("withheld_share", f.try_divide("withheld", "healthy"))
-        .orderBy("ladder", f.desc("is_all"), "registry", "broker")
-        .select(*LADDER_DECISIONS.names)
-    )
+    return shaped(sums.orderBy("ladder", f.desc("is_all"), "registry", "broker"), LADDER_DECISIONS)
 
 
 def _scores(sums: DataFrame, ladders: DataFrame, objective: Objective) -> DataFrame:

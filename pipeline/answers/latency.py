@@ -22,11 +22,11 @@ LATENCY: Final = table("""
     attempts double: attempts that they stand for: the sum of 1 / share
     failures double: those that failed by fault of the broker
     errors double: those that ended with an error that is not the broker's fault
-    failure_share double: failures / attempts
-    p50_ms double: half of the attempts that did not fail took at most so long; null = none
-    p90_ms double: the same for 90 in 100; at most 1 % too high, as are the others
-    p99_ms double: the same for 99 in 100
-    max_ms double: the longest that was recorded of those that did not fail
+    failure_share double = failures / attempts
+    p50_ms double (half within): half of the attempts that did not fail took at most so long; null = none
+    p90_ms double (90 % within): the same for 90 in 100; at most 1 % too high, as are the others
+    p99_ms double (99 % within): the same for 99 in 100
+    max_ms double (all within): the longest that was recorded of those that did not fail
 """)
 
 _BY: Final[tuple[str, ...]] = ("registry", "hour", "broker", "topic")
@@ -53,9 +53,8 @@ def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
         raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
     wanted = {*by} | ({"registry"} if {"broker", "topic"} & {*by} else set())
     keys = [name for name in _BY if name in wanted]
-    found = _with_percentiles(_counted(with_registry(samples), keys), keys)
-    share = f.col("failures") / f.col("attempts")
-    return shaped(found.withColumn("failure_share", share), LATENCY).orderBy(*_BY)
+    counted = _counted(with_registry(samples), keys)
+    return shaped(_with_percentiles(counted, keys), LATENCY).orderBy(*_BY)
 
 
 def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:

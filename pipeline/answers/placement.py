@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from ..tables import table
-from .frames import is_system
+from .frames import is_system, shaped
 
 BROKER_LOAD: Final = table("""
     placement: a broker and the queues on it; RocketMQ's own topics are not counted
@@ -18,7 +18,7 @@ BROKER_LOAD: Final = table("""
     topics bigint: topics on it
     read_queues bigint: queues of its topics that can be read
     write_queues bigint: queues of its topics that can be written
-    over_mean double: write queues / mean of the cluster's brokers; 1 = as the mean
+    over_mean double (of the mean): write queues / mean of the cluster's brokers; 1 = as the mean
     rank int: 1 = the first of its cluster to take new queues; null = it takes none: dead, or wiped
     room bigint: write queues that it lacks to the fullest broker with a rank; null = no rank
 """)
@@ -32,7 +32,7 @@ CLUSTER_SKEW: Final = table("""
     write_queues bigint: queues that can be written
     mean double: write queues a broker
     most bigint: write queues of the fullest broker
-    most_over_mean double: most / mean; 1 = even; null = there is no queue
+    most_over_mean double = most / mean; 1 = even; null = there is no queue
     gini double: 0 = even, towards 1 = all on one broker; null = there is no queue
     single_broker_topics bigint: topics with one broker to write to in the whole registry
     room bigint: write queues to add, on writable brokers, until these have as many each
@@ -105,14 +105,13 @@ def cluster_skew(routes: DataFrame) -> DataFrame:
     place = f.row_number().over(Window.partitionBy(*_OF).orderBy("write_queues", "broker"))
     size = f.count("*").over(Window.partitionBy(*_OF))
     loads = broker_load(routes).withColumn("part", (2 * place - size - 1) * f.col("write_queues"))
-    queues, mean = f.sum("write_queues"), f.avg("write_queues")
+    queues = f.sum("write_queues")
     skews = loads.groupBy(*_OF).agg(
         f.count("*").alias("brokers"),
         f.count("rank").alias("writable_brokers"),
         queues.alias("write_queues"),
-        mean.alias("mean"),
+        f.avg("write_queues").alias("mean"),
         f.max("write_queues").alias("most"),
-        f.when(queues > 0, f.max("write_queues") / mean).alias("most_over_mean"),
         f.when(queues > 0, f.sum("part") / (f.count("*") * queues)).alias("gini"),
         f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
     )
@@ -122,7 +121,7 @@ def cluster_skew(routes: DataFrame) -> DataFrame:
         skews.join(topics.agg(f.count_distinct("topic").alias("topics")), [*_OF], "left")
         .join(singles, [*_OF], "left")
         .fillna(0, ["topics", "single_broker_topics"])
-        .select(*CLUSTER_SKEW.names)
+        .transform(shaped, CLUSTER_SKEW)
         .orderBy(*_OF)
     )
 

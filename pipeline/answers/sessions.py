@@ -38,7 +38,7 @@ BROKER_SESSIONS: Final = table("""
     lease_ttl_ms bigint: how long a heartbeat lasted, by the last up before the record of its end, or the
         first; null = not told
     lease_ended_ms bigint: of expired: when the lease ended; null = not told
-    alive_ms bigint: end_ms - begin_ms
+    alive_ms bigint = end_ms - begin_ms
     away_until_ms bigint: until when there was no such replica after it: its next session, when it was
         forgotten, or the end of the knowledge; end_ms = it was not away, or nobody knows
     returned boolean: whether the next session of the replica is known, and nobody forgot it before
@@ -164,7 +164,6 @@ def _times(sessions: DataFrame) -> DataFrame:
         )
         .withColumn("end_ms", F.greatest("begin_ms", end_ms))
         .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
-        .withColumn("alive_ms", F.col("end_ms") - F.col("begin_ms"))
         .withColumn("away_until_ms", until_ms)
         .withColumn("returned", F.coalesce(F.col("next_up.ms").isNotNull() & is_before, F.lit(col=False)))
     )

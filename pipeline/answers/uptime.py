@@ -20,7 +20,7 @@ BROKER_AVAILABILITY: Final = table("""
     alive_ms bigint: how long it was alive on that day
     away_ms bigint: how long it was away: after a session, until the next, until it was forgotten, or until
         the end of the knowledge; not after it has moved to another id
-    availability double: alive_ms / (alive_ms + away_ms)
+    availability double = alive_ms / (alive_ms + away_ms)
 """)
 
 CLUSTER_AVAILABILITY: Final = table("""
@@ -30,7 +30,7 @@ CLUSTER_AVAILABILITY: Final = table("""
     replicas bigint: how many replicas were to be alive on that day
     alive_ms bigint: sum of them all
     away_ms bigint: sum of them all
-    availability double: alive_ms / (alive_ms + away_ms)
+    availability double = alive_ms / (alive_ms + away_ms)
     master_availability double: the same of the masters alone; null = there were none
 """)
 
@@ -45,9 +45,9 @@ BROKER_RELIABILITY: Final = table("""
     flaps bigint: sessions that are in FLAPS
     alive_ms bigint: how long it was alive
     away_ms bigint: how long it was away
-    availability double: alive_ms / (alive_ms + away_ms)
-    mtbf_s double: mean time between failures: alive time per failure; null = none failed
-    mttr_s double: mean time to return after a failure, of those that returned; null = none did
+    availability double = alive_ms / (alive_ms + away_ms)
+    mtbf_s double (between failures): mean time between failures: alive time per failure; null = none failed
+    mttr_s double (back after): mean time to return after a failure, of those that returned; null = none did
     longest_away_s double: the longest time that it was away
 """)
 
@@ -94,28 +94,20 @@ def broker_availability(sessions: DataFrame) -> DataFrame:
         F.sum(F.when(F.col("is_alive"), 0).otherwise(length_ms)).alias("away_ms"),
     )
     day = F.date_format(F.timestamp_millis("day_ms"), "yyyy-MM-dd")
-    return shaped(
-        found.withColumn("day", day).withColumn("availability", _share("alive_ms", "away_ms")),
-        BROKER_AVAILABILITY,
-    )
+    return shaped(found.withColumn("day", day), BROKER_AVAILABILITY)
 
 
 def cluster_availability(availability: DataFrame) -> DataFrame:
     """Return CLUSTER_AVAILABILITY from BROKER_AVAILABILITY."""
-    of_master = F.col("broker_id") == 0
+    alive_ms, away_ms = F.col("alive_ms"), F.col("away_ms")
+    master_ms, both_ms = (F.sum(F.when(F.col("broker_id") == 0, ms)) for ms in (alive_ms, alive_ms + away_ms))
     found = availability.groupBy("registry", "cluster", "day").agg(
         F.count_distinct("broker", "broker_id").alias("replicas"),
-        F.sum(F.when(of_master, F.col("alive_ms"))).alias("master_alive_ms"),
-        F.sum(F.when(of_master, F.col("away_ms"))).alias("master_away_ms"),
-        F.sum("alive_ms").alias("alive_ms"),
-        F.sum("away_ms").alias("away_ms"),
+        F.sum(alive_ms).alias("alive_ms"),
+        F.sum(away_ms).alias("away_ms"),
+        F.try_divide(master_ms, both_ms).alias("master_availability"),
     )
-    return shaped(
-        found.withColumn("availability", _share("alive_ms", "away_ms")).withColumn(
-            "master_availability", _share("master_alive_ms", "master_away_ms")
-        ),
-        CLUSTER_AVAILABILITY,
-    )
+    return shaped(found, CLUSTER_AVAILABILITY)
 
 
 def broker_reliability(sessions: DataFrame, *, short_s: float = 60.0, return_s: float = 60.0) -> DataFrame:
@@ -136,10 +128,7 @@ def broker_reliability(sessions: DataFrame, *, short_s: float = 60.0, return_s: 
         (F.max(away_ms) / 1000).alias("longest_away_s"),
     )
     mtbf_s = F.when(F.col("failures") > 0, F.col("alive_ms") / 1000 / F.col("failures"))
-    return shaped(
-        found.withColumn("availability", _share("alive_ms", "away_ms")).withColumn("mtbf_s", mtbf_s),
-        BROKER_RELIABILITY,
-    )
+    return shaped(found.withColumn("mtbf_s", mtbf_s), BROKER_RELIABILITY)
 
 
 def flaps(sessions: DataFrame, *, short_s: float = 60.0, return_s: float = 60.0) -> DataFrame:
@@ -176,8 +165,3 @@ def _too_short(short_s: float) -> Expression:
 def _soon_back(return_s: float) -> Expression:
     away_ms = F.col("away_until_ms") - F.col("end_ms")
     return F.col("returned") & F.col("ended").isin("clean", "gone", "expired") & (away_ms < return_s * 1000)
-
-
-def _share(alive: str, away: str) -> Expression:
-    """Return alive / (alive + away); null when there is neither."""
-    return F.try_divide(F.col(alive), F.col(alive) + F.col(away))
