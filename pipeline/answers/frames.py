@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -12,8 +11,6 @@ from ...registry.checks import REPLY_TOPIC, SYSTEM_PREFIX, SYSTEM_TOPICS
 from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Table
-
-_DAY_MS: Final = 86_400_000
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
@@ -150,20 +147,6 @@ def eras(rows: DataFrame, span: DataFrame) -> DataFrame:
             F.when(F.col("is_last"), F.col("until_ms")).otherwise(F.try_element_at("gaps", number + 1)["ms"]),
         )
         .drop("gaps", "since_ms", "until_ms")
-    )
-
-
-def by_day(intervals: DataFrame) -> DataFrame:
-    """Cut intervals at midnight UTC; `day_ms` is when the day of a piece began. Empty ones are left out."""
-    day = F.lit(_DAY_MS)
-    first, last = F.floor(F.col("from_ms") / day), F.floor((F.col("to_ms") - 1) / day)
-    return (
-        intervals.where("to_ms > from_ms")
-        .withColumn("day", F.explode(F.sequence(first, last)))
-        .withColumn("day_ms", F.col("day") * day)
-        .withColumn("from_ms", F.greatest("from_ms", "day_ms"))
-        .withColumn("to_ms", F.least("to_ms", F.col("day_ms") + day))
-        .drop("day")
     )
 
 

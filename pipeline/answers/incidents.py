@@ -60,7 +60,7 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
     `span` says until when each registry was observed (`until_ms`).
     """
     one = F.lit(1).cast("bigint")
-    of_ends = ends.join(F.broadcast(span), "registry").withColumns(
+    of_ends = ends.join(F.broadcast(span.select("registry", "until_ms")), "registry").withColumns(
         {
             "from_ms": F.coalesce("lease_ended_ms", "told_ms"),
             "to_ms": F.coalesce("back_ms", "until_ms"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
@@ -67,16 +68,15 @@ _OF: Final = ("registry", "cluster")
 
 def broker_load(routes: DataFrame) -> DataFrame:
     """Return BROKER_LOAD of a ROUTES snapshot, ordered by registry, cluster, broker."""
-    counted = f.when(~f.col("is_system"), f.lit(1))
     loads = (
         _entries(routes)
         .groupBy(*_OF, "broker")
         .agg(
             f.max("alive").alias("alive"),
             f.max("wiped").alias("wiped"),
-            f.count(counted).alias("topics"),
-            f.sum(f.coalesce(counted * f.col("reads"), f.lit(0))).alias("read_queues"),
-            f.sum(f.coalesce(counted * f.col("writes"), f.lit(0))).alias("write_queues"),
+            f.count_if("is_own").alias("topics"),
+            f.sum("reads").alias("read_queues"),
+            f.sum("writes").alias("write_queues"),
         )
     )
     takes = f.col("alive") & ~f.col("wiped")
@@ -115,7 +115,7 @@ def cluster_skew(routes: DataFrame) -> DataFrame:
         f.when(queues > 0, f.sum("part") / (f.count("*") * queues)).alias("gini"),
         f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
     )
-    topics = _entries(routes).where("not is_system").groupBy(*_OF)
+    topics = _entries(routes).where("is_own").groupBy(*_OF)
     singles = _singles(routes).groupBy(*_OF).agg(f.count("*").alias("single_broker_topics"))
     return (
         skews.join(topics.agg(f.count_distinct("topic").alias("topics")), [*_OF], "left")
@@ -156,14 +156,18 @@ def suggestions(routes: DataFrame) -> DataFrame:
 
 
 def _entries(routes: DataFrame) -> DataFrame:
-    """Return the readable rows with what counts: `alive`, `is_system`, `reads`, `writes`."""
-    perm = f.col("perm")
+    """Return the readable rows with what counts: `alive`, `is_own` (not RocketMQ's), `reads`, `writes`."""
+    is_own = ~is_system(*map(f.col, ("topic", "broker", "cluster")))
+
+    def queues(bit: int, count: str) -> Expression:
+        return f.coalesce(f.when(is_own & (f.col("perm").bitwiseAND(bit) > 0), f.col(count)), f.lit(0))
+
     return routes.where(f.col("problem").isNull()).withColumns(
         {
             "alive": f.col("master_address").isNotNull(),
-            "is_system": is_system(*map(f.col, ("topic", "broker", "cluster"))),
-            "reads": f.when(perm.bitwiseAND(_READ) > 0, f.col("read_queue_nums")).otherwise(0),
-            "writes": f.when(perm.bitwiseAND(_WRITE) > 0, f.col("write_queue_nums")).otherwise(0),
+            "is_own": is_own,
+            "reads": queues(_READ, "read_queue_nums"),
+            "writes": queues(_WRITE, "write_queue_nums"),
         }
     )
 
@@ -172,7 +176,7 @@ def _singles(routes: DataFrame) -> DataFrame:
     """Return the topics that one broker takes messages for, with that broker."""
     return (
         _entries(routes)
-        .where(~f.col("is_system") & (f.col("writes") > 0))
+        .where("writes > 0")
         .groupBy("registry", "topic")
         .agg(
             f.count("*").alias("brokers"),

@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..tables import table
-from .frames import by_day, each_of, shaped
+from .frames import each_of, shaped
 
+_DAY_MS: Final = 86_400_000
 _REPLICA: Final = ("registry", "broker", "broker_id", "cluster")
 
 BROKER_AVAILABILITY: Final = table("""
@@ -87,14 +88,20 @@ def broker_availability(sessions: DataFrame) -> DataFrame:
     """Return BROKER_AVAILABILITY from BROKER_SESSIONS; days are cut at midnight UTC of the store's clock."""
     alive = {"from_ms": F.col("begin_ms"), "to_ms": F.col("end_ms"), "is_alive": F.lit(col=True)}
     away = {"from_ms": F.col("end_ms"), "to_ms": _missed_until_ms(), "is_alive": F.lit(col=False)}
-    pieces = by_day(sessions.select(*_REPLICA, each_of(alive, away)))
-    length_ms = F.col("to_ms") - F.col("from_ms")
-    found = pieces.groupBy(*_REPLICA, "day_ms").agg(
-        F.sum(F.when(F.col("is_alive"), length_ms).otherwise(0)).alias("alive_ms"),
-        F.sum(F.when(F.col("is_alive"), 0).otherwise(length_ms)).alias("away_ms"),
+    first, last = (F.to_date(F.timestamp_millis(ms)) for ms in (F.col("from_ms"), F.col("to_ms") - 1))
+    midnight_ms = F.unix_millis(F.col("day").cast("timestamp"))
+    length_ms = F.least("to_ms", midnight_ms + _DAY_MS) - F.greatest("from_ms", midnight_ms)
+    found = (
+        sessions.select(*_REPLICA, each_of(alive, away))
+        .where("to_ms > from_ms")
+        .withColumn("day", F.explode(F.sequence(first, last)))
+        .groupBy(*_REPLICA, "day")
+        .agg(
+            F.sum(F.when(F.col("is_alive"), length_ms).otherwise(0)).alias("alive_ms"),
+            F.sum(F.when(F.col("is_alive"), 0).otherwise(length_ms)).alias("away_ms"),
+        )
     )
-    day = F.date_format(F.timestamp_millis("day_ms"), "yyyy-MM-dd")
-    return shaped(found.withColumn("day", day), BROKER_AVAILABILITY)
+    return shaped(found, BROKER_AVAILABILITY)
 
 
 def cluster_availability(availability: DataFrame) -> DataFrame:

@@ -158,10 +158,6 @@ class Answer:
         is_shown = _SHOWN.get(self.name)
         return is_shown is None or is_shown(row)
 
-    def is_asked(self, history: History) -> bool:
-        """Whether there is what it is made from."""
-        return not self.needs or getattr(history, self.needs) is not None
-
 
 _SHOWN: Final[Mapping[str, Callable[[Row], bool]]] = {
     "topic_budgets": lambda row: not row["system"],
@@ -365,4 +361,4 @@ ANSWERS: Final = {answer.name: answer for part in PARTS for answer in part.answe
 
 def asked(history: History) -> list[Answer]:
     """Return the answers that can be given to a history, in their order."""
-    return [answer for answer in ANSWERS.values() if answer.is_asked(history)]
+    return [one for one in ANSWERS.values() if not one.needs or getattr(history, one.needs) is not None]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..answers import availability, churn, detection, incidents, ladder, latency, placement, uptime
+from ..answers import availability, churn, detection, incidents, latency, placement, uptime
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
@@ -126,7 +126,7 @@ def page_of(title: str, work: Working, found: Findings) -> Page:
         Section(
             part.anchor,
             part.title,
-            _text(part, work, found),
+            _text(part, work),
             _charts(part, overview.span, work, found),
             [
                 grid(found[one.name], several=several)
@@ -183,7 +183,8 @@ def warnings(overview: Overview) -> list[str]:
 
 def grid(found: Found, *, several: bool) -> Grid:
     """Return the first rows of an answer, without columns that say nothing in them."""
-    answer, rows = found.answer, _shown(found)[:_ROWS]
+    answer = found.answer
+    rows = [row for row in found.top if answer.shows(row)][:_ROWS]
     columns = [
         column
         for column in answer.columns(several=several)
@@ -198,16 +199,9 @@ def grid(found: Found, *, several: bool) -> Grid:
     return Grid(answer.name, answer.title, answer.table.meaning, heads, cells, found.total)
 
 
-def _text(part: Part, work: Working, found: Findings) -> str:
-    too_few = work.ladder.too_few if ladder.LADDER_SCORES.name in found else ""
-    return (
-        f"{part.text} None is recommended: {too_few}." if part.anchor == "ladders" and too_few else part.text
-    )
-
-
-def _shown(found: Found) -> list[Row]:
-    """Return the first rows that the page tells of."""
-    return [row for row in found.top if found.answer.shows(row)]
+def _text(part: Part, work: Working) -> str:
+    too_few = work.ladder.too_few if part.anchor == "ladders" else ""
+    return f"{part.text} None is recommended: {too_few}." if too_few else part.text
 
 
 def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Chart]:
