@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import table
-from .frames import in_runs, readable, shaped, with_registry
+from .frames import in_runs, readable, shaped, weighed
 from .holdings import TOPIC, Seen
 
 _HOUR_MS: Final = 3_600_000
@@ -131,7 +131,7 @@ def topic_lives(
     apart_ms = round(apart_s * 1000)
     lives = _lives(seen.held, round(settle_s * 1000), apart_ms)
     if samples is not None:
-        samples = with_registry(samples)
+        samples = weighed(samples)
         if seen.until_ms is not None:
             samples = samples.where(F.col("at_ms") <= seen.until_ms)
         used = _used(lives, samples, max(apart_ms, 1)).crossJoin(F.broadcast(_spans(samples)))
@@ -149,7 +149,7 @@ def _used(lives: DataFrame, samples: DataFrame, slot_ms: int) -> DataFrame:
     ).agg(
         F.min("at_ms").alias("first_ms"),
         F.max("at_ms").alias("last_ms"),
-        F.sum(1 / F.col("share")).alias("sent"),
+        F.sum("weight").alias("sent"),
     )
     of_topic = Window.partitionBy(*TOPIC).orderBy("life")
     middle_ms = (F.lag("last_ms").over(of_topic) + F.col("first_ms")) / 2

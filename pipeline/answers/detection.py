@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
 from ..tables import table
-from .frames import each_of, shaped, with_registry
+from .frames import each_of, shaped, weighed
 from .uptime import failure
 
 _OF_END: Final = {
@@ -267,7 +267,7 @@ def avoidance(
     slot = F.floor(F.col("at_ms") / look_ms)
     slots = F.explode(F.sequence(F.floor(F.col("from_ms") / look_ms), F.floor(F.col("to_ms") / look_ms)))
     renamed = {"broker": "to_broker", "registry": "of_registry"}
-    attempts = with_registry(samples).withColumn("slot", slot).withColumnsRenamed(renamed)
+    attempts = weighed(samples).withColumn("slot", slot).withColumnsRenamed(renamed)
     to_it = attempts.withColumn("broker", F.col("to_broker"))
     is_meant = F.col("of_registry").isNull() | (F.col("of_registry") == F.col("registry"))
     users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]).where(is_meant))
@@ -279,14 +279,13 @@ def avoidance(
 def _used(attempts: DataFrame) -> DataFrame:
     """Return a row an end and client that sent to it: its last attempt after that, and the failed ones."""
     is_after = F.col("at_ms") - F.col("latency_ms") >= F.col("since_ms")
-    failed = is_after & (F.col("outcome") == "failed")
     in_time = (F.col("at_ms") >= F.col("from_ms")) & (F.col("at_ms") < F.col("to_ms"))
     return (
         attempts.where(in_time)
         .groupBy(*_KEY, "client", "since_ms", "from_ms", "to_ms", "end_place")
         .agg(
             F.max(F.when(is_after, F.col("at_ms"))).alias("last_attempt_ms"),
-            F.sum(F.when(failed, 1 / F.col("share")).otherwise(0)).alias("misdirected"),
+            F.sum(F.when(is_after & F.col("failed"), F.col("weight")).otherwise(0)).alias("misdirected"),
             F.when(F.bool_and(F.col("error_ms").isNotNull()), F.max("error_ms")).alias("error_ms"),
         )
     )
@@ -318,14 +317,17 @@ def _place(change_id: Expression) -> Expression:
 
 def clients(samples: DataFrame, avoided: DataFrame) -> DataFrame:
     """Return CLIENTS from SAMPLES and AVOIDANCE."""
-    weight, failed = 1 / F.col("share"), F.col("outcome") == "failed"
-    of_client = with_registry(samples).groupBy("registry", "client")
-    sent = of_client.agg(
-        F.min("at_ms").alias("first_at_ms"),
-        F.max("at_ms").alias("last_at_ms"),
-        F.sum(weight).alias("attempts"),
-        F.sum(F.when(failed, weight).otherwise(0.0)).alias("failures"),
-        F.max(F.when(~failed, F.col("latency_ms"))).alias("slowest_ms"),
+    failed = F.col("failed")
+    sent = (
+        weighed(samples)
+        .groupBy("registry", "client")
+        .agg(
+            F.min("at_ms").alias("first_at_ms"),
+            F.max("at_ms").alias("last_at_ms"),
+            F.sum("weight").alias("attempts"),
+            F.sum(F.when(failed, F.col("weight")).otherwise(0.0)).alias("failures"),
+            F.max(F.when(~failed, F.col("latency_ms"))).alias("slowest_ms"),
+        )
     )
     is_same = F.col("one.registry").isNull() | (F.col("one.registry") == F.col("it.registry"))
     found = (

@@ -45,10 +45,14 @@ def readable(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     return changes if until_ms is None else changes.where(F.col("ms") <= until_ms)
 
 
-def with_registry(samples: DataFrame) -> DataFrame:
-    """Return SAMPLES with null where no registry is named: also those that were kept without that column."""
+def weighed(samples: DataFrame) -> DataFrame:
+    """Return SAMPLES with what they stand for (`weight`), and whether they `failed`.
+
+    Registry is null where none is named: also in those that were kept without that column.
+    """
     told = F.nullif("registry", F.lit("")) if "registry" in samples.columns else F.lit(None).cast("string")
-    return samples.withColumn("registry", told)
+    failed = F.col("outcome") == "failed"
+    return samples.withColumns({"registry": told, "weight": 1 / F.col("share"), "failed": failed})
 
 
 def is_system(topic: Column, *own: Column) -> Column:
@@ -130,22 +134,15 @@ def eras(rows: DataFrame, span: DataFrame) -> DataFrame:
     `era` counts the gaps before the row; what is known goes from `era_from_ms` to `era_to_ms`, which is
     `is_last` when no gap ends it.
     """
-    number, count = F.col("era"), F.size("gaps")
     before: Column = F.filter(
         "gaps", lambda gap: F.struct(gap["ms"], gap["seq"]) < F.struct(F.col("ms"), F.col("seq"))
     )
     return (
         rows.join(F.broadcast(span), "registry")
         .withColumn("era", F.size(before))
-        .withColumn("is_last", number == count)
-        .withColumn(
-            "era_from_ms",
-            F.when(number == 0, F.col("since_ms")).otherwise(F.try_element_at("gaps", number)["after_ms"]),
-        )
-        .withColumn(
-            "era_to_ms",
-            F.when(F.col("is_last"), F.col("until_ms")).otherwise(F.try_element_at("gaps", number + 1)["ms"]),
-        )
+        .withColumn("is_last", F.col("era") == F.size("gaps"))
+        .withColumn("era_from_ms", F.get(F.concat(F.array("since_ms"), "gaps.after_ms"), F.col("era")))
+        .withColumn("era_to_ms", F.get(F.concat("gaps.ms", F.array("until_ms")), F.col("era")))
         .drop("gaps", "since_ms", "until_ms")
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -25,6 +26,7 @@ _LAST: Final = 2**63 - 1
 """Behind each `seq` of a ms."""
 
 
+@dataclass(eq=False)
 class Seen:
     """What changes tell up to a time, and what answers about topics are made from.
 
@@ -32,19 +34,11 @@ class Seen:
     it counts, whatever is known of the time before.
     """
 
-    def __init__(
-        self,
-        changes: DataFrame,
-        routes: DataFrame | None = None,
-        until_ms: int | None = None,
-        keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
-        from_ms: int | None = None,
-    ) -> None:
-        self.changes = changes
-        self.until_ms = until_ms
-        self.from_ms = from_ms
-        self._routes = routes
-        self._keep = keep
+    changes: DataFrame
+    routes: DataFrame | None = None
+    until_ms: int | None = None
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    from_ms: int | None = None
 
     @staticmethod
     def of(changes: DataFrame | Seen, routes: DataFrame | None, until_ms: int | None) -> Seen:
@@ -54,7 +48,7 @@ class Seen:
     @cached_property
     def span(self) -> DataFrame:
         """What the changes cover."""
-        return self._keep(covered(self.changes, self.until_ms))
+        return self.keep(covered(self.changes, self.until_ms))
 
     @cached_property
     def held(self) -> DataFrame:
@@ -65,16 +59,16 @@ class Seen:
         behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it
         has come, and nobody has `seen` it come.
         """
-        return self._keep(_holdings(self.changes, self.span, self._routes, self.until_ms))
+        return self.keep(_holdings(self.changes, self.span, self.routes, self.until_ms))
 
     @cached_property
     def placed(self) -> DataFrame:
         """Which set of brokers held which topic when, as `placements` says."""
-        return self._keep(placements(self.held))
+        return self.keep(placements(self.held))
 
     @cached_property
     def _named(self) -> DataFrame:
-        return self._keep(named_after(readable(self.changes, self.until_ms)))
+        return self.keep(named_after(readable(self.changes, self.until_ms)))
 
     def shaped(self, topics: DataFrame, table: Table) -> DataFrame:
         """Return rows about topics as the table, with whether each topic is RocketMQ's own."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from ...client import LADDER, LADDER_4, Ladder
 from ..tables import table
-from .frames import each_of, shaped, with_registry
+from .frames import each_of, shaped, weighed
 from .replay import CANDIDATES, Attempt, Isolation, Ladders, Stretch, isolation_ms
 
 RECOMMENDED: Final = "recommended"
@@ -291,14 +291,12 @@ def _steps(spark: SparkSession, ladders: Mapping[str, Ladder]) -> DataFrame:
 
 def _marked(samples: DataFrame, objective: Objective) -> DataFrame:
     """Return the samples with what they stand for: `attempts`, and of these the `bad` and the `healthy`."""
-    weight, failed = 1 / f.col("share"), f.col("outcome") == "failed"
-    is_bad = failed | (f.col("latency_ms") >= objective.slow_ms)
-    return with_registry(samples).withColumns(
+    weight, is_bad = f.col("weight"), f.col("failed") | (f.col("latency_ms") >= objective.slow_ms)
+    return weighed(samples).withColumns(
         {
             "attempts": weight,
             "bad": f.when(is_bad, weight).otherwise(0.0),
             "healthy": f.when(is_bad, 0.0).otherwise(weight),
-            "failed": failed,
             "is_bad": is_bad,
             "begin_ms": f.col("at_ms") - f.col("latency_ms"),
         }

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from ..errors import BadOption
 from ..tables import table
-from .frames import shaped, with_registry
+from .frames import shaped, weighed
 
 LATENCY: Final = table("""
     latency: attempts to send, by what they are grouped by; a column that they are not grouped by is null
@@ -53,20 +53,19 @@ def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
         raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
     wanted = {*by} | ({"registry"} if {"broker", "topic"} & {*by} else set())
     keys = [name for name in _BY if name in wanted]
-    counted = _counted(with_registry(samples), keys)
+    counted = _counted(weighed(samples), keys)
     return shaped(_with_percentiles(counted, keys), LATENCY).orderBy(*_BY)
 
 
 def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:
     """Count by the keys and by `step`, the hundredth of the latency; null = it failed."""
-    failed, weight = f.col("outcome") == "failed", 1 / f.col("share")
+    failed = f.col("failed")
     step = f.ceil(f.log(f.greatest(f.col("latency_ms"), f.lit(_LEAST_MS))) / log(_STEP))
     return (
         samples.withColumns(
             {
                 "hour": f.date_trunc("hour", f.timestamp_millis("at_ms")),
                 "step": f.when(~failed, step),
-                "weight": weight,
             }
         )
         .groupBy(*keys, "step")
