@@ -99,14 +99,14 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
     length_ms = F.col("to_ms") - F.col("from_ms")
     away_ms = F.when(F.col("kind").isin("failed", "stopped"), length_ms)
     bar = F.struct((-length_ms).alias("order"), "from_ms", "to_ms", "kind", "how")
-    bars = F.sort_array(F.collect_list(F.when(length_ms > 0, bar)))
+    longest = F.sort_array(F.collect_list(F.when(length_ms > 0, bar)))
     replicas = (
         _times(sessions, ends)
         .groupBy(*_REPLICA)
         .agg(
             F.sum(away_ms).alias("away_ms"),
             F.min("begin_ms").alias("since_ms"),
-            F.slice(bars, 1, _BARS).alias("bars"),
+            F.slice(longest, 1, _BARS).alias("bars"),
         )
         .orderBy(F.desc_nulls_last("away_ms"), *_REPLICA)
         .limit(_LANES)
@@ -114,15 +114,15 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
     )
     if not replicas:
         return None
-    marks = _marks(faults)
+    marks = _marks(faults, span)
     several = len({row["registry"] for row in replicas}) > 1
     lanes = []
-    of_store = [one for (_, broker, _), told in marks.items() if not broker for one in _signs(told, span)]
+    of_store = [one for (_, broker, _), bars in marks.items() if not broker for one in bars]
     if of_store:
         lanes.append(Lane("the store", of_store))
     for row in replicas:
         name = f"{row['broker']}:{row['broker_id']}"
-        signs = _signs(marks.get(tuple(row[:3]), ()), span)
+        signs = marks.get(tuple(row[:3]), [])
         drawn = [_alive(row["since_ms"], span), *_away(row["bars"], span), *signs]
         lanes.append(Lane(f"{row['registry']} {name}" if several else name, drawn))
     return Chart(
@@ -179,19 +179,15 @@ def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
             yield Bar(at, span.place(to_ms) - at, row["kind"], tip)
 
 
-def _marks(faults: DataFrame | None) -> Mapping[tuple[Any, ...], list[Row]]:
+def _marks(faults: DataFrame | None, span: Span) -> Mapping[tuple[Any, ...], list[Bar]]:
     """Return what was done on purpose, by the master to which it was done."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    found: dict[tuple[Any, ...], list[Bar]] = {}
     if faults is not None:
         for row in faults.orderBy("at_ms").limit(_MARKS).collect():
-            found.setdefault((row["registry"] or "", row["broker"] or "", MASTER_ID), []).append(row)
+            tip = f"{row['what']} on purpose at {exact_time(row['at_ms'])}"
+            marks = found.setdefault((row["registry"] or "", row["broker"] or "", MASTER_ID), [])
+            marks.append(Bar(span.place(row["at_ms"]), 0.0, "mark", tip))
     return found
-
-
-def _signs(told: Iterable[Row], span: Span) -> Iterator[Bar]:
-    for row in told:
-        tip = f"{row['what']} on purpose at {exact_time(row['at_ms'])}"
-        yield Bar(span.place(row["at_ms"]), 0.0, "mark", tip)
 
 
 def lost_time(outages: DataFrame, span: Span) -> Chart | None:
@@ -207,10 +203,10 @@ def lost_time(outages: DataFrame, span: Span) -> Chart | None:
         .agg(F.sum(F.greatest(in_part_ms, F.lit(0))).alias("lost_ms"), F.count("*").alias("count"))
         .collect()
     )
-    found = {}
-    for part, lost_ms, count in rows:
-        tip = f"{length_text(lost_ms)} lost by {count_text(count, 'outage')}"
-        found[part] = (lost_ms, tip)
+    found = {
+        part: (lost_ms, f"{length_text(lost_ms)} lost by {count_text(count, 'outage')}")
+        for part, lost_ms, count in rows
+    }
     return _columns(found, span, width_ms, "failed", "Time that topics lost", length_text)
 
 
