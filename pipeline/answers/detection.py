@@ -168,17 +168,14 @@ def detection_summary(found: DataFrame, avoided: DataFrame | None = None) -> Dat
     if avoided is not None:
         knew = avoided.withColumn("knew_after_ms", F.col("knew_ms") - F.col("since_ms"))
         stages = stages.union(_stages(knew, _OF_CLIENT))
-    ranks = F.percentile_approx("took_ms", [0.5, 0.95, 0.99], _ACCURACY)
+    ranks = {f"p{share}_ms": F.percentile_approx("took_ms", share / 100, _ACCURACY) for share in (50, 95, 99)}
     counted = stages.groupBy("registry", "stage").agg(
         F.count("took_ms").alias("ends"),
         F.count_if(F.col("took_ms").isNull()).alias("missed"),
-        ranks.alias("ranks"),
+        *(rank.alias(name) for name, rank in ranks.items()),
         F.max("took_ms").alias("max_ms"),
     )
-    return shaped(
-        counted.withColumns({f"p{share}_ms": F.col("ranks")[i] for i, share in enumerate((50, 95, 99))}),
-        DETECTION_SUMMARY,
-    )
+    return shaped(counted, DETECTION_SUMMARY)
 
 
 def _of_rocketmq(server: NameServer) -> dict[str, Expression]:
