@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.checks import REPLY_TOPIC, SYSTEM_PREFIX, SYSTEM_TOPICS
-from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Table
 
@@ -55,27 +54,21 @@ def weighed(samples: DataFrame) -> DataFrame:
     return samples.withColumns({"registry": told, "weight": 1 / F.col("share"), "failed": failed})
 
 
-def is_system(topic: Column, *own: Column) -> Column:
-    """Whether a topic is RocketMQ's own, by its name and by the names of brokers and clusters, `own`."""
-    found = F.lower(topic).startswith(SYSTEM_PREFIX) | topic.isin(*SYSTEM_TOPICS)
-    for name in own:
-        found = found | (topic == name) | (topic == F.concat(name, F.lit(REPLY_TOPIC)))
-    return found
+def is_system() -> Column:
+    """Whether the topic of a row is RocketMQ's own by its name alone."""
+    return F.lower("topic").startswith(SYSTEM_PREFIX) | F.col("topic").isin(*SYSTEM_TOPICS)
 
 
-def named_after(changes: DataFrame) -> DataFrame:
-    """Return registry, topic: the topics that have the name of a broker or of a cluster."""
-    names = F.array(
-        "broker", "cluster", F.concat("broker", F.lit(REPLY_TOPIC)), F.concat("cluster", F.lit(REPLY_TOPIC))
-    )
-    ups = changes.where(F.col("kind") == ChangeKind.UP).select("registry", "broker", "cluster").distinct()
-    return ups.select("registry", F.explode(names).alias("topic")).where("topic != ''").distinct()
+def named_after() -> Column:
+    """Return the topics that have the name of the broker or of the cluster of a row: RocketMQ's own, too."""
+    names = "broker", "cluster"
+    return F.array(*names, *(F.concat(name, F.lit(REPLY_TOPIC)) for name in names))
 
 
 def with_system(topics: DataFrame, named: DataFrame) -> DataFrame:
-    """Add `system` to rows about topics: whether the topic is RocketMQ's own; `named` is of named_after."""
+    """Add `system` to rows about topics: whether the topic is RocketMQ's own, by its name or in `named`."""
     own = F.broadcast(named.withColumn("own", F.lit(col=True)))
-    system = is_system(F.col("topic")) | F.col("own").isNotNull()
+    system = is_system() | F.col("own").isNotNull()
     return topics.join(own, ["registry", "topic"], "left").withColumn("system", system).drop("own")
 
 

@@ -68,7 +68,9 @@ class Seen:
 
     @cached_property
     def _named(self) -> DataFrame:
-        return self.keep(named_after(readable(self.changes, self.until_ms)))
+        ups = readable(self.changes, self.until_ms).where(F.col("kind") == ChangeKind.UP)
+        names = ups.select("registry", "broker", "cluster").distinct()
+        return self.keep(names.select("registry", F.explode(named_after()).alias("topic")).distinct())
 
     def shaped(self, topics: DataFrame, table: Table) -> DataFrame:
         """Return rows about topics as the table, with whether each topic is RocketMQ's own."""

@@ -18,10 +18,11 @@ _HOUR_MS: Final = 3_600_000
 _NAMED: Final = 20
 """So many of the brokers of an incident are named."""
 
-BURNING: Final = {"burn_1h": 14.4, "burn_6h": 6.0}
-"""From here on a budget burns too fast: 2 % of a month's in an hour, 5 % in six (Google's SRE workbook)."""
+_WINDOWS: Final = {"burn_1h": (_HOUR_MS, 14.4), "burn_6h": (6 * _HOUR_MS, 6.0)}
+"""How long each is, and from where on a budget burns too fast in it (Google's SRE workbook).
 
-_WINDOWS_MS: Final = {"burn_1h": _HOUR_MS, "burn_6h": 6 * _HOUR_MS}
+That is 2 % of a month's budget in an hour, or 5 % in six.
+"""
 
 INCIDENTS: Final = table("""
     incidents: brokers that failed and topics that lost theirs, one soon after the other
@@ -113,14 +114,14 @@ def topic_budgets(
     recent = (
         outages.join(F.broadcast(span.select("registry", "until_ms")), "registry")
         .groupBy("registry", "topic")
-        .agg(*(_lost_in(ms).alias(name) for name, ms in _WINDOWS_MS.items()))
+        .agg(*(_lost_in(ms).alias(name) for name, (ms, _) in _WINDOWS.items()))
     )
     held_min = F.col("held_ms") / _MINUTE_MS
     allowed = F.lit(1 - objective)
-    burning = reduce(or_, (F.col(name) >= limit for name, limit in BURNING.items()))
+    burning = reduce(or_, (F.col(name) >= limit for name, (_, limit) in _WINDOWS.items()))
     burn = {
         name: F.coalesce(F.try_divide(name, F.least("held_ms", F.lit(ms))) / allowed, F.lit(0.0))
-        for name, ms in _WINDOWS_MS.items()
+        for name, (ms, _) in _WINDOWS.items()
     }
     return shaped(
         availability.where("held_ms > 0")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from ..tables import table
-from .frames import is_system, shaped
+from .frames import is_system, named_after, shaped
 
 BROKER_LOAD: Final = table("""
     placement: a broker and the queues on it; RocketMQ's own topics are not counted
@@ -157,7 +157,7 @@ def suggestions(routes: DataFrame) -> DataFrame:
 
 def _entries(routes: DataFrame) -> DataFrame:
     """Return the readable rows with what counts: `alive`, `is_own` (not RocketMQ's), `reads`, `writes`."""
-    is_own = ~is_system(*map(f.col, ("topic", "broker", "cluster")))
+    is_own = ~(is_system() | f.array_contains(named_after(), f.col("topic")))
 
     def queues(bit: int, count: str) -> Expression:
         return f.coalesce(f.when(is_own & (f.col("perm").bitwiseAND(bit) > 0), f.col(count)), f.lit(0))
