@@ -39,7 +39,7 @@ class Working:
     @cached_property
     def changes(self) -> DataFrame:
         """The changes of the observation."""
-        return self._since(F.col("ms"), self.seen.changes)
+        return self.since(F.col("ms"), self.seen.changes)
 
     @cached_property
     def all_sessions(self) -> DataFrame:
@@ -83,7 +83,7 @@ class Working:
     def avoided(self) -> DataFrame:
         """What clients did after ends, by what they recorded."""
         found = detection.avoidance(self.all_sessions, self.samples, self.history.faults)
-        return self._keep(self._since(F.col("since_ms"), found))
+        return self._keep(self.since(F.col("since_ms"), found))
 
     @property
     def told_avoided(self) -> DataFrame | None:
@@ -94,20 +94,15 @@ class Working:
     def ends(self) -> DataFrame:
         """The ends that nobody asked for."""
         found = detection.detection(self.all_sessions, self.told_avoided, self.history.faults)
-        return self._keep(self._since(F.col("told_ms"), found))
+        return self._keep(self.since(F.col("told_ms"), found))
 
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:
         """What samples say of ladders."""
         return ladder.ladder_answer(self.samples, keep=self._keep)
 
-    @cached_property
-    def lives(self) -> DataFrame:
-        """The lives of topics."""
-        found = churn.topic_lives(self.seen, self.history.observed_samples)
-        return self._since(F.coalesce("gone_ms", F.lit(self.history.from_ms)), found)
-
-    def _since(self, ms: Expression, found: DataFrame) -> DataFrame:
+    def since(self, ms: Expression, found: DataFrame) -> DataFrame:
+        """Return the rows of the observation."""
         from_ms = self.history.from_ms
         return found if from_ms is None else found.where(ms >= from_ms)
 
@@ -188,7 +183,10 @@ _QUERIES: Final[Mapping[Table, Callable[[Working], DataFrame]]] = {
     detection.DETECTION: lambda w: w.ends,
     churn.CHURN: lambda w: churn.churn(w.changes, w.history.until_ms),
     churn.STORMS: lambda w: churn.storms(w.changes, until_ms=w.history.until_ms),
-    churn.TOPIC_LIVES: lambda w: w.lives,
+    churn.TOPIC_LIVES: lambda w: w.since(
+        F.coalesce("gone_ms", F.lit(w.history.from_ms)),
+        churn.topic_lives(w.seen, w.history.observed_samples),
+    ),
     placement.CLUSTER_SKEW: lambda w: placement.cluster_skew(w.routes),
     placement.BROKER_LOAD: lambda w: placement.broker_load(w.routes),
     placement.SINGLE_BROKER_TOPICS: lambda w: placement.single_broker_topics(w.routes),

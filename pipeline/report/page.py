@@ -14,7 +14,6 @@ from ..answers import availability, churn, detection, incidents, latency, placem
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
-from .history import History
 from .words import Cell, cell, count_text, exact_time, length_text, names_text, share_text, time_text
 from .written import Found
 
@@ -147,6 +146,8 @@ def _overview(work: Working) -> Overview:
     first_ms = min((row["since_ms"] for row in spans), default=0)
     begin_ms = first_ms if history.from_ms is None else max(first_ms, history.from_ms)
     gaps = work.changes.where((F.col("kind") == GAP) & (F.col("ms") <= end_ms))
+    aside, corrupt = history.quarantine, history.corrupt_samples
+    aside_from_ms = 0 if history.from_ms is None else begin_ms
     return Overview(
         begin_ms=begin_ms,
         end_ms=end_ms,
@@ -155,16 +156,9 @@ def _overview(work: Working) -> Overview:
             (row["registry"], row["ms"], row["reason"])
             for row in gaps.orderBy("registry", "ms", "seq").limit(_MOST).collect()
         ),
-        quarantined=_aside(history, begin_ms, end_ms),
-        corrupt_samples=history.corrupt_samples.count() if history.corrupt_samples is not None else 0,
+        quarantined=0 if aside is None else aside.where(F.col("ms").between(aside_from_ms, end_ms)).count(),
+        corrupt_samples=0 if corrupt is None else corrupt.count(),
     )
-
-
-def _aside(history: History, begin_ms: int, end_ms: int) -> int:
-    if history.quarantine is None:
-        return 0
-    from_ms = begin_ms if history.from_ms is not None else 0
-    return history.quarantine.where(F.col("ms").between(from_ms, end_ms)).count()
 
 
 def warnings(overview: Overview) -> list[str]:
@@ -324,8 +318,8 @@ def _of_budgets(found: Found) -> Said:
 
 
 def _of_brokers(found: Found) -> Said:
-    sums = found.sums(count=F.count("*"), failures=F.sum("failures"))
-    note = f"{count_text(sums['failures'] or 0, 'failure')}, {count_text(sums['count'], 'replica')} in all"
+    failures = found.sums(failures=F.sum("failures"))["failures"] or 0
+    note = f"{count_text(failures, 'failure')}, {count_text(found.total, 'replica')} in all"
     if not found.top or not found.top[0]["away_ms"]:
         return "none was away", note, "good"
     row = found.top[0]
