@@ -94,11 +94,6 @@ class Table:
     columns: tuple[Column, ...]
 
     @property
-    def ddl(self) -> str:
-        """The schema in Spark's DDL."""
-        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
-
-    @property
     def schema(self) -> of_spark.StructType:
         """The schema as Spark's type; needs no session."""
         fields = [of_spark.StructField(column.name, _TYPES[column.type]) for column in self.columns]

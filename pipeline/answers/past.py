@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ...registry import Change, ChangeKind
 from ...registry import history as questions
@@ -67,7 +68,7 @@ def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None)
         told = told.where(F.array_contains(_brokers(), question.broker))
         now = None if now is None else now.where(F.col("broker") == question.broker)
     by_broker = isinstance(question, questions.TableAt | questions.Difference)
-    found = _answered(told, now, question.rows, table_of(question).ddl, by_broker=by_broker)
+    found = _answered(told, now, question.rows, table_of(question).schema, by_broker=by_broker)
     return found.orderBy("registry", *_order(question))
 
 
@@ -115,7 +116,7 @@ def _of_topic(topic: str, told: DataFrame, now: DataFrame | None) -> tuple[DataF
 
 
 def _answered(
-    told: DataFrame, now: DataFrame | None, answer: Answer, schema: str, *, by_broker: bool
+    told: DataFrame, now: DataFrame | None, answer: Answer, schema: StructType | str, *, by_broker: bool
 ) -> DataFrame:
     """Return what is answered of the changes of each broker, or of each registry."""
     of = F.explode(_brokers()) if by_broker else F.lit("")
@@ -196,7 +197,7 @@ def _before(question: Before, told: DataFrame, now: DataFrame | None) -> DataFra
     rows = window.join(whole, ["registry", "change_id"], "left").rdd.map(
         lambda row: (row["registry"], *question.row(_change(row), _hits(row)))
     )
-    found = spark.createDataFrame(rows, table_of(question).ddl, verifySchema=False)
+    found = spark.createDataFrame(rows, table_of(question).schema, verifySchema=False)
     return found.orderBy("registry", *map(F.desc, ("out", "fewer", "hit", "ms")), _sequence().desc())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from sharedroutes.pipeline.answers.past import ask, table_of
 from sharedroutes.pipeline.schemas import CHANGES, ROUTES
@@ -44,7 +45,7 @@ def changes(spark: SparkSession) -> DataFrame:
             told: dict[str, Any] = {column: getattr(change, name) for column, name in ATTRIBUTES.items()}
             told |= {"kind": str(change.kind), "registry": registry, "change_id": change.change_id}
             rows.append({**told, "ms": ms, "seq": seq})
-    return frame(spark, CHANGES.schema.names, rows, CHANGES.ddl).repartition(3).persist()
+    return frame(spark, CHANGES.schema.names, rows, CHANGES.schema).repartition(3).persist()
 
 
 @pytest.fixture
@@ -68,11 +69,13 @@ def routes(spark: SparkSession) -> DataFrame:
         for name, broker in story.now().items()
         for topic in broker.topics
     ]
-    return frame(spark, ROUTES.schema.names, rows, ROUTES.ddl)
+    return frame(spark, ROUTES.schema.names, rows, ROUTES.schema)
 
 
-def frame(spark: SparkSession, names: Sequence[str], rows: list[dict[str, Any]], ddl: str) -> DataFrame:
-    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl)
+def frame(
+    spark: SparkSession, names: Sequence[str], rows: list[dict[str, Any]], schema: StructType
+) -> DataFrame:
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], schema)
 
 
 def now_of_routes(story: Story) -> dict[str, BrokerNow]:
@@ -140,7 +143,7 @@ def test_what_no_change_names_is_not_known_without_routes_and_with_them_is(
     spark: SparkSession, changes: DataFrame
 ) -> None:
     there = {"registry": "r0", "broker": "z", "topic": "old", "live_ids": [0], "wiped": False}
-    table = frame(spark, ROUTES.schema.names, [there | {"master_address": "10.0.0.9:1"}], ROUTES.ddl)
+    table = frame(spark, ROUTES.schema.names, [there | {"master_address": "10.0.0.9:1"}], ROUTES.schema)
     question = TableAt(at_ms=AT_MS, topics=frozenset({"old"}))
     assert ask(question, changes).collect() == []
     (row,) = ask(question, changes, table).collect()
@@ -153,5 +156,5 @@ def test_entries_that_cannot_be_read_and_gaps_are_passed_over(
     odd = {"registry": "r0", "change_id": f"{BEGIN_MS}-999", "ms": BEGIN_MS, "seq": 999}
     rows = [odd | {"kind": "gap", "key": ""}, odd | {"seq": 1_000, "problem": "no JSON", "record": "{"}]
     question = TopicHistory(topic="orders")
-    more = changes.unionByName(frame(spark, CHANGES.schema.names, rows, CHANGES.ddl))
+    more = changes.unionByName(frame(spark, CHANGES.schema.names, rows, CHANGES.schema))
     assert ask(question, more).collect() == ask(question, changes).collect()
