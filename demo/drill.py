@@ -17,7 +17,6 @@ import orjson
 
 from sharedroutes.client import ClientConfig, NoRoute, RouteClient
 from sharedroutes.client.observers.samples import SampleRecorder
-from sharedroutes.pipeline.session import SMALL
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import ErrorReply, server_time
 
@@ -25,6 +24,7 @@ from .fleet import Fleet
 from .processes import DemoFailed, Patience
 from .scenario import BROKERS, SETTINGS, TOPIC
 from .sender import Sender
+from .small import SMALL
 
 _GIVE_UP_S: Final = 60.0
 """A machine that takes longer to start a process, or to notice that one has ended, is no place for a demo."""

@@ -17,11 +17,11 @@ from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
 from sharedroutes.pipeline.report import History, write_report
 from sharedroutes.pipeline.schemas import FAULTS
-from sharedroutes.pipeline.session import SMALL
 
 from .command import errors_in_one_line
 from .drill import Drill, Fault, Places
 from .processes import Patience
+from .small import SMALL
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -34,7 +34,7 @@ _FROM_THE_START: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # Workers of a cluster import the zip of --py-files by a relative path.
-_LOGGING: Final = (
+LOGGING: Final = (
     f"-Dlog4j2.configurationFile={Path(__file__).resolve().with_name('log4j2.properties').as_uri()}"
 )
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -50,21 +50,9 @@ _LOCAL_ONLY: Final = {
     # Two hundred, the default, suit a cluster; here each of them is a task that waits for the same cores.
     "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     # What counts is how soon it is done, not the longest pause; and this one needs little beside the heap.
-    "spark.driver.extraJavaOptions": f"{_LOGGING} -XX:+UseParallelGC",
+    "spark.driver.extraJavaOptions": f"{LOGGING} -XX:+UseParallelGC",
 }
 
-SMALL: Final[Mapping[str, str]] = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.lightweightPlanChangeValidation": "false",
-    # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
-    "spark.driver.extraJavaOptions": (
-        f"{_LOGGING} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    ),
-}
-"""For many small queries, as of a demo and of tests: what makes long ones fast makes these slow."""
 LEAST_VERSION: Final = 17
 """Spark 4 runs on Java 17 and newer."""
 

@@ -10,8 +10,9 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from demo.small import SMALL
 from sharedroutes.pipeline.errors import JavaMissing
-from sharedroutes.pipeline.session import SMALL, SessionConfig, check_java, session
+from sharedroutes.pipeline.session import SessionConfig, check_java, session
 
 SESSION = SessionConfig(
     master="local[2]",
