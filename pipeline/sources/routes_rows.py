@@ -122,6 +122,7 @@ def replica_row(group_key: str, replica: Replica, topics: int) -> dict[str, Any]
         "broker_id": number,
         "cluster": replica.cluster,
         "epoch": replica.epoch if lease is None else lease[0],
+        "address": None if lease is None else lease[1],
         "alive": lease is not None,
         "lease_left_ms": None if lease is None else replica.left_ms,
         "wiped": replica.wiped,
@@ -130,10 +131,10 @@ def replica_row(group_key: str, replica: Replica, topics: int) -> dict[str, Any]
     if replica.lease is not None and lease is None:
         row["problem"] = f"the lease of {name}:{number} is {replica.lease[:80]!r}, which is none"
     if replica.member is None:
-        return row | {"address": lease[1] if lease else None}
+        return row
     try:
         member = decode_broker(group_key, name, number, replica.cluster or "unknown", replica.member)
     except CorruptData as error:
-        return row | {"problem": str(error), "address": lease[1] if lease else None}
-    address = member.address if lease is None else lease[1]
+        return row | {"problem": str(error)}
+    address = row["address"] or member.address
     return row | {"address": address, "ha_address": member.ha_address, "zone": member.zone_name}

@@ -64,8 +64,7 @@ def of_table(table: pa.Table, place: int) -> Iterator[pa.Table | Corrupt]:
     yield table.filter(good)
     for number in pc.indices_nonzero(pc.invert(good)).to_pylist():
         row = table.slice(number, 1)
-        record = json.dumps(row.to_pylist()[0], ensure_ascii=False, default=str)
-        yield Corrupt(place + number, _problem(row), record)
+        yield Corrupt(place + number, _problem(row), _record(row))
 
 
 def _parsed(data: bytes) -> pa.Table | str:
