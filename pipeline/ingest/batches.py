@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -59,28 +59,24 @@ class Written:
         return str(self.entry.name)
 
 
+@dataclass(slots=True, eq=False)
 class Batches:
     """What Spark calls for each micro-batch; a batch that is called again is written once.
 
     Spark's checkpoint tells how far each goes; `done` gets each batch that was published.
     """
 
-    def __init__(
-        self,
-        files: HadoopFiles,
-        out: str,
-        checkpoint: str,
-        generation: int,
-        done: Callable[[Written], None],
-    ) -> None:
-        self._files = files
-        self._out = out
-        self._generation = generation
-        self._checkpoint = checkpoint
-        self._done = done
-        self._newest = newest_entry(files, out)
-        self._writing = threading.Lock()
-        self._stopping = False
+    files: HadoopFiles
+    out: str
+    checkpoint: str
+    generation: int
+    done: Callable[[Written], None]
+    _newest: Entry | None = field(init=False)
+    _writing: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _stopping: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self._newest = newest_entry(self.files, self.out)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write a batch and publish it; raises Stopping, and PipelineError."""
@@ -96,20 +92,20 @@ class Batches:
             self._writing.release()
 
     def _publish(self, batch: DataFrame, number: int) -> None:
-        name = BatchName(self._generation, number)
-        positions = positions_of(self._files, self._checkpoint, number)
+        name = BatchName(self.generation, number)
+        positions = positions_of(self.files, self.checkpoint, number)
         if self._is_published(name, positions):
             _LOG.info("batch %s was published before the last stop", name)
             return
         began_s = time.monotonic()
-        staged = staging_folder(self._out, name)
+        staged = staging_folder(self.out, name)
         rows, quarantined, newest_ms = _write(batch, staged)
         before_ms = self._newest.newest_ms if self._newest is not None else 0
         entry = Entry(name=name, positions=positions, newest_ms=max(before_ms, newest_ms))
-        publish(self._files, self._out, staged, entry)
+        publish(self.files, self.out, staged, entry)
         self._newest = entry
         took_s = time.monotonic() - began_s
-        self._done(Written(entry=entry, rows=rows, quarantined=quarantined, took_s=took_s))
+        self.done(Written(entry=entry, rows=rows, quarantined=quarantined, took_s=took_s))
 
     def _is_published(self, name: BatchName, positions: Mapping[str, str]) -> bool:
         """Whether it is the newest one; raises PipelineError when the checkpoint and the output part ways."""

@@ -57,30 +57,25 @@ class Rules:
             raise BadOption.of("load", "cluster", str(error)) from None
 
 
+@dataclass(slots=True)
 class Pace:
     """Lets a number of entries a second through, for all threads together; 0 = any."""
 
-    def __init__(
-        self,
-        per_second: int,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._per_second = per_second
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = threading.Lock()
-        self._free_at = clock()
+    per_second: int
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _free_at: float = field(init=False, default=0.0)
 
     def wrote(self, entries: int) -> None:
         """Wait as long as so many entries may take."""
-        if not self._per_second:
+        if not self.per_second:
             return
         with self._lock:
-            now = self._clock()
-            self._free_at = max(self._free_at, now) + entries / self._per_second
+            now = self.clock()
+            self._free_at = max(self._free_at, now) + entries / self.per_second
             wait_s = self._free_at - now
-        self._sleep(wait_s)
+        self.sleep(wait_s)
 
 
 Tables: TypeAlias = Mapping[str, Callable[[], Wanted]]
