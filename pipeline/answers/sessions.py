@@ -96,8 +96,8 @@ def _turns(events: DataFrame) -> DataFrame:
         .where(F.col("begins") | F.col("ends"))
         .withColumn("record", record)
         .withColumn("next", F.lead("record").over(of_replica))
-        .withColumn("second", F.lead(place, 2).over(of_replica))
         .where("begins")
+        .withColumn("next_up", F.lead(place).over(of_replica))
     )
 
 
@@ -106,11 +106,6 @@ def _judged(turns: DataFrame) -> DataFrame:
     is_known = F.col("kind") == ChangeKind.UP
     end = F.when(~is_known, F.col("record")).when(F.col("next.ends"), F.col("next"))
     by_down = F.col("end.kind") == ChangeKind.DOWN
-    next_up = (
-        F.when(~is_known, F.struct("next.ms", "next.seq"))
-        .when(by_down, F.col("second"))
-        .otherwise(F.struct("end.ms", "end.seq"))
-    )
     return (
         turns.withColumn("end", end)
         .withColumn("ended", _ended())
@@ -121,7 +116,6 @@ def _judged(turns: DataFrame) -> DataFrame:
         .withColumn("address", F.when(is_known, F.col("address")))
         .withColumn("reason", F.when(by_down, F.col("end.reason")))
         .withColumn("successor", F.when(F.col("ended").isin("fenced", "replaced"), F.col("end.address")))
-        .withColumn("next_up", next_up)
         .transform(_times)
     )
 
@@ -165,5 +159,5 @@ def _times(sessions: DataFrame) -> DataFrame:
         .withColumn("end_ms", F.greatest("begin_ms", end_ms))
         .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
         .withColumn("away_until_ms", until_ms)
-        .withColumn("returned", F.coalesce(F.col("next_up.ms").isNotNull() & is_before, F.lit(col=False)))
+        .withColumn("returned", F.col("next_up").isNotNull() & is_before)
     )
