@@ -223,13 +223,11 @@ def _found(part: Part) -> Iterator[pa.Table | Corrupt]:
         yield from of_row_group(part.file, part.begin)
     else:
         try:
-            lines = _lines(part)
+            yield from of_lines(*_lines(part))
         except FileNotFoundError:
             raise
         except OSError as error:
             yield Corrupt(part.begin, _why(error), "")
-        else:
-            yield from of_lines(*lines)
 
 
 def _why(error: BrokenFile | OSError) -> str:
