@@ -47,7 +47,7 @@ for i, topic in ipairs(topics) do
     if rows == '' then
       emptied[#emptied + 1] = key
       unlisted[#unlisted + 1] = topic
-    elseif rows ~= index then
+    elseif rows ~= index or redis.call('SISMEMBER', KEYS[2], topic) == 0 then -- who read that list is told, too
       changed[#changed + 1] = key
       changed[#changed + 1] = rows
       listed[#listed + 1] = topic

@@ -16,6 +16,7 @@ from sharedroutes.registry.change_stream.core import ResetReason
 from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import broker, topics
 from tests.registry.followers import Told, follow, listening, tell, tell_silently
+from tests.registry.repairs import everything
 from tests.registry.servers import answers, client, quick
 from tests.support import await_until
 
@@ -321,6 +322,19 @@ async def test_a_foreign_index_of_topics_is_never_taken_for_an_empty_table(
         told.take(await anext(follower))
         assert told.resets[0].table is not None
         assert list(told.resets[0].table.rows) == ["t0"]
+
+
+async def test_who_read_a_list_without_its_topics_is_told_of_them_when_they_are_listed_again(
+    store: Store, admin: redis.Redis
+) -> None:
+    await store.register(broker(), topics(2))
+    admin.delete(store.keys.topics)
+    async with listening(store, **QUICK) as told:
+        assert told.resets[0].table is not None
+        assert list(told.resets[0].table.rows) == []
+        await everything(store.admin.rebuild())
+        await told.until((await store.changes_since()).position)
+        assert {*told.changes[-1].changed} == {"t0", "t1"}
 
 
 # --- rights ------------------------------------------------------------------------------------------------

@@ -87,11 +87,14 @@ def _index_check(keys: Keys, topic: str, names: Sequence[str]) -> Check:
     def judge(value: Reply, listed: Reply, *configs: Reply) -> Iterator[Difference]:
         if value is None or value is FOREIGN:
             return
-        yield from _index_differences(key, topic, value, dict(zip(names, configs, strict=True)))
+        of = dict(zip(names, configs, strict=True))
+        yield from _index_differences(key, topic, value, of)
         if listed == 0:
             text = "the topic is not in the set of topics"
-            cure = mend_listing(keys, keys.topics, topic, (key,))
-            yield Difference(DifferenceKind.TOPIC_UNLISTED, key, text, topic=topic, cure=cure)
+            owners = (name for name, config in of.items() if config not in (None, FOREIGN))
+            owner = next(owners, "")
+            cure = RowCure() if owner else mend_listing(keys, keys.topics, topic, (key,))
+            yield Difference(DifferenceKind.TOPIC_UNLISTED, key, text, owner, topic=topic, cure=cure)
 
     tables: list[Command] = [("HGET", keys.broker_topics(name), topic) for name in names]
     return Check((("GET", key), ("SISMEMBER", keys.topics, topic), *tables), judge)
