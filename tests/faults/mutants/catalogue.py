@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.mutants.mutant import Edit, Mutant
+from tests.faults.mutants.seldom import SELDOM
 
 _HOSTS: Final = ("kill-host",) * 2
 """One of the hosts is alone with its agent: its lease ends by itself."""
@@ -444,5 +445,5 @@ _ALL: Final = (
         ),
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in _ALL}
+MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM)}
 """By name. The jitter of intervals is in none: no promise hangs on it, only how much comes at once."""

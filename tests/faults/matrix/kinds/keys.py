@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
+from tests.faults.matrix.fleet import CHURN
 from tests.faults.matrix.kinds.kind import WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, ON, REFRESH_S, SENT_TO, TOPICS
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, REFRESH_S, SENT_TO, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
 _UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
@@ -45,6 +46,19 @@ def delete_route(site: Site) -> Iterator[Effect]:
     site.auditor.at_primary(("DEL", KEYS.topic(topic)))
     yield Effect(topic, 1.0, WHOLE_STORE, removes=(topic,), loses=True)
     site.rebuild()
+
+
+@fault("processes")
+def lost_route(site: Site) -> Iterator[Effect]:
+    """Somebody deletes a topic from the route index, which comes back when its agent begins anew."""
+    agent = site.fleet.agents["agent-a"]
+    (topic,) = {*ON["broker-a"]} - {SENT_TO}
+    site.auditor.at_primary(("DEL", KEYS.topic(topic)))
+    agent.kill()
+    try:
+        yield Effect(topic, 0.2, WHOLE_STORE, removes=(topic,), loses=True)
+    finally:
+        site.start(agent)
 
 
 @fault("keys")
@@ -96,6 +110,22 @@ def corrupt_entry(site: Site) -> Iterator[Effect]:
     )
     yield Effect(topic, site.lasts(_UNTIL_REREAD_S), removes=(topic,), loses=True)
     site.rebuild()
+
+
+@fault("keys")
+def corrupt_stream(site: Site) -> Iterator[Effect]:
+    """A list is in the place of the stream while a broker creates a topic; the stream is put back."""
+    aside, topic = f"{KEYS.changes}:aside", f"{CHURN}{site.rng.getrandbits(32):x}"
+    site.auditor.at_primary(("RENAME", KEYS.changes, aside), ("LPUSH", KEYS.changes, "foreign"))
+    try:
+        site.fleet.churn = (topic,)
+        site.fleet.write_topics()
+        site.wait_at_most(
+            LEASE_S, lambda: site.auditor.at_primary(("EXISTS", KEYS.topic(topic))) == [1], "a topic is there"
+        )
+        yield Effect(KEYS.changes, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+    finally:
+        site.auditor.at_primary(("DEL", KEYS.changes), ("RENAME", aside, KEYS.changes))
 
 
 @fault("keys")

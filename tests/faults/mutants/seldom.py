@@ -1,0 +1,40 @@
+"""Deliberate faults of the product that need a situation of their own to be seen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.mutants.mutant import Edit, Mutant
+
+SELDOM: Final = (
+    Mutant(
+        "rows-unlooked",
+        "A registration takes the topics of the stored table for routed, and does not look at the index.",
+        ("lost-route",),
+        (
+            Edit(
+                "registry/plans/table.py",
+                "if index is not None and codec.encode_row(broker, config) in index.split(",
+                "if index is None or index.split(",
+            ),
+        ),
+    ),
+    Mutant(
+        "claims-although-out",
+        "A claim is not refused for a broker that an operator keeps out.",
+        ("drain",) * 4,
+        (Edit("registry/lua/claim.lua", "if kept_out == ARGV[4] and", "if false and"),),
+    ),
+    Mutant(
+        "foreign-is-no-loss",
+        "A reader of the stream goes on at its place after something else stood there for a while.",
+        ("corrupt-stream",) * 2,
+        (
+            Edit(
+                "registry/change_stream/core.py",
+                "if is_foreign and self._stream.id is not None:",
+                "if is_foreign and self._stream.id is None:",
+            ),
+        ),
+    ),
+)
