@@ -380,6 +380,7 @@ ALTERATIONS: Final = {
     "a client holds back what lives": Alteration("d", late_alterations.held_alive),
     "a lease is shorter than fronts vouch for": Alteration("d", late_alterations.shortened),
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
+    "a drained broker is registered": Alteration("d", late_alterations.back_though_drained),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),
     "a live broker has no lease": Alteration("d", _lease_missing),

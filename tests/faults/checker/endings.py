@@ -9,6 +9,9 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import STORE, Change, Expected, Lease, Replica
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
+DRAINED: Final = "drained"
+"""Why a lease ended whose broker an operator has taken out."""
+
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
 
@@ -84,6 +87,29 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
         lives = all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
         reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
         verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+
+
+def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
+    """Check that nobody registers what an operator has drained, before the operator lets it come back.
+
+    Of `docs/design/table.md`: of what is kept out, a claim of that address is refused.
+    """
+    drained: dict[tuple[str, int], Change] = {}
+    for change in past.of(Change):
+        record = change.record
+        if record is None:
+            continue
+        replica = (record.broker, record.id)
+        if record.kind == ChangeKind.DOWN:
+            drained.pop(replica, None)
+            if record.reason == DRAINED:
+                drained[replica] = change
+        elif record.kind == ChangeKind.UP and (down := drained.pop(replica, None)) is not None:
+            said_us = past.limit_us(change.at_us, past.bounds.stale_ms)  # who let it come back says so next
+            is_back = any(replica == of[:2] for of in past.expected_at(said_us).leases)
+            is_kept = is_back or past.may_have_lost(down.at_us, change.at_us)
+            reason = f"{record.broker}:{record.id} was drained, and somebody registered it again"
+            verdict.check("" if is_kept else reason, down, change)
 
 
 def check_that_leases_last(past: Past, verdict: Verdict) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from sharedroutes.registry import EXPIRED, ChangeKind
+from tests.faults.checker.endings import DRAINED
 from tests.faults.checker.history import Change, Event, Expected, Fault, Item, Lease, Route, State
 from tests.faults.checker.past import Past
 from tests.faults.checker.story import BOUNDS, CLIENTS
@@ -133,6 +134,23 @@ def killed_broker_lives_on(events: Events, rng: Random) -> Events | None:
     last = [event for event in events if isinstance(event, Lease) and event.at_us < begin_us]
     look = next(look for look in reversed(last) if look.broker == fault.target)
     return _by_time([*found, replace(look, at_us=dead.at_us + 1_000 * BOUNDS.gone_ms + 1_000)])
+
+
+def back_though_drained(events: Events, rng: Random) -> Events | None:
+    """Let a broker that is away have been drained, and be registered at once by somebody else."""
+    if not (downs := _changes_of_crashes(events, ChangeKind.DOWN)):
+        return None
+    change = rng.choice(downs)
+    assert change.record is not None
+    drained = replace(change.record, reason=DRAINED)
+    again = replace(change.record, kind=ChangeKind.UP, reason="", epoch=change.record.epoch + 1)
+    told = [
+        replace(event, record=drained)
+        if isinstance(event, Change | Item) and event.id == change.id
+        else event
+        for event in events
+    ]
+    return _by_time([*told, replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=again)])
 
 
 def taken_back(events: Events, rng: Random) -> Events | None:

@@ -10,6 +10,7 @@ import msgspec
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.keys import Keys as KeyTable
 from sharedroutes.registry.model import EXPIRED
+from tests.faults.checker.endings import DRAINED
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
     STORE,
@@ -119,9 +120,7 @@ class Story:
         self._alive.discard(broker)
         self.expect()
         self.look()
-        self.change(
-            Record(kind=ChangeKind.DOWN, broker=broker, epoch=self.epoch(broker), reason="unregistered")
-        )
+        self.change(Record(kind=ChangeKind.DOWN, broker=broker, epoch=self.epoch(broker), reason=DRAINED))
         self.see()
         self.own(broker)
         self.expect()

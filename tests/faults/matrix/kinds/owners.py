@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sharedroutes.registry.scripts import UNREGISTER
+from tests.faults.matrix.fleet import HAS_AGENT
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import LEASE_S
 from tests.faults.matrix.stand_in import COMES, LEAVES
@@ -103,10 +104,11 @@ def restart_agent(site: Site) -> Iterator[Effect]:
 @fault("processes")
 def drain(site: Site) -> Iterator[Effect]:
     """An operator drains a broker at its agent, and lets it come back."""
-    agent = site.fleet.agents["agent-a"]
+    name = site.rng.choice(HAS_AGENT)
+    agent = site.fleet.agents[f"agent-{name[-1]}"]
     agent.order("drain?wait_s=0.5")
     try:
-        yield Effect("broker-a", site.lasts(LONG_S), takes=("broker-a",))
+        yield Effect(name, site.lasts(LONG_S), takes=(name,))
     finally:
         agent.order("resume")
 
