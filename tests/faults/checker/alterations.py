@@ -286,6 +286,12 @@ def _living_withdrawn(events: Events, rng: Random) -> Events:
     return _with(events, Change(at_us=look.at_us, who="auditor", id=f"{look.at_us}-0", record=record))
 
 
+def _living_expired(events: Events, rng: Random) -> Events:
+    look = rng.choice([look for look in _converged(events, Lease) if look.epoch])
+    record = Record(kind=ChangeKind.DOWN, broker=look.broker, epoch=look.epoch or 0, reason=EXPIRED)
+    return _with(events, Change(at_us=look.at_us, who="auditor", id=f"{look.at_us}-0", record=record))
+
+
 def _follower_deaf(events: Events, rng: Random) -> Events | None:
     truths = _all(events, Expected)
     if len(truths) < 3:
@@ -380,6 +386,7 @@ ALTERATIONS: Final = {
     "a client holds back what lives": Alteration("d", late_alterations.held_alive),
     "a lease is shorter than fronts vouch for": Alteration("d", late_alterations.shortened),
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
+    "the lease of a living broker ends by itself": Alteration("d", _living_expired),
     "a drained broker is registered": Alteration("d", late_alterations.back_though_drained),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),

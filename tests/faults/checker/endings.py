@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Final
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import STORE, Change, Expected, Lease, Replica
+from sharedroutes.registry.model import EXPIRED
+from tests.faults.checker.history import STORE, Change, Expected, Lease, Record, Replica, State, TableContent
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
 DRAINED: Final = "drained"
@@ -78,15 +79,52 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
         record = change.record
         if not is_withdrawal(record):
             continue
-        calm_since = past.calm_since_us(record.broker, change.at_us)
-        if calm_since is None or past.limit_us(calm_since, past.bounds.back_ms) > change.at_us:
+        if _is_left_alone(past, record.broker, change.at_us):
+            reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
+            lives = _has_lived(past, record, change.at_us)
+            verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+
+
+def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
+    """Check that no lease of a broker that lives ends by itself while nothing concerns its agent.
+
+    Of `docs/design.md`: a TTL is at least twice the heartbeat, so that half of it may be lost; and of what
+    must always hold 9, so that it does not matter what the clock of the agent says.
+    """
+    lease_us = 1_000 * past.bounds.lease_ms
+    owners = {(of.broker, of.id, of.epoch): of for of in past.of(State) if of.state == "owner"}
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
             continue
-        since_us = change.at_us - 1_000 * past.bounds.back_ms
-        tables = [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= change.at_us]
-        tables.append(past.expected_at(since_us))
-        lives = all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
-        reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
-        verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+        owner = owners.get((record.broker, record.id, record.epoch))
+        at_work = owner is not None and _is_left_alone(past, owner.who, change.at_us, owner.at_us)
+        if not at_work or not _is_left_alone(past, record.broker, change.at_us):
+            continue
+        starved = 2 * past.late_us(change.at_us - lease_us, change.at_us) >= lease_us
+        reason = f"{record.broker}:{record.id} lives, and its agent does, and its lease has ended"
+        lives = _has_lived(past, record, change.at_us) and not starved
+        verdict.check(reason if lives else "", owner, change)
+
+
+def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
+    """Whether no fault concerns a process, nor has until it had the time to be back, or was seen to work."""
+    calm_since = past.calm_since_us(who, at_us)
+    if calm_since is None:
+        return False
+    return works_us >= calm_since > 0 or past.limit_us(calm_since, past.bounds.back_ms) <= at_us
+
+
+def _has_lived(past: Past, record: Record, at_us: int) -> bool:
+    """Whether the broker of a record has been alive for a while."""
+    tables = _tables(past, at_us - 1_000 * past.bounds.back_ms, at_us)
+    return all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
+
+
+def _tables(past: Past, since_us: int, until_us: int) -> list[TableContent]:
+    """Return what was true at a time, and what became true until another one."""
+    later = [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= until_us]
+    return [past.expected_at(since_us), *later]
 
 
 def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
@@ -106,10 +144,11 @@ def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
                 drained[replica] = change
         elif record.kind == ChangeKind.UP and (down := drained.pop(replica, None)) is not None:
             said_us = past.limit_us(change.at_us, past.bounds.stale_ms)  # who let it come back says so next
-            is_back = any(replica == of[:2] for of in past.expected_at(said_us).leases)
-            is_kept = is_back or past.may_have_lost(down.at_us, change.at_us)
+            tables = _tables(past, change.at_us, said_us)
+            is_back = any(replica == of[:2] for table in tables for of in table.leases)
+            is_right = is_back or past.may_have_lost(down.at_us, change.at_us)
             reason = f"{record.broker}:{record.id} was drained, and somebody registered it again"
-            verdict.check("" if is_kept else reason, down, change)
+            verdict.check("" if is_right else reason, down, change)
 
 
 def check_that_leases_last(past: Past, verdict: Verdict) -> None:

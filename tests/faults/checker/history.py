@@ -154,6 +154,9 @@ class Fault(_Event, frozen=True, kw_only=True, tag="fault"):
     disturbs: tuple[str, ...] = ()
     """The processes that it keeps from running or from the store; STORE = all of them."""
 
+    restarts: tuple[str, ...] = ()
+    """The processes that it starts anew in the beginning and in the end, and leaves alone in between."""
+
     loses: bool = False
     """Whether the store may forget what was written: then epochs may go back while the fault lasts."""
 

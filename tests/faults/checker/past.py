@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -139,15 +139,23 @@ class Past:
     def calm_since_us(self, who: str, at: int) -> int | None:
         """Return the end of the last fault that kept a process from the store; None = one lasts."""
         if who not in self._calm_of:
-            self._calm_of[who] = _joined(
-                (begin, end) for fault, begin, end in self.faults if {who, STORE} & {*fault.disturbs}
-            )
+            self._calm_of[who] = _joined(sorted(self._disturbances(who)))
         windows = self._calm_of[who]
         index = bisect_right(windows, (at, NEVER_US)) - 1
         if index < 0:
             return 0
         end_us = windows[index][1]
         return None if at < end_us else end_us
+
+    def _disturbances(self, who: str) -> Iterator[tuple[int, int]]:
+        """Yield from when to when faults kept a process from the store, or from running."""
+        for fault, begin_us, end_us in self.faults:
+            if {who, STORE} & {*fault.disturbs}:
+                yield begin_us, end_us
+            elif who in fault.restarts:
+                started = [at for at in self.starts.get(who, ()) if begin_us < at < end_us]
+                yield begin_us, min(started, default=end_us)
+                yield max(started, default=begin_us), end_us
 
     def faults_in(self, since_us: int, until_us: int) -> list[FaultWindow]:
         """Return the faults that lasted at some moment of that time."""

@@ -176,6 +176,7 @@ class StoreRun:
                 phase="begin",
                 details=effect.details,
                 disturbs=effect.disturbs,
+                restarts=effect.restarts,
                 loses=effect.loses,
             )
             self._scheduler.write(replace(event, at_us=began_us))

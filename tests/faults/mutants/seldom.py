@@ -26,6 +26,23 @@ SELDOM: Final = (
         (Edit("registry/lua/claim.lua", "if kept_out == ARGV[4] and", "if false and"),),
     ),
     Mutant(
+        "wall-clock",
+        "An agent plans by the time of day.",
+        ("clock-behind",) * 4,
+        (
+            Edit(
+                "broker_agent/agent.py",
+                "        clock = asyncio.get_running_loop().time\n",
+                "        import time\n\n        clock = time.time\n",
+            ),
+            Edit(
+                "broker_agent/agent.py",
+                "async with asyncio.timeout_at(self._wake_at_s):",
+                "async with asyncio.timeout(self._wake_at_s - __import__('time').time()):",
+            ),
+        ),
+    ),
+    Mutant(
         "foreign-is-no-loss",
         "A reader of the stream goes on at its place after something else stood there for a while.",
         ("corrupt-stream",) * 2,

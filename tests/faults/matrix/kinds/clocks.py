@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.cluster.test_clock import faketime_library
-from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import Effect, Site, fault
+from tests.faults.matrix.settings import HEARTBEAT_S, LEASE_S
 
 HOUR_S: Final = 3_600
 """By so much a clock is shifted."""
+
+_CACHED_S: Final = 1.0
+"""So long after the shift a process may still see the time of before."""
+
+_UNSEEN_S: Final = LEASE_S + _CACHED_S + HEARTBEAT_S
+_LASTS_S: Final = (_UNSEEN_S + 0.5, _UNSEEN_S + 3.5)
+"""Longer than it takes until the lease of an agent has ended that renews it no more."""
 
 _SLEEP: Final = (
     "import select, time\ntime.sleep = lambda seconds: select.select((), (), (), seconds) and None\n"
@@ -31,7 +39,7 @@ def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
         "PYTHONPATH": os.pathsep.join((str(start), victim.environment["PYTHONPATH"])),
         "LD_PRELOAD": faketime_library(),
         "FAKETIME_TIMESTAMP_FILE": str(time_file),
-        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_CACHE_DURATION": f"{_CACHED_S:.0f}",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     before = dict(victim.environment)
@@ -40,7 +48,9 @@ def _shifted(site: Site, first_s: int) -> Iterator[Effect]:
     site.start(victim)
     time_file.write_text(f"{first_s:+d}\n")
     try:
-        yield Effect(victim.name, site.lasts(LONG_S), (victim.name,), details={"shifted_s": first_s})
+        yield Effect(
+            victim.name, site.lasts(_LASTS_S), restarts=(victim.name,), details={"shifted_s": first_s}
+        )
     finally:
         time_file.write_text(f"{-first_s:+d}\n")
         victim.kill()

@@ -84,6 +84,9 @@ class Effect:
     disturbs: tuple[str, ...] = ()
     """As in the history: processes that it keeps from running or from the store; STORE = all."""
 
+    restarts: tuple[str, ...] = ()
+    """As in the history: processes that it starts anew in the beginning and in the end only."""
+
     takes: tuple[str, ...] = ()
     """The brokers that nobody is to be sent to while it lasts."""
 

@@ -1,0 +1,71 @@
+"""What ends a lease, and what begins it again, against what operators, agents and clocks did."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from tests.faults.checker.alterations import ALTERATIONS
+from tests.faults.checker.history import Change, Event, Expected, Fault, Late, Started, State, TableContent
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BOUNDS, BROKERS, Story
+
+DRAINED = "a drained broker is registered"
+EXPIRED = "the lease of a living broker ends by itself"
+
+
+def altered(name: str) -> list[Event]:
+    """Return a history in which something goes wrong."""
+    story = Story()
+    story.begin()
+    story.crash(BROKERS[0])
+    story.end()
+    events = ALTERATIONS[name].alter(story.events, Random(1))
+    assert events is not None
+    return events
+
+
+def reasons(events: list[Event], text: str) -> list[str]:
+    """Return what is wrong about the ends of leases."""
+    found = check(sorted(events, key=attrgetter("at_us"))).verdicts["d"].violations
+    return [violation.reason for violation in found if text in violation.reason]
+
+
+@pytest.mark.parametrize(("later_us", "wrong"), [(1_000, 0), (1_000 * BOUNDS.stale_ms + 1_000, 1)])
+def test_a_drained_broker_may_be_back_if_that_is_said_soon_even_if_it_is_taken_again(
+    later_us: int, wrong: int
+) -> None:
+    events = altered(DRAINED)
+    up = next(event for event in events if isinstance(event, Change) and event.id.endswith("01"))
+    truths = [event for event in events if isinstance(event, Expected)]
+    back = replace(truths[0], at_us=up.at_us + later_us)
+    again = replace(back, at_us=back.at_us + 1_000, table=TableContent())
+    assert len(reasons([*events, back, again], "was drained")) == wrong
+
+
+def test_a_lease_may_end_by_itself_while_the_machine_runs_nobody_for_half_of_it() -> None:
+    events = altered(EXPIRED)
+    assert len(reasons(events, "its lease has ended")) == 1
+    (down,) = (event for event in events if isinstance(event, Change) and event.id == f"{event.at_us}-0")
+    late = Late(at_us=down.at_us - 1_000, who="watchdog", late_ms=BOUNDS.lease_ms // 2)
+    assert reasons([*events, late], "its lease has ended") == []
+
+
+@pytest.mark.parametrize("name", ["kill-agent", "clock-behind"])
+def test_the_clock_of_an_agent_is_no_reason_for_a_lease_to_end_and_a_kill_is(name: str) -> None:
+    events = altered(EXPIRED)
+    (down,) = (event for event in events if isinstance(event, Change) and event.id == f"{event.at_us}-0")
+    assert down.record is not None
+    states = [event for event in events if isinstance(event, State) and event.broker == down.record.broker]
+    owner = states[-1]
+    begin = Fault(at_us=owner.at_us - 2, who="scheduler", name=name, target=owner.who, phase="begin")
+    disturbs, restarts = ((owner.who,), ()) if name == "kill-agent" else ((), (owner.who,))
+    begin = replace(begin, disturbs=disturbs, restarts=restarts)
+    start = Started(at_us=owner.at_us - 1, who=owner.who, pid=2)
+    again = replace(start, at_us=down.at_us + 1_000)
+    end = replace(begin, at_us=down.at_us + 2_000, phase="end")
+    found = reasons([*events, begin, start, again, end], "its lease has ended")
+    assert len(found) == (name == "clock-behind")
