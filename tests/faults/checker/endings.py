@@ -81,7 +81,7 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
             continue
         if _is_left_alone(past, record.broker, change.at_us):
             reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
-            lives = _has_lived(past, record, change.at_us)
+            lives = _has_lived(past, record, change.at_us, past.bounds.back_ms)
             verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
 
 
@@ -103,7 +103,7 @@ def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
             continue
         starved = 2 * past.late_us(change.at_us - lease_us, change.at_us) >= lease_us
         reason = f"{record.broker}:{record.id} lives, and its agent does, and its lease has ended"
-        lives = _has_lived(past, record, change.at_us) and not starved
+        lives = _has_lived(past, record, change.at_us, past.bounds.lease_ms) and not starved
         verdict.check(reason if lives else "", owner, change)
 
 
@@ -115,9 +115,9 @@ def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
     return works_us >= calm_since > 0 or past.limit_us(calm_since, past.bounds.back_ms) <= at_us
 
 
-def _has_lived(past: Past, record: Record, at_us: int) -> bool:
-    """Whether the broker of a record has been alive for a while."""
-    tables = _tables(past, at_us - 1_000 * past.bounds.back_ms, at_us)
+def _has_lived(past: Past, record: Record, at_us: int, for_ms: int) -> bool:
+    """Whether the broker of a record has been alive for so long."""
+    tables = _tables(past, at_us - 1_000 * for_ms, at_us)
     return all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
 
 

@@ -16,7 +16,7 @@ HOUR_S: Final = 3_600
 _CACHED_S: Final = 1.0
 """So long after the shift a process may still see the time of before."""
 
-_UNSEEN_S: Final = LEASE_S + _CACHED_S + HEARTBEAT_S
+_UNSEEN_S: Final = LEASE_S + _CACHED_S + 2 * HEARTBEAT_S
 _LASTS_S: Final = (_UNSEEN_S + 0.5, _UNSEEN_S + 3.5)
 """Longer than it takes until the lease of an agent has ended that renews it no more."""
 
