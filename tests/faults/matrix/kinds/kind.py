@@ -84,9 +84,6 @@ class Effect:
     disturbs: tuple[str, ...] = ()
     """As in the history: processes that it keeps from running or from the store; STORE = all."""
 
-    restarts: tuple[str, ...] = ()
-    """As in the history: processes that it starts anew in the beginning and in the end only."""
-
     takes: tuple[str, ...] = ()
     """The brokers that nobody is to be sent to while it lasts."""
 
@@ -95,6 +92,9 @@ class Effect:
 
     loses: bool = False
     """As in the history: whether the store may forget what was written."""
+
+    restarts: tuple[str, ...] = ()
+    """As in the history: processes that it starts anew in the beginning and in the end only."""
 
     details: dict[str, Any] = field(default_factory=dict)
 
