@@ -378,6 +378,7 @@ ALTERATIONS: Final = {
     "a reset is not told": Alteration("c", _reset_not_told),
     "the store has another table": Alteration("c", _other_table),
     "the end of a lease is not told": Alteration("c", _end_not_told),
+    "the end of a lease is told late": Alteration("c", late_alterations.end_is_told_late),
     "a dead broker has a lease": Alteration("d", _dead_with_lease),
     "a killed broker has its lease until that ends": Alteration("d", late_alterations.killed_broker_lives_on),
     "a view shows a new owner late": Alteration("d", late_alterations.view_is_late),

@@ -7,6 +7,7 @@ from typing import Final
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import EXPIRED
+from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.history import STORE, Change, Expected, Lease, Record, Replica, State, TableContent
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
@@ -15,6 +16,9 @@ DRAINED: Final = "drained"
 
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
+
+_STILL: Final = ("kill-", "pause-")
+"""What the names of faults begin with after which a process does not run."""
 
 _APART_MS: Final = 100
 """The two are read in one round trip, one after the other."""
@@ -175,6 +179,44 @@ def check_that_ends_are_told(past: Past, verdict: Verdict) -> None:
         for tenure, after in pairwise([*tenures, None]):
             if tenure is not None and tenure.gone is not None and tenure.gone.epoch is None:
                 _check_end(past, verdict, tenure, after, downs.get(replica, []))
+
+
+def check_that_ends_are_told_at_once(past: Past, verdict: Verdict) -> None:
+    """Check how long after the end of a lease the stream tells of it, by the store's clock.
+
+    Of `docs/design.md`, what must always hold: 2, "visible within TTL + 0.1 s". If the sweeper ends, another
+    one takes its place before the lease of a broker ends that died with it. A store that waits for its disk
+    answers nobody: so much longer than usual the auditor has waited for its look, too.
+    """
+    ends = {(of.replica[:2], of.epoch): of for all_ in past.tenures.values() for of in all_ if of.gone}
+    for change in past.of(Change):
+        record, told = change.record, order(change.id)
+        if record is None or record.ended is None or told is None:
+            continue
+        tenure, took_ms = ends.get(((record.broker, record.id), record.epoch)), told[0] - record.ended
+        ended_us = change.at_us - 1_000 * took_ms
+        since_us = ended_us - 1_000 * past.bounds.elected_ms
+        if tenure is not None and _is_sweeper_left_alone(past, since_us, change.at_us):
+            late_us = past.late_us(ended_us - 1_000 * past.bounds.swept_ms, change.at_us)
+            blind_us = max(0, tenure.until_us - tenure.seen_us - 1_000 * past.bounds.looks_ms)
+            allowed_ms = past.bounds.swept_ms + (late_us + blind_us) // 1_000
+            of = f"the end of the lease of {record.broker}:{record.id}"
+            reason = f"{of} was told {took_ms} ms late; {allowed_ms} are allowed"
+            verdict.check(reason if took_ms > allowed_ms else "", change)
+
+
+def _is_sweeper_left_alone(past: Past, since_us: int, until_us: int) -> bool:
+    """Whether who sweeps has been elected before, and no fault concerns it or the store.
+
+    A process that is killed or stands still does not sweep; one that hears no answers perhaps does.
+    """
+    return all(
+        window.fault.name.startswith(_STILL)
+        and STORE not in window.fault.disturbs
+        and window.begin_us < since_us
+        and window.end_us > until_us
+        for window in past.faults_in(since_us, until_us)
+    )
 
 
 def _check_end(past: Past, verdict: Verdict, tenure: Tenure, after: Tenure | None, downs: list[int]) -> None:

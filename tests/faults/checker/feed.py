@@ -9,7 +9,7 @@ from typing import Final
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import FORGOTTEN
 from sharedroutes.registry.plans.changes import order
-from tests.faults.checker.endings import check_that_ends_are_told
+from tests.faults.checker.endings import check_that_ends_are_told, check_that_ends_are_told_at_once
 from tests.faults.checker.history import STORE, Change, Item, Record, Replica, Table, TableContent
 from tests.faults.checker.past import Past, Verdict
 
@@ -82,6 +82,7 @@ def the_feed_has_no_gap(past: Past) -> Verdict:
         _check_sequence(items, stream, past, verdict)
         _check_tables(items, past, verdict)
     check_that_ends_are_told(past, verdict)
+    check_that_ends_are_told_at_once(past, verdict)
     return verdict
 
 

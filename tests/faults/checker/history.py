@@ -46,6 +46,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: int = 0
     address: str = ""
     reason: str = ""
+    ended: int | None = None
+    """When the lease ended of whose end it tells, in ms of the store's clock; None = unknown."""
+
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -80,6 +83,15 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     saved_ms: int = 2_500
     """So long after a change, a client's snapshot has it: it is written once a second."""
+
+    looks_ms: int = 50
+    """So often the auditor looks for each lease."""
+
+    swept_ms: int = 100
+    """So long after its end, the stream has told of a lease while the sweeper is at work."""
+
+    elected_ms: int = 2_000
+    """So long after a sweeper has ended, another one is at work: its lease is 1 s."""
 
     told_ms: int = 6_000
     """So long after its end, the stream has told of a lease, even if its sweeper died with it."""

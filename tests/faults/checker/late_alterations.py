@@ -25,8 +25,8 @@ def _by_time(events: Events) -> Events:
 
 
 def _changes_of_crashes(events: Events, kind: ChangeKind) -> list[Change]:
-    """Return the ends of leases, or the new owners, in faults named `crash`."""
-    crashes = [window for window in Past(events).faults if window.fault.name == "crash"]
+    """Return the ends of leases, or the new owners, in crashes of hosts."""
+    crashes = [window for window in Past(events).faults if window.fault.name == "kill-host"]
     return [
         event
         for event in events
@@ -120,7 +120,7 @@ def shown_again(events: Events, rng: Random) -> Events | None:
 
 def killed_broker_lives_on(events: Events, rng: Random) -> Events | None:
     """Let the lease of a broker that was killed go on until it ends by itself."""
-    crashes = [window for window in Past(events).faults if window.fault.name == "crash"]
+    crashes = [window for window in Past(events).faults if window.fault.name == "kill-host"]
     if not crashes:
         return None
     fault, begin_us, end_us = rng.choice(crashes)
@@ -134,6 +134,20 @@ def killed_broker_lives_on(events: Events, rng: Random) -> Events | None:
     last = [event for event in events if isinstance(event, Lease) and event.at_us < begin_us]
     look = next(look for look in reversed(last) if look.broker == fault.target)
     return _by_time([*found, replace(look, at_us=dead.at_us + 1_000 * BOUNDS.gone_ms + 1_000)])
+
+
+def end_is_told_late(events: Events, rng: Random) -> Events | None:
+    """Let the end of a lease be told later than a sweeper needs that sleeps until then."""
+    if not (downs := _changes_of_crashes(events, ChangeKind.DOWN)):
+        return None
+    change = rng.choice(downs)
+    assert change.record is not None
+    assert change.record.ended is not None
+    late = replace(change.record, ended=change.record.ended - BOUNDS.swept_ms)
+    return [
+        replace(event, record=late) if isinstance(event, Change | Item) and event.id == change.id else event
+        for event in events
+    ]
 
 
 def back_though_drained(events: Events, rng: Random) -> Events | None:

@@ -99,18 +99,21 @@ class Story:
 
     def crash(self, broker: str) -> None:
         """Let a broker and its agent die, and come back."""
-        self._fault("crash", broker, "begin")
+        self._fault("kill-host", broker, "begin")
         self._alive.discard(broker)
         self.expect()
         self.send(fails_at=broker)
         self.now_ms += BOUNDS.lease_ms
+        last = Lease(who="auditor", broker=broker, id=0, epoch=self.epoch(broker), left_ms=1)
+        self.tell(msgspec.structs.replace(last, address=address_of(broker)))
         self.look()
-        self.change(Record(kind=ChangeKind.DOWN, broker=broker, epoch=self.epoch(broker), reason=EXPIRED))
+        end = Record(kind=ChangeKind.DOWN, broker=broker, epoch=self.epoch(broker), reason=EXPIRED)
+        self.change(msgspec.structs.replace(end, ended=self.now_ms - 1))
         self.see()
         self.calm(BOUNDS.told_ms + 2_000)
         self.own(broker)
         self.expect()
-        self._fault("crash", broker, "end")
+        self._fault("kill-host", broker, "end")
         self.see()
         self.calm()
 

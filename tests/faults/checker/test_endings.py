@@ -9,7 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.faults.checker.alterations import ALTERATIONS
-from tests.faults.checker.history import Change, Event, Expected, Fault, Late, Started, State, TableContent
+from tests.faults.checker.history import (
+    STORE,
+    Change,
+    Event,
+    Expected,
+    Fault,
+    Late,
+    Started,
+    State,
+    TableContent,
+)
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, Story
 
@@ -69,3 +79,15 @@ def test_the_clock_of_an_agent_is_no_reason_for_a_lease_to_end_and_a_kill_is(nam
     end = replace(begin, at_us=down.at_us + 2_000, phase="end")
     found = reasons([*events, begin, start, again, end], "its lease has ended")
     assert len(found) == (name == "clock-behind")
+
+
+@pytest.mark.parametrize(("name", "found"), [("kill-agent", 1), ("slow", 0), ("kill-store", 0)])
+def test_a_sweep_is_late_only_where_nothing_concerns_the_sweeper(name: str, found: int) -> None:
+    disturbs = (STORE,) if name == "kill-store" else ()
+    events = [
+        replace(event, name=name, disturbs=disturbs) if isinstance(event, Fault) else event
+        for event in altered("the end of a lease is told late")
+    ]
+    report = check(sorted(events, key=attrgetter("at_us")))
+    late = [of.reason for of in report.verdicts["c"].violations if "ms late; " in of.reason]
+    assert len(late) == found

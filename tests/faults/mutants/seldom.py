@@ -43,6 +43,18 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "sweeps-late",
+        "The sweeper sleeps until its lease has to be renewed, also when another lease ends before.",
+        ("kill-host", "kill-agent", "pause-agent"),
+        (
+            Edit(
+                "registry/sweep_policy.py",
+                "return min(max(sweep.wait_s, _SHORTEST_S), longest_s)",
+                "return longest_s",
+            ),
+        ),
+    ),
+    Mutant(
         "foreign-is-no-loss",
         "A reader of the stream goes on at its place after something else stood there for a while.",
         ("corrupt-stream",) * 2,
