@@ -316,6 +316,22 @@ def _failed_often(events: Events, rng: Random) -> Events:
     return _with(events, *(_try(sent.at_us, sent.who, at, attempt=1) for _ in range(more)))
 
 
+def _not_used_again(events: Events, rng: Random) -> Events | None:
+    """Let a client send nothing to a broker in a calm that is longer than an isolation."""
+    longest_us = 1_000 * (len(BROKERS) * BOUNDS.isolated_ms + BOUNDS.slow_start_ms)
+    found = [calm for calm in calms(Past(events)) if calm.end_us - calm.begin_us > longest_us]
+    if not found:
+        return None
+    calm, who, broker = rng.choice(found), rng.choice(CLIENTS), rng.choice(BROKERS)
+    return [
+        event
+        for event in events
+        if not isinstance(event, Sent)
+        or (event.who, event.broker) != (who, broker)
+        or not calm.begin_us < event.at_us < calm.end_us
+    ]
+
+
 def _without_route(events: Events, rng: Random) -> Events | None:
     known_us = _all(events, Expected)[0].at_us + _STALE_US
     routes = [route for route in _all(events, Route) if not route.fresh and route.at_us > known_us]
@@ -396,6 +412,7 @@ ALTERATIONS: Final = {
     "a message that was taken is not there": Alteration("e", _not_received),
     "a message is lost": Alteration("e", _lost),
     "first attempts fail often": Alteration("e", _failed_often),
+    "a broker that is well is not used again": Alteration("e", _not_used_again),
     "a client has no route any more": Alteration("f", _without_route),
     "a client finds no route to send": Alteration("f", _without_route_to_send),
     "an older owner writes": Alteration("g", _older_written),

@@ -117,6 +117,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     first_failures: int
     """So many first attempts of a client may fail for one fault, until the next begins."""
 
+    isolated_ms: int = 12_000
+    """For so long, times the failures, a client leaves a broker alone: 10 s, and a fifth of jitter."""
+
+    slow_start_ms: int = 5_000
+    """For so long a broker that comes back gets a part of its turns."""
+
     rss_kb: int
     """By so much the memory of a process may have grown in the end; likewise the counts below."""
 

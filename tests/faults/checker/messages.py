@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from tests.faults.checker.history import Lost, Received, Sent
 from tests.faults.checker.past import Past, Verdict, addresses_of
+from tests.faults.checker.uses import check_that_the_well_are_used
 
 
 def messages_arrive(past: Past) -> Verdict:
@@ -29,6 +30,7 @@ def messages_arrive(past: Past) -> Verdict:
             ]
             verdict.violate(f"{lost.who} lost {lost.message}: {lost.error}", *attempts, lost)
     _check_first_attempts(past, verdict)
+    check_that_the_well_are_used(past, verdict)
     return verdict
 
 

@@ -151,7 +151,7 @@ class StoreRun:
         return self.told
 
     def _round(self, site: Site, chosen: Sequence[Kind], until_s: float) -> None:
-        names, began_us = tuple(kind.name for kind in chosen), now_us()
+        names, began_us, rests_s = tuple(kind.name for kind in chosen), now_us(), 0.0
         with ExitStack() as stack:
             for kind in chosen:
                 effect = stack.enter_context(self._broken(site, kind))
@@ -160,10 +160,12 @@ class StoreRun:
                     f"{' and '.join(names)}: {effect.target}, {effect.lasts_s:.1f} s; {left:.0f} s left"
                 )
                 self._pass(effect.lasts_s)
+                rests_s = max(rests_s, effect.rests_s)
         converged_s = self._calm(f"calm after {' and '.join(names)}", _GIVE_UP_S)
         self.told.outcomes.append(Outcome(names, began_us, converged_s))
         if converged_s is None:
             self._tell(f"not calm after {' and '.join(names)}: {self._behind()}")
+        self._pass(rests_s)
 
     @contextmanager
     def _broken(self, site: Site, kind: Kind) -> Iterator[Effect]:

@@ -55,6 +55,18 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "isolated-for-ever",
+        "Nobody looks again when the isolation of a broker is over.",
+        ("pause-broker-and-rest",),
+        (
+            Edit(
+                "client/faults/memory.py",
+                "self.valid_until = min(changes_at.values(), default=inf)",
+                "self.valid_until = inf",
+            ),
+        ),
+    ),
+    Mutant(
         "foreign-is-no-loss",
         "A reader of the stream goes on at its place after something else stood there for a while.",
         ("corrupt-stream",) * 2,

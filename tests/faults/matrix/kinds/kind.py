@@ -96,6 +96,9 @@ class Effect:
     restarts: tuple[str, ...] = ()
     """As in the history: processes that it starts anew in the beginning and in the end only."""
 
+    rests_s: float = 0.0
+    """For so long nothing breaks when it is over and all views are true."""
+
     details: dict[str, Any] = field(default_factory=dict)
 
 

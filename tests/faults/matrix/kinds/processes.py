@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tests.faults.matrix.fleet import HAS_AGENT, Fleet
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Effect, Site, fault
-from tests.faults.matrix.settings import ON
+from tests.faults.matrix.settings import BOUNDS, ON
 from tests.faults.victims import Program
 
 _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 """What is served by this process alone: for broker-b speaks also a front, for broker-c speak two."""
+
+_FAILS_S: Final = (1.5, 1.9)
+"""Longer than an attempt takes, and less than it takes to find that a broker hangs."""
+
+_AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
+"""Longer than a client leaves a broker alone that has failed once."""
 
 _Victims: TypeAlias = Callable[[Site], Sequence[Program]]
 _How: TypeAlias = Callable[[Site, Sequence[Program], tuple[float, float]], Iterator[Effect]]
@@ -141,3 +149,10 @@ _register(
 )
 _register("pause_client", _paused, _CLIENT, LONG_S, "A client stands still for longer than a lease.")
 _register("pause_follower", _paused, _follower, LONG_S, "The follower stands still.")
+
+
+@fault("processes")
+def pause_broker_and_rest(site: Site) -> Iterator[Effect]:
+    """A broker stands still for longer than an attempt takes, and is well for longer than it is avoided."""
+    with contextmanager(_paused)(site, _BROKER(site), _FAILS_S) as effect:
+        yield replace(effect, rests_s=_AVOIDED_S)

@@ -1,0 +1,62 @@
+"""That a broker which is well again is used again: a part of rule (e)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from tests.faults.checker.history import Replica, Route, Sent
+from tests.faults.checker.past import Past, Verdict, addresses_of
+from tests.faults.checker.views import Calm, calms
+
+_COUNTED_US: Final = 120_000_000
+"""For so long a failure makes the isolation after the next one longer."""
+
+_LONGEST: Final = 6
+"""So many times the first isolation is the longest one."""
+
+
+def check_that_the_well_are_used(past: Past, verdict: Verdict) -> None:
+    """Check that clients send to each broker that they know, as soon as they may not avoid it any more.
+
+    Of `docs/design.md`, what must always hold: 8, fault tolerance is bounded; of its defaults: an ejection
+    lasts 10 s, each time 10 s more, up to 60 s, and then the broker gets a growing part of its turns for 5 s.
+    """
+    attempts: dict[tuple[str, str], dict[str, list[Sent]]] = defaultdict(lambda: defaultdict(list))
+    for sent in past.of(Sent):
+        attempts[sent.who, sent.topic][sent.address].append(sent)
+    for calm in calms(past):
+        truth = past.expected_at(calm.begin_us)
+        for (who, topic), sent_to in attempts.items():
+            for replica in addresses_of(truth, topic):
+                _check_used(past, calm, (who, topic), replica, sent_to[replica.address], verdict)
+
+
+def _check_used(
+    past: Past, calm: Calm, key: tuple[str, str], replica: Replica, attempts: list[Sent], verdict: Verdict
+) -> None:
+    inside = [sent for sent in attempts if calm.begin_us < sent.at_us < calm.end_us]
+    ends = [calm.begin_us, *(sent.at_us for sent in inside)]
+    begins = [*(sent.began_us or sent.at_us for sent in inside), calm.end_us]
+    reason = ""
+    for since_us, until_us in zip(ends, begins, strict=True):
+        failed = sum(not sent.ok and since_us - _COUNTED_US < sent.at_us <= since_us for sent in attempts)
+        allowed_ms = past.bounds.isolated_ms * min(max(1, failed), _LONGEST) + past.bounds.slow_start_ms
+        if past.limit_us(since_us, allowed_ms) < until_us:
+            known_us = max(since_us, _known_since_us(past, key, replica, until_us))
+            if past.limit_us(known_us, allowed_ms) < until_us:
+                for_s = (until_us - known_us) / 1e6
+                reason = f"{key[0]} has not sent to {replica.broker} for {for_s:.1f} s, which lives"
+    verdict.check(reason, past.expected_event(calm.begin_us), *attempts[-1:])
+
+
+def _known_since_us(past: Past, key: tuple[str, str], replica: Replica, until_us: int) -> int:
+    """Return since when a client has named a broker all the time, without doubt; at the latest, then."""
+    known_us: int | None = None
+    for route in past.of(Route):
+        if (route.who, route.topic) == key and route.at_us <= until_us:
+            is_known = (
+                replica in (route.brokers or ()) and not route.stale and replica.broker not in route.held
+            )
+            known_us = None if not is_known else known_us or route.at_us
+    return known_us or until_us
