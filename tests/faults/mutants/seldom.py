@@ -67,6 +67,19 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "guards-for-ever",
+        "A client never believes a loss of most brokers, however long it lasts.",
+        ("cut-owners-for-long",),
+        (
+            Edit(
+                "client/health.py",
+                "elif lost and now >= self.guarded_until:",
+                "elif False and lost and now >= self.guarded_until:",
+            ),
+            Edit("client/health.py", "return now < self.guarded_until\n", "return True\n"),
+        ),
+    ),
+    Mutant(
         "foreign-is-no-loss",
         "A reader of the stream goes on at its place after something else stood there for a while.",
         ("corrupt-stream",) * 2,

@@ -15,6 +15,7 @@ from tests.faults.matrix.kinds.kind import (
     connections_of,
     fault,
 )
+from tests.faults.matrix.settings import BOUNDS, HOLD_S, ON
 from tests.faults.victims import Program
 from tests.proxy import FaultyProxy, Whose
 
@@ -26,6 +27,7 @@ _DRIP_S: Final = 0.002
 _UNHEARD: Final = 9
 """Changes: so many that a follower whose doorbell is silent has noticed, and hears a new one."""
 
+_UNTIL_BELIEVED_S: Final = (HOLD_S + UNTIL_TOLD_S[0], HOLD_S + UNTIL_TOLD_S[1])
 _TOLD_S: Final = 3.0
 
 _Network = Callable[[FaultyProxy], AbstractContextManager[None]]
@@ -46,6 +48,10 @@ def _suffers(site: Site, network: _Network, bounds_s: tuple[float, float] = LONG
         yield Effect(victim.name, lasts_s, (victim.name,), takes)
 
 
+def _owners(site: Site) -> list[Program]:
+    return [*site.fleet.agents.values(), *site.fleet.fronts.values()]
+
+
 @fault("network")
 def cut(site: Site) -> Iterator[Effect]:
     """All connections of a process to the store are closed, and new ones too."""
@@ -55,10 +61,24 @@ def cut(site: Site) -> Iterator[Effect]:
 @fault("network")
 def cut_owners(site: Site) -> Iterator[Effect]:
     """No agent and no front reaches the store, for longer than the leases: all brokers seem to die."""
-    owners = [*site.fleet.agents.values(), *site.fleet.fronts.values()]
+    owners = _owners(site)
     names = tuple(owner.name for owner in owners)
     with site.store.network(FaultyProxy.refusing, connections_of(*owners)):
         yield Effect("+".join(names), site.lasts(UNTIL_TOLD_S), names)
+
+
+@fault("network")
+def cut_owners_for_long(site: Site) -> Iterator[Effect]:
+    """The same, until clients believe that all brokers are gone, and use none of them."""
+    fleet, owners = site.fleet, _owners(site)
+    names = tuple(owner.name for owner in owners)
+    with site.store.network(FaultyProxy.refusing, connections_of(*owners)):
+        yield Effect("+".join(names), site.lasts(_UNTIL_BELIEVED_S), names, tuple(ON))
+    site.wait_at_most(
+        BOUNDS.converge_ms / 1_000,
+        lambda: all(fleet.says(client, broker) for client in fleet.clients for broker in ON),
+        "clients know of brokers again",
+    )
 
 
 @fault("network")
