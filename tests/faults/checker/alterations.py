@@ -14,6 +14,7 @@ from sharedroutes.client import NoRoute
 from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker import late_alterations
 from tests.faults.checker.history import (
+    OPERATOR,
     Change,
     Event,
     Expected,
@@ -185,6 +186,18 @@ def _begun_by_nobody(events: Events, rng: Random) -> Events:
 def _fenced_unaware(events: Events, rng: Random) -> Events | None:
     states = [state for state in _all(events, State) if state.state == "fenced"]
     return _without(events, rng.choice(states)) if states else None
+
+
+def _lifted_by_nobody(events: Events, rng: Random) -> Events:
+    """Let somebody give the write permission back that an operator took."""
+    change, record = rng.choice(_ups(events, Change))
+    wiped = Record(kind=ChangeKind.WIPED, broker=record.broker, by=OPERATOR)
+    lifted = replace(wiped, kind=ChangeKind.LIFTED, by="")
+    return _with(
+        events,
+        replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=wiped),
+        replace(change, at_us=change.at_us + 2, id=f"{change.id}2", record=lifted),
+    )
 
 
 # --- (c) ----------------------------------------------------------------------------------------------------
@@ -420,6 +433,7 @@ ALTERATIONS: Final = {
     "a lease begins without an epoch": Alteration("g", _begun_by_nobody),
     "an owner does not notice that it was fenced": Alteration("g", _fenced_unaware),
     "who was fenced takes the broker back": Alteration("g", late_alterations.taken_back),
+    "somebody gives back what an operator took": Alteration("g", _lifted_by_nobody),
     "a key is of no kind": Alteration("h", _with_key("{sharedroutes}:notes", "string", None)),
     "a key is outside of the registry": Alteration("h", _with_key("notes", "string", None)),
     "a key has another type": Alteration("h", _with_key("{sharedroutes}:topics", "list", None)),

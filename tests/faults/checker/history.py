@@ -20,6 +20,9 @@ from sharedroutes.registry.codec import encode_change
 FAILOVER: Final = "failover"
 """A fault that the auditor notes: another server has become the primary."""
 
+OPERATOR: Final = "operator"
+"""In `Record.by`."""
+
 STORE: Final = "store"
 """In `Fault.disturbs`: the fault is at the store, and so concerns all processes."""
 
@@ -53,6 +56,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
+    by: str = ""
+    """Who asked for it; OPERATOR = an operator."""
 
     @classmethod
     def of(cls, change: RegistryChange) -> Self:

@@ -56,7 +56,7 @@ def test_a_writer_says_who_and_when_and_goes_on_with_its_file(tmp_path: Path) ->
 
 def test_the_record_of_a_change_keeps_what_the_rules_need() -> None:
     change = RegistryChange(
-        kind=ChangeKind.TOPICS, broker_name="broker-a", epoch=4, added=("orders",), by="x"
+        kind=ChangeKind.TOPICS, broker_name="broker-a", epoch=4, added=("orders",), user="x"
     )
     assert Record.of(change) == Record(kind="topics", broker="broker-a", epoch=4, added=("orders",))
 

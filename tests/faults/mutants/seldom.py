@@ -80,6 +80,18 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "wipes-lifted",
+        "An agent takes the write permission that an operator took for its own to give back.",
+        ("drain-wiped",) * 2,
+        (
+            Edit(
+                "broker_agent/planner/planner.py",
+                'self._intent.write_perm_taken(call.broker_name if changed else "", now)',
+                "self._intent.write_perm_taken(call.broker_name, now)",
+            ),
+        ),
+    ),
+    Mutant(
         "foreign-is-no-loss",
         "A reader of the stream goes on at its place after something else stood there for a while.",
         ("corrupt-stream",) * 2,

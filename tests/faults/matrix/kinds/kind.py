@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
-from tests.faults.checker.history import STORE
+from tests.faults.checker.history import OPERATOR, STORE
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.settings import BOUNDS, LEASE_S
@@ -23,7 +23,7 @@ from tests.proxy import Whose
 Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
 """What a fault lays hands on; of two faults together, each is of another area."""
 
-_PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0)
+_PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0, actor=OPERATOR)
 SHORT_S: Final = (0.3, LEASE_S / 2)
 LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
 UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
@@ -66,9 +66,13 @@ class Site:
 
     def rebuild(self) -> None:
         """Do what an operator does whose registry is damaged: rebuild it."""
-        with suppress(RegistryError), RouteStore.from_url(self.store.url, _PATIENT) as registry:
+        with suppress(RegistryError), self.registry() as registry:
             for _ in registry.admin.rebuild():
                 pass
+
+    def registry(self) -> RouteStore:
+        """Return the registry as an operator has it, who waits for long."""
+        return RouteStore.from_url(self.store.url, _PATIENT)
 
     def lasts(self, bounds_s: tuple[float, float]) -> float:
         """Draw how long the fault lasts, in seconds."""

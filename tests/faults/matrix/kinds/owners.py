@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from sharedroutes.registry import RegistryError
 from sharedroutes.registry.scripts import UNREGISTER
 from tests.faults.matrix.fleet import HAS_AGENT
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import LEASE_S
+from tests.faults.matrix.settings import HEARTBEAT_S, LEASE_S
 from tests.faults.matrix.stand_in import COMES, LEAVES
 from tests.faults.victims import AgentProcess
 from tests.proxy import FaultyProxy
@@ -111,6 +112,23 @@ def drain(site: Site) -> Iterator[Effect]:
         yield Effect(name, site.lasts(LONG_S), takes=(name,))
     finally:
         agent.order("resume")
+
+
+@fault("processes")
+def drain_wiped(site: Site) -> Iterator[Effect]:
+    """An operator takes the write permission of a broker away and drains it; it comes back without it."""
+    agent, name = site.fleet.agents["agent-a"], "broker-a"
+    with suppress(RegistryError), site.registry() as registry:
+        registry.admin.wipe_write_perm(name)
+    agent.order("drain?wait_s=0.5")
+    try:
+        yield Effect(name, site.lasts(SHORT_S), takes=(name,))
+    finally:
+        agent.order("resume")
+        site.wait_at_most(LEASE_S, lambda: name in site.auditor.leases, "a drained broker is back")
+        site.wait_at_most(2 * HEARTBEAT_S, lambda: False, "its agent may give the permission back")
+        with suppress(RegistryError), site.registry() as registry:
+            registry.admin.add_write_perm(name)
 
 
 @fault("processes")
