@@ -147,7 +147,7 @@ def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
             if record.reason == DRAINED:
                 drained[replica] = change
         elif record.kind == ChangeKind.UP and (down := drained.pop(replica, None)) is not None:
-            said_us = past.limit_us(change.at_us, past.bounds.stale_ms)  # who let it come back says so next
+            said_us = past.limit_us(change.at_us, past.bounds.arrival_ms)  # who let it come back says so next
             tables = _tables(past, change.at_us, said_us)
             is_back = any(replica == of[:2] for table in tables for of in table.leases)
             is_right = is_back or past.may_have_lost(down.at_us, change.at_us)

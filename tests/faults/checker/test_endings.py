@@ -44,7 +44,7 @@ def reasons(events: list[Event], text: str) -> list[str]:
     return [violation.reason for violation in found if text in violation.reason]
 
 
-@pytest.mark.parametrize(("later_us", "wrong"), [(1_000, 0), (1_000 * BOUNDS.stale_ms + 1_000, 1)])
+@pytest.mark.parametrize(("later_us", "wrong"), [(1_000, 0), (1_000 * BOUNDS.arrival_ms + 1_000, 1)])
 def test_a_drained_broker_may_be_back_if_that_is_said_soon_even_if_it_is_taken_again(
     later_us: int, wrong: int
 ) -> None:
