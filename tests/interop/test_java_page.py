@@ -30,10 +30,13 @@ import org.apache.rocketmq.common.message.Message;
 
 public class Service {{
     public static void main(String[] words) throws Exception {{
-        {lines}
-        producer.start();
-        System.out.println(producer.send(new Message("orders", "paid".getBytes())).getSendStatus());
-        producer.shutdown();
+        try {{
+            {lines}
+            producer.start();
+            System.out.println(producer.send(new Message("orders", "paid".getBytes())).getSendStatus());
+        }} finally {{
+            System.exit(0);  // after a send that fails, the producer's threads would keep it alive for ever
+        }}
     }}
 }}
 """
