@@ -60,7 +60,7 @@ USERS_OF_REDIS: Final = {
     "registry/connection/links.py",
     "registry/connection/located_async.py",
     "registry/connection/located.py",
-    "registry/connection/packing.py",
+    "registry/connection/adapted.py",
     "registry/connection/replies.py",
     "registry/connection/url.py",
 }

@@ -18,9 +18,9 @@ from ..config import RegistryConfig
 from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import Command
+from .adapted import adapted
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located import Directory, LocatedConnection, LocatedSSLConnection
-from .packing import packing
 from .reading import Place, Reading
 from .replies import (
     REDIS_ERRORS,
@@ -232,7 +232,7 @@ def _at(where: Whereabouts, config: RegistryConfig, keys: Keys) -> tuple[RedisCl
 
 
 def _pooled(options: dict[str, Any]) -> RedisClient:
-    options = {**options, "connection_class": packing(options["connection_class"])}
+    options = {**options, "connection_class": adapted(options["connection_class"])}
     pool = redis.BlockingConnectionPool(retry=Retry(*NO_RETRIES), **options)
     return redis.Redis.from_pool(pool)
 

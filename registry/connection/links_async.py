@@ -18,9 +18,9 @@ from ..config import RegistryConfig
 from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import Command
+from .adapted import adapted
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection
-from .packing import packing
 from .reading import Place, Reading
 from .replies import (
     REDIS_ERRORS,
@@ -238,7 +238,7 @@ def _at(
 
 
 def _pooled(options: dict[str, Any]) -> AsyncRedisClient:
-    options = {**options, "connection_class": packing(options["connection_class"])}
+    options = {**options, "connection_class": adapted(options["connection_class"])}
     pool = redis.asyncio.BlockingConnectionPool(retry=Retry(*NO_RETRIES), **options)
     return redis.asyncio.Redis.from_pool(pool)
 

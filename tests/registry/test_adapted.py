@@ -1,7 +1,8 @@
-"""Connections of asyncio write what redis-py writes, packed by hiredis."""
+"""Connections of asyncio write what redis-py writes, packed by hiredis, and lose no cancellation."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import redis
 import redis.asyncio
 
 from sharedroutes.registry import AsyncRouteStore
+from sharedroutes.registry.connection.adapted import adapted
 from sharedroutes.registry.connection.links_async import open_links
-from sharedroutes.registry.connection.packing import packing
 
 KINDS: dict[Any, dict[str, Any]] = {
     redis.asyncio.Connection: {},
@@ -26,7 +27,7 @@ COMMANDS: tuple[tuple[Any, ...], ...] = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_packed_is_what_redis_py_packs(kind: Any) -> None:
-    ours, theirs = packing(kind)(**KINDS[kind]), kind(**KINDS[kind])
+    ours, theirs = adapted(kind)(**KINDS[kind]), kind(**KINDS[kind])
     for command in COMMANDS:
         assert b"".join(ours.pack_command(*command)) == b"".join(theirs.pack_command(*command))
     (packed,) = ours.pack_commands(COMMANDS)
@@ -34,14 +35,14 @@ def test_what_is_packed_is_what_redis_py_packs(kind: Any) -> None:
 
 
 def test_connections_of_threads_stay_as_they_are() -> None:
-    assert packing(redis.Connection) is redis.Connection
+    assert adapted(redis.Connection) is redis.Connection
 
 
 async def test_a_store_sends_what_was_packed_so(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with AsyncRouteStore.from_url(redis_url) as store:
         link, _ = open_links(redis_url, store.config, store.keys)
         kind = link.client.connection_pool.connection_class
-        assert kind.__module__ == packing.__module__
+        assert kind.__module__ == adapted.__module__
         own, sent = kind.pack_command, list[object]()
 
         def pack(connection: redis.asyncio.Connection, *command: object) -> list[bytes]:
@@ -52,3 +53,15 @@ async def test_a_store_sends_what_was_packed_so(redis_url: str, monkeypatch: pyt
         await store.topics()
         await link.aclose()
     assert sent
+
+
+async def test_a_call_that_is_cancelled_does_not_go_on(redis_url: str) -> None:
+    async with AsyncRouteStore.from_url(redis_url) as store:
+        for turns in range(60):  # of the event loop; among them all at which redis-py sends
+            task = asyncio.create_task(store.topics())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if task.cancel():
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        assert await store.topics() == []
