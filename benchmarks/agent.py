@@ -33,6 +33,7 @@ from sharedroutes.registry.plans import last_change_id
 
 from .kit.figures import Figure, Outcome, Target, at_most, percentile
 from .kit.hosts import Agent, AgentSettings, Host
+from .kit.ping import BARE, hearing, ping
 from .kit.processes import Child, await_until, commands, running, say
 from .kit.workload import LASTING
 
@@ -40,6 +41,7 @@ _TOPIC: Final = "orders"
 _WITHOUT: Final = "without"
 _WITH: Final = "with"
 _CREATED: Final = "topic"
+_PINGED: Final = "ping"
 _STEADY_PER_HOST: Final = 2
 """Brokers that stay, for each that is lost: a client holds back what takes most of them away at once."""
 
@@ -101,6 +103,7 @@ def run(size: Size) -> Outcome:
     ttl_ms = size.lease_ttl_s * 1_000
     figures = [
         *_figures("broker killed", found.killed, at_most(150), _CLIENT_POLL_MS),
+        *_beside_pings(found),
         *_figures(
             f"host lost, TTL {size.lease_ttl_s:g} s",
             found.host_lost,
@@ -133,6 +136,7 @@ class _Found:
     """The delays (ms) of all trials."""
 
     killed: list[float] = field(default_factory=list)
+    pinged: list[float] = field(default_factory=list)
     created: list[float] = field(default_factory=list)
     stopped: list[float] = field(default_factory=list)
     unregistered: list[float] = field(default_factory=list)
@@ -150,6 +154,14 @@ def _figures(
         yield Figure(f"{name}, RocketMQ at worst (computed)", "ms", [rocketmq_ms])
 
 
+def _beside_pings(found: _Found) -> Iterator[Figure]:
+    """Yield what a bare message to the client's process took between the kills, and how often a kill that."""
+    bare = Figure(BARE, "ms", found.pinged)
+    yield bare
+    times = percentile(found.killed, 0.99) / bare.median
+    yield Figure(f"broker killed, p99 / {BARE}", "x", [times], at_most(10))
+
+
 class _Site:
     """A server with brokers that stay, hosts to be lost, and the client; `stack` ends them all."""
 
@@ -160,6 +172,7 @@ class _Site:
 
         self.server = stack.enter_context(EmbeddedServer())
         self.store = stack.enter_context(RouteStore.from_url(self.server.url, LASTING))
+        self.admin = stack.enter_context(redis.Redis.from_url(self.server.url))
         steady = _STEADY_PER_HOST * hosts
         for number in range(steady):
             self.store.register(Broker(f"steady-{number}", _ADDRESS), [TopicConfig(_TOPIC, 1, 1)])
@@ -188,6 +201,13 @@ class _Site:
         self.client.begin(what, name)
         self.began_ms, began_ns = time.time() * 1_000, time.monotonic_ns()
         act()
+        return [(at_ns - began_ns) / 1e6 for at_ns in self.client.times_ns()]
+
+    def ping(self) -> list[float]:
+        """Return how long (ms) a bare message took from here to the client's process."""
+        self.client.begin(_PINGED)
+        began_ns = time.monotonic_ns()
+        ping(self.admin)
         return [(at_ns - began_ns) / 1e6 for at_ns in self.client.times_ns()]
 
     def await_change_ms(self, since: str, kind: ChangeKind, name: str) -> float:
@@ -230,6 +250,7 @@ def _one_broker(size: Size) -> _Found:
         site = _Site(stack, size.heartbeat_s, size.lease_ttl_s)
         for number in range(size.trials):
             site.rest()
+            found.pinged += site.ping()
             found.killed += site.until(_WITHOUT, site.host.name, site.host.kill_broker)
             site.host.start_broker()
             site.client.await_chosen(site.host.name)
@@ -287,14 +308,13 @@ def _take_overs(size: Size) -> list[float]:
     with ExitStack() as stack:
         site = _Site(stack, size.short_heartbeat_s, size.short_ttl_s)
         host, keys = site.host, site.store.keys
-        admin = stack.enter_context(redis.Redis.from_url(site.server.url))
         owner, standby = host.start_agent(), site.agents[0]  # who starts takes over
         _await_standby(standby, 1)
         for _ in range(size.take_overs):
             site.rest()
             position = site.store.run(last_change_id(keys))
             owner.send(signal.SIGSTOP)
-            ends_at_ms = float(str(admin.zscore(keys.deadlines, keys.lease_member(host.name, 0))))
+            ends_at_ms = float(str(site.admin.zscore(keys.deadlines, keys.lease_member(host.name, 0))))
             may_be_taken_at_ms = ends_at_ms - size.short_ttl_s * 250
             delays.append(site.await_change_ms(position, ChangeKind.UP, host.name) - may_be_taken_at_ms)
             fenced = owner.times_said(_ON_STANDBY)
@@ -314,11 +334,15 @@ def choose(url: str, topic: str, queues: int) -> None:
     """In the other process: a producer, which chooses queues of a topic a whole turn of `queues` at a time.
 
     A command names brokers that are to be chosen or not, or topics that are to have a queue; this says since
-    when (ns) it is so for each of them: the end of the first such turn.
+    when (ns) it is so for each of them: the end of the first such turn. Or it is to wait for a ping.
     """
-    with RouteClient.from_url(url) as client:
+    with RouteClient.from_url(url) as client, hearing(url) as next_ping_ns:
         client.select_queue(topic)
         for what, names in commands():
+            if what == _PINGED:
+                say()
+                say([next_ping_ns()])
+                continue
             look = partial(_topics, client, names)
             if what != _CREATED:
                 look = partial(_brokers, client, topic, queues, names, without=what == _WITHOUT)

@@ -129,7 +129,7 @@ CASES = (
         ),
         3,
     ),
-    Case("propagate", lambda: propagate.run(propagate.Size(changes=2, topics=3)), 1),
+    Case("propagate", lambda: propagate.run(propagate.Size(changes=2, topics=3)), 2),
     Case("fanout", lambda: fanout.run(fanout.Size(rounds=1, changes=2, followers=3)), 1),
     Case(
         "expiry",
@@ -161,7 +161,7 @@ CASES = (
                 short_ttl_s=2.0,
             )
         ),
-        6,
+        7,
     ),
     Case(
         "idle",
