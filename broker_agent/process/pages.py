@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...daemon.http_server import Request, Response
 from ...daemon.pages import FOR_PEOPLE, VIEWS, json, not_allowed, view
-from ...daemon.status_page.model import Process
-from ...daemon.status_page.serving import Read, StatusPage
-from ...registry import NotFound
+from ...daemon.threads import in_thread
+from ...registry import AsyncRouteStore, NotFound
 from .process_status import ProcessStatus, as_json
-from .status_page import as_process
+
+if TYPE_CHECKING:
+    from ...daemon.status_page.model import Process
+    from ...daemon.status_page.serving import StatusPage
 
 CONTROLS: Final = ("/drain", "/pause", "/resume", "/reload")
 
@@ -32,18 +34,23 @@ class _Process(Protocol):
 class Pages:
     """Answers the requests for one process, which may be controlled from `control`: local, any, off.
 
-    `read` reads the registry.
+    `store_now`: the store at which the registry is read, while there is one.
     """
 
-    def __init__(self, process: _Process, read: Read, *, control: str) -> None:
+    def __init__(
+        self, process: _Process, store_now: Callable[[], AsyncRouteStore | None], *, control: str
+    ) -> None:
         self._process = process
+        self._store_now = store_now
         self._control = control
-        self._page = StatusPage(self._shown, read, extra="agent")
+        self._page: StatusPage | None = None
         self._metrics: Callable[[str], tuple[bytes, str]] | None = None
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
         if request.path in FOR_PEOPLE:
+            if self._page is None:
+                self._page = await in_thread(self._new_page)
             return await self._page.answer(request)
         if request.path in VIEWS:
             status = self._process.status()
@@ -54,8 +61,15 @@ class Pages:
             HTTPStatus.NOT_FOUND, "here are:", *VIEWS, *(f"POST {path}" for path in CONTROLS)
         )
 
-    async def _shown(self) -> Process:
-        return as_process(self._process.status())
+    def _new_page(self) -> StatusPage:
+        """Return the page for people; it takes 0.3 MB, and most agents are never looked at."""
+        from ...daemon.status_page.serving import StatusPage, reading  # noqa: PLC0415 - see above
+        from .status_page import as_process  # noqa: PLC0415 - see above
+
+        async def shown() -> Process:
+            return as_process(self._process.status())
+
+        return StatusPage(shown, reading(self._store_now), extra="agent")
 
     def _metrics_page(self, accept: str) -> tuple[bytes, str]:
         if self._metrics is None:

@@ -16,7 +16,6 @@ from typing import Any, Final
 from ...daemon.http_server import AddressTaken, HttpServer
 from ...daemon.notifier import Notifier
 from ...daemon.option import masked
-from ...daemon.status_page.serving import reading
 from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ...registry.concurrency_async import end
@@ -102,7 +101,7 @@ class Sidecar:
         """
         for warning in self._config.warnings:
             _LOG.warning("%s", warning)
-        pages = Pages(self, reading(lambda: self._store), control=self._config.value("http_control"))
+        pages = Pages(self, lambda: self._store, control=self._config.value("http_control"))
         server = HttpServer(pages.answer)
         self._began_s = asyncio.get_running_loop().time()
         try:

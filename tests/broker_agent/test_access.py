@@ -24,7 +24,6 @@ from sharedroutes.broker_agent.settings.sidecar_config import OPTIONS
 from sharedroutes.broker_agent.settings.text import as_toml
 from sharedroutes.daemon.http_server import Request
 from sharedroutes.daemon.option import Kind
-from sharedroutes.daemon.status_page.serving import reading
 from sharedroutes.registry import Broker, InvalidInput
 from sharedroutes.remoting import Credentials
 from tests.broker_agent.data_files import put, topics_json
@@ -362,7 +361,7 @@ async def test_the_pages_of_the_process_tell_whether_a_broker_is_asked_and_no_se
             toml.write(f'probe = "{broker.address}"\n')
         sidecar = Sidecar(host.load(), environment={})
         running = asyncio.create_task(sidecar.run())
-        pages = Pages(sidecar, reading(lambda: None), control="off")
+        pages = Pages(sidecar, lambda: None, control="off")
 
         async def page() -> str:
             return (await pages.answer(Request(method="GET", path="/status"))).body.decode()

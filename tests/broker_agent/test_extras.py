@@ -12,3 +12,11 @@ def test_a_missing_extra_is_named_by_the_import() -> None:
     assert "the broker agent needs watchdog: run `" in done.stderr
     assert "pip install -e " in done.stderr
     assert "[agent]'`" in done.stderr
+
+
+def test_an_agent_that_nobody_looks_at_has_not_imported_its_page() -> None:
+    code = (
+        "import sharedroutes.broker_agent.process.command, sys; "
+        "print(*(name for name in sys.modules if 'status_page' in name or name == 'jinja2'))"
+    )
+    assert run_python(code).stdout == "\n"
