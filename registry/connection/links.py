@@ -54,6 +54,7 @@ class Link:
 
     def __init__(self, client: RedisClient, keys: Keys, directory: Directory | None = None) -> None:
         self.client: Any = client  # redis-py's types differ between its clients
+        self._is_cluster = isinstance(client, RedisCluster)
         self._keys = keys
         self._directory = directory
 
@@ -87,7 +88,7 @@ class Link:
 
     def pubsub(self) -> PubSub:
         """Return a new subscriber, which takes a connection of the pool."""
-        if isinstance(self.client, RedisCluster):
+        if self._is_cluster:
             learn_nodes(self.client)
         made: PubSub = self.client.pubsub()
         return made
@@ -102,7 +103,7 @@ class Link:
         try:
             # In a Cluster, commands that name no key have to reach the node of the registry, too.
             options: dict[str, Any] = {}
-            if isinstance(self.client, RedisCluster):
+            if self._is_cluster:
                 learn_nodes(self.client)
                 options["target_nodes"] = self.client.get_node_from_key(self._keys.prefix)
             if len(commands) == 1:

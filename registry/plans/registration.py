@@ -73,7 +73,7 @@ def register(
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     own = {} if joint else cast(dict[str, TopicConfig], topics)
-    write = replace(Write.of(config, broker), version=version, says_version=joint)
+    write = Write(config, Keys(config.namespace), broker, version, says_version=joint)
     if held is None:
         for name, item in own.items():
             check_entry(name, item)
@@ -113,8 +113,11 @@ def _try(task: _Task, registration: Registration, *, believes_held: bool) -> Pla
     around = yield from _look_around(write, held, task.rest)
     said = write.broker.filter_servers
     servers = around.filter_servers if said is None else said
-    write = replace(write, broker=replace(write.broker, filter_servers=servers))
-    registration, lost_token = replace(registration, filter_servers=servers), registration.table_token
+    lost_token = registration.table_token
+    if said is None and servers:
+        write = replace(write, broker=replace(write.broker, filter_servers=servers))
+    if registration.filter_servers != servers:
+        registration = replace(registration, filter_servers=servers)
     if not task.ends_formers:
         yield from _refuse_to_end(write, around.former_ids)
     if around.seniors is None:
@@ -233,6 +236,8 @@ def _seniors(
 ) -> Plan[list[str] | None]:
     """Return the leases of the replicas with a lower id, which must have gone; None = one is alive."""
     own_id = write.broker.broker_id
+    if own_id == MASTER_ID:
+        return []
     members = codec.decode_group(write.broker.broker_name, fields).broker_ids
     lower = {of for of in (MASTER_ID, *members) if of < own_id} - {*former_ids}
     seniors = [write.lease_key(of) for of in sorted(lower)]

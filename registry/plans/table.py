@@ -295,7 +295,7 @@ def put_chunks(
         expected, token = token, _following_token(epoch, token, lost_token)
         calls.append(_put_call(write, epoch, (expected, token), chunk, seniors))
         tokens.append(token)
-    replies = yield replace(calls[0], following=calls[1:])
+    replies = yield replace(calls[0], following=calls[1:]) if len(calls) > 1 else calls[0]
     for call, reply, token in zip(calls, replies, tokens, strict=True):
         corrupt = {*done.corrupt_keys}
         status, *rest = read_reply(call, reply, corrupt)
