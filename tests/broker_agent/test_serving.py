@@ -29,8 +29,7 @@ from sharedroutes.daemon.http_server import (
     Response,
     _is_loopback,
 )
-from sharedroutes.registry import Broker, NotFound, StoreUnavailable
-from sharedroutes.registry.plans.overview import Overview
+from sharedroutes.registry import Broker, NotFound
 from tests.support import await_until, examples, run_python
 
 LOOPBACK = "127.0.0.1"
@@ -87,10 +86,6 @@ class Stage:
             raise NotFound(f"broker: {what[1]!r} is not here")
         self.told.append(what)
         return ["broker-a:0"]
-
-
-async def no_registry(part: str) -> Overview:
-    raise StoreUnavailable("there is none here")
 
 
 @asynccontextmanager
@@ -294,7 +289,7 @@ async def test_a_host_that_no_name_can_be_is_named() -> None:
 async def answered(
     stage: Stage, method: str, path: str, *, control: str = "local", local: bool = True, **rest: Any
 ) -> Response:
-    pages = Pages(stage, no_registry, control=control)
+    pages = Pages(stage, lambda: None, control=control)
     return await pages.answer(Request(method=method, path=path, local=local, **rest))
 
 
