@@ -43,7 +43,7 @@ def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
     """Check that who reaches the store does not hold back, as lost, what has had its lease all the time."""
     for route in (route for routes in said.values() for route in routes if route.held):
         since_us = route.at_us - 1_000 * past.bounds.arrival_ms
-        since_us -= past.late_us(since_us, route.at_us)
+        since_us -= past.late_us(since_us, route.at_us, route.who)
         if not _is_back(past, route.who, since_us, route.at_us, past.bounds.arrival_ms):
             continue
         for replica in (one for one in route.brokers or () if one.broker in route.held):
@@ -58,7 +58,7 @@ def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
 def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
     """Check that who meets an entry that cannot be read looks again: a topic that left the table is gone."""
     for change in past.of(Change):
-        limit_us = past.limit_us(change.at_us, past.bounds.reread_ms)
+        limit_us = past.limit_us(change.at_us, past.bounds.reread_ms, *past.everybody)
         truth = past.expected_event(change.at_us)
         if change.record is not None or truth is None or past.expected_event(limit_us) is not truth:
             continue
@@ -77,7 +77,7 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
         record = change.record
         if record is None or record.kind != ChangeKind.UP:
             continue
-        limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms)
+        limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
         if not _has_lasted(past, record, limit_us):
             continue
         topics = past.expected_at(limit_us).topics.get(record.broker, ())
@@ -100,7 +100,8 @@ def _is_back(past: Past, who: str, since_us: int, until_us: int, bound_ms: int |
     calm_since = past.calm_since_us(who, until_us)
     if calm_since is None or index < 0:
         return False
-    return since_us >= past.limit_us(max(calm_since, starts[index]), bound_ms or past.bounds.back_ms)
+    begun_us, bound_ms = max(calm_since, starts[index]), bound_ms or past.bounds.back_ms
+    return since_us >= past.limit_us(begun_us, bound_ms, who)
 
 
 def _check_view(past: Past, change: Change, record: Record, known: list[Route], verdict: Verdict) -> None:
@@ -118,7 +119,7 @@ def _check_followers(past: Past, verdict: Verdict) -> None:
     for who, items in told.items():
         newest = [*accumulate((order(item.id) or _FIRST for item in items), max)]
         for change in past.of(Change):
-            limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms)
+            limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, who)
             if limit_us > past.end_us or not _is_back(past, who, change.at_us, limit_us):
                 continue
             count = bisect_right(items, limit_us, key=at_us)
@@ -136,7 +137,7 @@ def _check_doorbell(past: Past, who: str, items: list[Item], verdict: Verdict) -
         heard_us = told_us.get(change.id)
         if heard_us is None or not _is_back(past, who, change.at_us, heard_us, past.bounds.arrival_ms):
             continue
-        if heard_us <= past.limit_us(change.at_us, past.bounds.heard_ms):
+        if heard_us <= past.limit_us(change.at_us, past.bounds.heard_ms, who):
             late.clear()
         elif not late or change.at_us > told_us[late[-1].id]:  # several that one read finds count once
             late.append(change)

@@ -31,7 +31,7 @@ def check_that_the_dead_are_out(past: Past, verdict: Verdict) -> None:
     """Check that a broker that is dead or drained has no lease, so long after one could have been renewed."""
     truths = past.of(Expected)
     for before, after in pairwise(truths):
-        limit_us = past.limit_us(after.at_us, _allowed_ms(past, after.at_us))
+        limit_us = past.limit_us(after.at_us, _allowed_ms(past, after.at_us), *past.everybody)
         lasting = past.faults_in(after.at_us, limit_us)
         for replica in {*before.table.leases} - {*after.table.leases}:
             back_us = _back_us(past, replica, after.at_us)
@@ -85,7 +85,8 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
             continue
         if _is_left_alone(past, record.broker, change.at_us):
             reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
-            lives = _has_lived(past, record, change.at_us, past.bounds.back_ms)
+            starved = past.was_starved(change.at_us, *past.everybody)
+            lives = _has_lived(past, record, change.at_us, past.bounds.back_ms) and not starved
             verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
 
 
@@ -95,17 +96,17 @@ def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
     Of `docs/design.md`: a TTL is at least twice the heartbeat, so that half of it may be lost; and of what
     must always hold 9, so that it does not matter what the clock of the agent says.
     """
-    lease_us = 1_000 * past.bounds.lease_ms
     owners = {(of.broker, of.id, of.epoch): of for of in past.of(State) if of.state == "owner"}
     for change in past.of(Change):
         record = change.record
         if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
             continue
         owner = owners.get((record.broker, record.id, record.epoch))
-        at_work = owner is not None and _is_left_alone(past, owner.who, change.at_us, owner.at_us)
-        if not at_work or not _is_left_alone(past, record.broker, change.at_us):
+        if owner is None or not _is_left_alone(past, owner.who, change.at_us, owner.at_us):
             continue
-        starved = 2 * past.late_us(change.at_us - lease_us, change.at_us) >= lease_us
+        if not _is_left_alone(past, record.broker, change.at_us):
+            continue
+        starved = past.was_starved(change.at_us, owner.who)
         reason = f"{record.broker}:{record.id} lives, and its agent does, and its lease has ended"
         lives = _has_lived(past, record, change.at_us, past.bounds.lease_ms) and not starved
         verdict.check(reason if lives else "", owner, change)
@@ -116,7 +117,7 @@ def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
     calm_since = past.calm_since_us(who, at_us)
     if calm_since is None:
         return False
-    return works_us >= calm_since > 0 or past.limit_us(calm_since, past.bounds.back_ms) <= at_us
+    return works_us >= calm_since > 0 or past.limit_us(calm_since, past.bounds.back_ms, who) <= at_us
 
 
 def _has_lived(past: Past, record: Record, at_us: int, for_ms: int) -> bool:
@@ -147,7 +148,9 @@ def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
             if record.reason == DRAINED:
                 drained[replica] = change
         elif record.kind == ChangeKind.UP and (down := drained.pop(replica, None)) is not None:
-            said_us = past.limit_us(change.at_us, past.bounds.arrival_ms)  # who let it come back says so next
+            said_us = past.limit_us(
+                change.at_us, past.bounds.arrival_ms, *past.everybody
+            )  # who let it come back says so next
             tables = _tables(past, change.at_us, said_us)
             is_back = any(replica == of[:2] for table in tables for of in table.leases)
             is_right = is_back or past.may_have_lost(down.at_us, change.at_us)
@@ -197,7 +200,7 @@ def check_that_ends_are_told_at_once(past: Past, verdict: Verdict) -> None:
         ended_us = change.at_us - 1_000 * took_ms
         since_us = ended_us - 1_000 * past.bounds.elected_ms
         if tenure is not None and _is_sweeper_left_alone(past, since_us, change.at_us):
-            late_us = past.late_us(ended_us - 1_000 * past.bounds.swept_ms, change.at_us)
+            late_us = past.late_us(ended_us - 1_000 * past.bounds.swept_ms, change.at_us, *past.everybody)
             blind_us = max(0, tenure.until_us - tenure.seen_us - 1_000 * past.bounds.looks_ms)
             allowed_ms = past.bounds.swept_ms + (late_us + blind_us) // 1_000
             of = f"the end of the lease of {record.broker}:{record.id}"
@@ -220,7 +223,7 @@ def _is_sweeper_left_alone(past: Past, since_us: int, until_us: int) -> bool:
 
 
 def _check_end(past: Past, verdict: Verdict, tenure: Tenure, after: Tenure | None, downs: list[int]) -> None:
-    limit_us = past.limit_us(tenure.until_us, past.bounds.told_ms)
+    limit_us = past.limit_us(tenure.until_us, past.bounds.told_ms, *past.everybody)
     calm_since = past.calm_since_us(STORE, limit_us)
     is_lasting = after is None or after.from_us > limit_us
     if not is_lasting or limit_us > past.end_us or calm_since is None or calm_since >= tenure.seen_us:

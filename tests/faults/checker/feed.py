@@ -134,7 +134,8 @@ def _check_tables(items: Iterable[Item], past: Past, verdict: Verdict) -> None:
             last = rest.popleft()
             replay.take(last)
         if replay.is_complete and last is not None:
-            newest = past.newest_change(table.at_us - 1_000 * past.bounds.stale_ms)
+            known_us = table.at_us - 1_000 * past.bounds.stale_ms
+            newest = past.newest_change(known_us - past.late_us(known_us, table.at_us, last.who))
             is_deaf = newest is not None and _is_before(last, newest)
             stored, told = in_one_form(table.table), replay.table
             reason = f"the table by what a follower was told is {told}, that of the store {stored}"

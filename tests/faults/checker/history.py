@@ -23,6 +23,9 @@ FAILOVER: Final = "failover"
 OPERATOR: Final = "operator"
 """In `Record.by`."""
 
+LEAST_LATE_MS: Final = 20
+"""Less than that is no word."""
+
 STORE: Final = "store"
 """In `Fault.disturbs`: the fault is at the store, and so concerns all processes."""
 
@@ -97,6 +100,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     elected_ms: int = 2_000
     """So long after a sweeper has ended, another one is at work: its lease is 1 s."""
+
+    attempt_ms: int = 1_000
+    """So long an attempt waits for its broker, if another one can follow."""
 
     told_ms: int = 6_000
     """So long after its end, the stream has told of a lease, even if its sweeper died with it."""
@@ -341,9 +347,11 @@ class Log(_Event, frozen=True, kw_only=True, tag="log"):
 
 
 class Late(_Event, frozen=True, kw_only=True, tag="late"):
-    """How late the timer of a watchdog was: for so long the machine did not run it."""
+    """For so long, until then, the machine did not run a process: so its timer says, or the kernel."""
 
     late_ms: int
+    process: str = ""
+    """Empty = what serves everybody: a watchdog, the harness, the store."""
 
 
 Event: TypeAlias = (
@@ -398,8 +406,10 @@ class Writer:
     An event is one write, so a kill leaves no half of one.
     """
 
-    def __init__(self, folder: Path, who: str) -> None:
+    def __init__(self, folder: Path, who: str, *, delays: str = "") -> None:
+        """`delays`: the process that waits for a slow disk with it, as in `Late`."""
         self._who = who
+        self._delays = delays
         self._file = os.open(folder / f"{who}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def __enter__(self) -> Self:
@@ -411,7 +421,11 @@ class Writer:
     def write(self, event: Event) -> None:
         """Append an event, by this process and now unless it says otherwise."""
         event = msgspec.structs.replace(event, at_us=event.at_us or now_us(), who=event.who or self._who)
+        began_us = now_us()
         os.write(self._file, format_event(event) + b"\n")
+        if (late_ms := (now_us() - began_us) // 1_000) >= LEAST_LATE_MS:
+            late = Late(at_us=now_us(), who=self._who, late_ms=late_ms, process=self._delays)
+            os.write(self._file, format_event(late) + b"\n")
 
     def close(self) -> None:
         """Close the file."""

@@ -61,7 +61,7 @@ def addresses_end_with_their_lease(past: Past) -> Verdict:
         calm_since = past.calm_since_us(use.event.who, use.at_us)
         if calm_since is None:
             continue
-        if use.event.stale and use.at_us <= past.limit_us(calm_since, past.bounds.converge_ms):
+        if use.event.stale and use.at_us <= past.limit_us(calm_since, past.bounds.converge_ms, use.event.who):
             continue
         last = _last_before(tenures_of[use.broker, use.address], use.at_us)
         why = "has had no lease yet" if last is None else _used_too_late(past, use, last, calm_since)
@@ -92,6 +92,7 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
         return ""
     if isinstance(use.event, Route) and use.event.fresh:
         said_us = began_us - 1_000 * past.bounds.confirm_ms
+        said_us -= past.late_us(said_us, began_us, use.event.who)
         failed_over = any(window.fault.name == FAILOVER for window in past.faults_in(said_us, use.at_us))
         return "" if failed_over else "has no lease any more, as the store said before this lookup"
     bounds, withdrawn = past.bounds, _was_withdrawn(past, tenure)
@@ -100,7 +101,7 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
     since_us = tenure.until_us
     if calm_since + 1_000 * bounds.converge_ms > limit_us and calm_since:
         limit_us, since_us = calm_since + 1_000 * bounds.converge_ms, calm_since
-    if use.at_us <= limit_us + past.late_us(since_us, use.at_us):
+    if use.at_us <= limit_us + past.late_us(since_us, use.at_us, use.event.who):
         return ""
     how = "was withdrawn" if withdrawn else "lost its lease"
     ago_s, allowed_s = (use.at_us - tenure.until_us) / 1e6, (limit_us - tenure.until_us) / 1e6
@@ -269,7 +270,7 @@ def _rival(past: Past, state: State, until_us: int) -> Lease | None:
             continue
         since_us = max(since_us, calm_since)
         overlap_us = min(until_us, tenure.seen_us) - since_us
-        if overlap_us > 1_000 * past.bounds.lease_ms + past.late_us(since_us, until_us):
+        if overlap_us > 1_000 * past.bounds.lease_ms + past.late_us(since_us, until_us, state.who):
             return _look_at(past, tenure)
     return None
 
@@ -305,7 +306,7 @@ def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
     last = max((look for look in looks if look.at_us < began_us), key=attrgetter("at_us"), default=None)
     if last is None or last.epoch == fenced.epoch or past.may_have_lost(fenced.at_us, began_us):
         return None
-    seen_us = began_us + 1_000 * past.bounds.stale_ms  # its end is perhaps seen after what came of it
+    seen_us = past.limit_us(began_us, past.bounds.stale_ms)  # its end is perhaps seen after what came of it
     withdrawn = any(last.at_us <= at <= seen_us for at in past.withdrawals.get(of, ()))
     left_us = last.at_us + 1_000 * last.left_ms - began_us
     return last if left_us * 2 > 1_000 * past.bounds.lease_ms and not withdrawn else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Final, NamedTuple, TypeGuard, TypeVar
 
 from sharedroutes.registry import ChangeKind
@@ -29,6 +28,7 @@ from tests.faults.checker.history import (
     Started,
     TableContent,
 )
+from tests.faults.checker.lateness import Lateness, joined_windows
 
 E = TypeVar("E", bound=Event)
 
@@ -139,7 +139,7 @@ class Past:
     def calm_since_us(self, who: str, at: int) -> int | None:
         """Return the end of the last fault that kept a process from the store; None = one lasts."""
         if who not in self._calm_of:
-            self._calm_of[who] = _joined(sorted(self._disturbances(who)))
+            self._calm_of[who] = joined_windows(sorted(self._disturbances(who)))
         windows = self._calm_of[who]
         index = bisect_right(windows, (at, NEVER_US)) - 1
         if index < 0:
@@ -173,20 +173,27 @@ class Past:
             for window in self.faults_in(at - lease_us, at)
         )
 
-    def late_us(self, since_us: int, until_us: int) -> int:
-        """Return for how much of that time the machine did not run the watchdog."""
-        times, sums = self._late
-        return sums[bisect_right(times, until_us)] - sums[bisect_right(times, since_us)]
+    def late_us(self, since_us: int, until_us: int, *who: str) -> int:
+        """Return for how much of that time the machine did not run these, or what serves everybody."""
+        return self._late.within_us(since_us, until_us, who)
 
-    def limit_us(self, since_us: int, bound_ms: int) -> int:
-        """Return when a bound ends that begins then, with the time that the machine was late meanwhile."""
-        limit_us = since_us + 1_000 * bound_ms
-        return limit_us + self.late_us(since_us, limit_us + self.late_us(since_us, limit_us))
+    def limit_us(self, since_us: int, bound_ms: int, *who: str) -> int:
+        """Return when a bound ends that begins then, and counts only while the machine runs these."""
+        return self._late.limit_us(since_us, bound_ms, who)
+
+    @property
+    def everybody(self) -> Collection[str]:
+        """Whoever had to wait for the machine: for bounds on what several do, one after the other."""
+        return self._late.processes
+
+    def was_starved(self, at_us: int, *who: str) -> bool:
+        """Whether the machine did not run these for half of a lease before a time."""
+        lease_us = 1_000 * self.bounds.lease_ms
+        return 2 * self.late_us(at_us - lease_us, at_us, *who) >= lease_us
 
     @cached_property
-    def _late(self) -> tuple[list[int], list[int]]:
-        events = self.of(Late)
-        return [event.at_us for event in events], [0, *accumulate(event.late_ms * 1_000 for event in events)]
+    def _late(self) -> Lateness:
+        return Lateness(self.of(Late))
 
     # --- truth ----------------------------------------------------------------------------------------------
 
@@ -279,14 +286,3 @@ def _tenures(looks: list[Lease]) -> list[Tenure]:
                 found.append(Tenure(replica, look.epoch, before_us, look.at_us, NEVER_US, None))
         before_us = look.at_us
     return found
-
-
-def _joined(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return windows, sorted by their begins, without overlaps."""
-    joined: list[tuple[int, int]] = []
-    for begin, end in windows:
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((begin, end))
-    return joined

@@ -34,7 +34,7 @@ def check_that_snapshots_are_new(past: Past, verdict: Verdict) -> None:
     """
     for before, after in _restarts(past):
         since_us = before.until_us - 1_000 * past.bounds.saved_ms
-        since_us -= past.late_us(since_us, before.until_us)
+        since_us -= past.late_us(since_us, before.until_us, after.start.who)
         if any(window.fault.name == _NO_ROOM for window in past.faults_in(since_us, after.start.at_us)):
             continue
         for topic, routes in before.said.items():

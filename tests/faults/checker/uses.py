@@ -42,9 +42,9 @@ def _check_used(
     for since_us, until_us in zip(ends, begins, strict=True):
         failed = sum(not sent.ok and since_us - _COUNTED_US < sent.at_us <= since_us for sent in attempts)
         allowed_ms = past.bounds.isolated_ms * min(max(1, failed), _LONGEST) + past.bounds.slow_start_ms
-        if past.limit_us(since_us, allowed_ms) < until_us:
+        if past.limit_us(since_us, allowed_ms, key[0]) < until_us:
             known_us = max(since_us, _known_since_us(past, key, replica, until_us))
-            if past.limit_us(known_us, allowed_ms) < until_us:
+            if past.limit_us(known_us, allowed_ms, key[0]) < until_us:
                 for_s = (until_us - known_us) / 1e6
                 reason = f"{key[0]} has not sent to {replica.broker} for {for_s:.1f} s, which lives"
     verdict.check(reason, past.expected_event(calm.begin_us), *attempts[-1:])

@@ -140,7 +140,7 @@ def views_converge(past: Past) -> Verdict:
     verdict = Verdict()
     views, wrongs = _walked(past)
     for calm in calms(past):
-        limit_us = past.limit_us(calm.begin_us, calm.bound_ms)
+        limit_us = past.limit_us(calm.begin_us, calm.bound_ms, *past.everybody)
         if limit_us > calm.end_us:
             is_true = not any(since < calm.end_us <= until for _, since, until, _ in wrongs)
             verdict.checked += views if is_true else 0  # cut short before all was true: no verdict
@@ -246,6 +246,7 @@ def _is_without(event: Event) -> TypeGuard[Route | Lost]:
 def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
     """Whether a live broker has held the topic for as long as a client may take to know."""
     since_us = event.at_us - 1_000 * past.bounds.stale_ms
+    since_us -= past.late_us(since_us, event.at_us, event.who)
     tables = [past.expected_at(since_us)]
     tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
     if not all(addresses_of(table, event.topic) for table in tables):

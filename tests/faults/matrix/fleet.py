@@ -34,6 +34,7 @@ _HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
 HAS_AGENT: Final = ("broker-a", "broker-b")
 _AT_FRONTS: Final = ("broker-b", "broker-c")
 _ROOT: Final = Path(__file__).parents[3]
+_SHARED: Final = Path("/dev/shm")  # noqa: S108 - what POSIX's shared memory is named by
 _FINDS_US: Final = {
     "PYTHONPATH": os.pathsep.join(map(str, (_ROOT / "src", _ROOT))),
     # Without byte code, a start takes seconds on a busy machine, and a fault is mostly that.
@@ -67,6 +68,7 @@ class Fleet:
         self._group = ProcessGroup()
         self.logs = folder / "logs"
         self.snapshots = folder / "snapshots"
+        self._pids = set[int]()
         self._versions = count(2)
         self._writing = threading.Lock()
         self.churn: tuple[str, ...] = ()
@@ -96,6 +98,9 @@ class Fleet:
     def __exit__(self, *error: object) -> None:
         self._group.__exit__(*error)
         self._ports.close()
+        for pid in self._pids:  # who is killed leaves behind what its faked clock stood in
+            for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+                (_SHARED / name).unlink(missing_ok=True)
 
     def _port(self) -> int:
         return self._ports.enter_context(held_port())
@@ -106,7 +111,7 @@ class Fleet:
         for kind in (self.brokers, self.fronts, self.agents, self.clients):
             yield from kind.values()
         yield self.follower
-        yield from self.guests.values()
+        yield from tuple(self.guests.values())
 
     def __getitem__(self, name: str) -> Program:
         return next(program for program in self if program.name == name)
@@ -216,7 +221,9 @@ class Fleet:
     def _start(
         self, command: Sequence[str], log: Path, *, environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        return self._group.start(command, log, environment=environment)
+        started = self._group.start(command, log, environment=environment)
+        self._pids.add(started.pid)
+        return started
 
     def _noted(
         self, name: str, command: Sequence[str], log: Path, *, environment: Mapping[str, str]

@@ -42,7 +42,10 @@ def item_of(told: Reset | Change) -> Item:
 def main(url: str, folder: str) -> None:
     """Follow until killed."""
     config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
-    with Writer(Path(folder, "history"), NAME) as history, RouteStore.from_url(url, config) as store:
+    with (
+        Writer(Path(folder, "history"), NAME, delays=NAME) as history,
+        RouteStore.from_url(url, config) as store,
+    ):
         history.write(Started(pid=os.getpid()))
         while True:
             try:

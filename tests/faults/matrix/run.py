@@ -139,8 +139,7 @@ class StoreRun:
 
     def go(self, kinds: Sequence[Kind], until_s: float, at_least: int) -> Told:
         """Break things until a time of the monotonic clock, and so many times at least."""
-        self._watchers.take_usage()
-        self._watchers.phase = "during"
+        self._watchers.take_usage("before")
         possible = [kind for kind in kinds if kind.on(self._store)]
         for number, (rng, chosen) in enumerate(rounds(self._seed, self.told.deployment, possible)):
             if number >= at_least and time.monotonic() >= until_s:
@@ -239,8 +238,7 @@ class StoreRun:
             self._settle()
         self._tell("looking at what is left")
         self._pass(LEASE_S + 1.0)  # whoever says that it owns a broker may be wrong for a lease
-        self._watchers.phase = "after"
-        self._watchers.take_usage()
+        self._patience.until(self._watchers.have_returned, BOUNDS.converge_ms / 1_000)
         self._views.write_tables(self._driver)
         write_keys(self._store, self._driver)
         write_logs(self._fleet.logs, self._driver, self._began_us)

@@ -240,7 +240,7 @@ def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     snapshot = snapshot_of(Path(folder), name)
     # One of them sweeps, so that somebody does when neither agents nor fronts reach the store.
     config = client_config(snapshot, "replica" if where == "replica" else "primary", sweep=kind == "threads")
-    with Writer(Path(folder, "history"), name) as history:
+    with Writer(Path(folder, "history"), name, delays=name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":
             send_in_threads(url, config, history, name)

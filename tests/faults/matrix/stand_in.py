@@ -99,7 +99,7 @@ class Registrar:
 
 async def main(name: str, port: str, topics: str, lease_ms: str, history: str, *fronts: str) -> None:
     """Serve until killed."""
-    with Writer(Path(history), name) as writer:
+    with Writer(Path(history), name, delays=name) as writer:
         table = orjson.loads(Path(topics).read_bytes())  # noqa: ASYNC240 - before anything runs
         async with StandIn(int(port), table, writer) as broker:
             writer.write(Started(pid=os.getpid()))

@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.faults.checker.history import Late, Writer
+from tests.faults.checker.history import LEAST_LATE_MS, Late, Writer
 
 _TICK_S: Final = 0.01
-_LEAST_S: Final = 0.02
 
 
 def main(folder: str) -> None:
@@ -21,7 +20,7 @@ def main(folder: str) -> None:
             time.sleep(_TICK_S)
             now_s = time.monotonic()
             late_s = now_s - before_s - _TICK_S
-            if late_s > _LEAST_S:
+            if late_s * 1_000 >= LEAST_LATE_MS:
                 history.write(Late(late_ms=round(late_s * 1_000)))
             before_s = now_s
 

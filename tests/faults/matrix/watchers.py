@@ -11,9 +11,11 @@ import orjson
 
 from sharedroutes.remoting import FrameError, RequestCode, ResponseCode
 from tests.faults.checker.history import Replica, Route, State, Usage, Writer
+from tests.faults.checker.leftovers import COUNTS, grown
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import TOPICS
+from tests.faults.matrix.settings import BOUNDS, TOPICS
 from tests.faults.matrix.sockets import usage_of
+from tests.faults.matrix.stalls import EVERY_S, Stalls
 from tests.faults.matrix.watcher import Watcher
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
@@ -131,7 +133,6 @@ class Watchers:
     """All of them, for one fleet."""
 
     def __init__(self, fleet: Fleet, history: Writer) -> None:
-        self.phase: Phase = "before"
         self._fleet = fleet
         self._history = history
         self.fronts = {name: FrontReader(fleet, name, history) for name in fleet.fronts}
@@ -140,8 +141,11 @@ class Watchers:
         self._watchers = [
             *(Watcher("watcher", _LOOK_S, look) for look in looks),
             Watcher("usage", _USAGE_S, self.take_usage),
+            Watcher("stalls", EVERY_S, Stalls(fleet, history).look),
         ]
         self._stack = ExitStack()
+        self._usages: dict[Phase, dict[str, Usage]] = {"before": {}, "during": {}, "after": {}}
+        self._looked_s = 0.0
 
     def __enter__(self) -> Self:
         for reader in self.fronts.values():
@@ -158,7 +162,7 @@ class Watchers:
         for watcher in self._watchers:
             watcher.check()
 
-    def take_usage(self) -> None:
+    def take_usage(self, phase: Phase = "during") -> None:
         """Write down what the processes of ours take of the machine."""
         for program in tuple(self._fleet):
             pid = program.pid
@@ -167,11 +171,25 @@ class Watchers:
                 rss_kb, threads, descriptors, connections = found
                 usage = Usage(
                     process=program.name,
-                    phase=self.phase,
+                    phase=phase,
                     rss_kb=rss_kb,
                     threads=threads,
                     descriptors=descriptors,
                     connections=connections,
                 )
+                self._usages[phase][program.name] = usage
                 with suppress(OSError):
                     self._history.write(usage)
+
+    def have_returned(self) -> bool:
+        """Look now and then whether processes take no more than before, but for what is allowed."""
+        if time.monotonic() - self._looked_s < _SAID_AGAIN_S:
+            return False
+        self._looked_s = time.monotonic()
+        self.take_usage("after")
+        first, last = self._usages["before"], self._usages["after"]
+        return not any(
+            grown(first[name], last[name], count, BOUNDS)
+            for name in first.keys() & last.keys()
+            for count in COUNTS
+        )
