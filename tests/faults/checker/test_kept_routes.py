@@ -14,6 +14,7 @@ from tests.faults.checker.history import (
     Expected,
     Fault,
     Item,
+    Late,
     Lease,
     Replica,
     Route,
@@ -129,3 +130,16 @@ def test_a_client_believes_no_end_since_the_store_lost_changes(reset: str, expec
 
 def test_who_was_there_after_the_store_lost_changes_can_end() -> None:
     assert violations(history({"broker-a": 9_000_000}, reset="lost", reset_us=8_400_000)) == 0
+
+
+@pytest.mark.parametrize(("process", "expected"), [("client", 0), ("somebody else", 1)])
+def test_a_client_that_the_machine_kept_waiting_may_know_later(process: str, expected: int) -> None:
+    back_us = LOST_US - 1_000 * (BOUNDS.stale_ms + 100)
+    truths = [
+        Expected(at_us=5_000_000, who="scheduler", table=TableContent()),
+        Expected(at_us=back_us, who="scheduler", table=TABLE),
+    ]
+    late = Late(at_us=LOST_US - 300_000, who="driver", late_ms=500, process=process)
+    story = sorted([*history({}), *truths], key=attrgetter("at_us"))
+    assert violations(story) == 1
+    assert violations(sorted([*story, late], key=attrgetter("at_us"))) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from random import Random
 from typing import Final
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.faults.checker.alterations import ALTERATIONS
 from tests.faults.checker.history import Event, Expected, Fault, Late, Lost, Run, Sent
 from tests.faults.checker.lateness import Lateness
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+from tests.faults.checker.test_rules import ALL_STEPS, told
 
 WHO: Final = CLIENTS[0]
 BROKER: Final = BROKERS[0]
@@ -63,9 +66,9 @@ def test_a_limit_is_as_much_later_as_the_machine_was_late_until_then(
 
 def story() -> Story:
     """Return a registry that works."""
-    told = Story()
-    told.begin()
-    return told
+    begun = Story()
+    begun.begin()
+    return begun
 
 
 def timed_out(at_us: int, attempt: int = 1) -> Sent:
@@ -84,9 +87,9 @@ def timed_out(at_us: int, attempt: int = 1) -> Sent:
     )
 
 
-def reasons(told: Story, *more: Event) -> list[str]:
+def reasons(works: Story, *more: Event) -> list[str]:
     """Return what is wrong about messages."""
-    events = sorted([*told.events, *more], key=attrgetter("at_us"))
+    events = sorted([*works.events, *more], key=attrgetter("at_us"))
     return [violation.reason for violation in check(events).verdicts["e"].violations]
 
 
@@ -95,44 +98,76 @@ FAILED: Final = f"1 first attempts of {WHO} failed after the start; 0 are allowe
 
 @pytest.mark.parametrize("process", ["", WHO, BROKER])
 def test_an_attempt_that_the_machine_gave_no_time_says_nothing(process: str) -> None:
-    told = story()
-    at_ms = told.now_ms
+    works = story()
+    at_ms = works.now_ms
     sent = timed_out(1_000 * at_ms)
-    assert reasons(told, sent) == [FAILED]
-    assert reasons(told, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2, process)) == []
-    assert reasons(told, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2 - 1, process)) == [FAILED]
-    assert reasons(told, sent, late(at_ms - 100, BOUNDS.attempt_ms, "somebody else")) == [FAILED]
-    assert reasons(told, sent, late(at_ms - 5_000, BOUNDS.attempt_ms, process)) == [FAILED]
+    assert reasons(works, sent) == [FAILED]
+    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2, process)) == []
+    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2 - 1, process)) == [FAILED]
+    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms, "somebody else")) == [FAILED]
+    assert reasons(works, sent, late(at_ms - 5_000, BOUNDS.attempt_ms, process)) == [FAILED]
 
 
 def test_an_attempt_that_was_refused_had_the_time_that_it_needed() -> None:
-    told = story()
-    refused = replace(timed_out(1_000 * told.now_ms), began_us=1_000 * told.now_ms - 5_000)
-    assert reasons(told, refused, late(told.now_ms, 50, BROKER)) == [FAILED]
+    works = story()
+    refused = replace(timed_out(1_000 * works.now_ms), began_us=1_000 * works.now_ms - 5_000)
+    assert reasons(works, refused, late(works.now_ms, 50, BROKER)) == [FAILED]
 
 
 def test_a_message_is_not_lost_by_attempts_that_had_no_time() -> None:
-    told = story()
-    at_us = 1_000 * told.now_ms
+    works = story()
+    at_us = 1_000 * works.now_ms
     lost = Lost(at_us=at_us, who=WHO, message="late", topic=TOPIC, error="AttemptsFailed()")
     last = timed_out(at_us, attempt=3)
-    assert reasons(told, last, lost) == [f"{WHO} lost late: AttemptsFailed()"]
-    assert reasons(told, last, lost, late(told.now_ms, BOUNDS.attempt_ms, BROKER)) == []
+    assert reasons(works, last, lost) == [f"{WHO} lost late: AttemptsFailed()"]
+    assert reasons(works, last, lost, late(works.now_ms, BOUNDS.attempt_ms, BROKER)) == []
 
 
 def test_an_attempt_that_is_under_way_when_a_fault_begins_fails_by_it() -> None:
-    told = story()
-    at_us = 1_000 * told.now_ms
+    works = story()
+    at_us = 1_000 * works.now_ms
     begin = Fault(at_us=at_us - 1, who="scheduler", name="kill-broker", target=BROKER, phase="begin")
     end = replace(begin, at_us=at_us + 1, phase="end")
-    assert reasons(told, replace(timed_out(at_us), began_us=at_us - 10_000), begin, end) == []
-    assert reasons(told, replace(timed_out(at_us - 2), began_us=at_us - 10_000), begin, end) == [FAILED]
+    assert reasons(works, replace(timed_out(at_us), began_us=at_us - 10_000), begin, end) == []
+    assert reasons(works, replace(timed_out(at_us - 2), began_us=at_us - 10_000), begin, end) == [FAILED]
 
 
 def test_nothing_is_promised_before_everything_works() -> None:
-    told = story()
-    works_us = next(event.at_us for event in told.events if isinstance(event, Expected))
-    first = next(event.at_us for event in told.events if not isinstance(event, Run))
+    works = story()
+    works_us = next(event.at_us for event in works.events if isinstance(event, Expected))
+    first = next(event.at_us for event in works.events if not isinstance(event, Run))
     early = replace(timed_out(works_us + 1), began_us=first)
-    assert reasons(told, early) == []
-    assert reasons(told, replace(early, began_us=works_us)) == [FAILED]
+    assert reasons(works, early) == []
+    assert reasons(works, replace(early, began_us=works_us)) == [FAILED]
+
+
+OF_TIME: Final = {
+    "the end of a lease is told late",
+    "a dead broker has a lease",
+    "a killed broker has its lease until that ends",
+    "a view shows a new owner late",
+    "a follower is told late",
+    "a follower is told of each change by reading",
+    "a client holds back what lives",
+    "a living broker is withdrawn",
+    "the lease of a living broker ends by itself",
+    "a drained broker is registered",
+    "a broker is missing in a view",
+    "a view is never confirmed",
+    "a live broker has no lease",
+    "a broker that is well is not used again",
+    "an owner does not notice that it was fenced",
+}
+"""What may be so for a while: how long, a machine decides that runs nobody."""
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_a_machine_that_runs_nobody_excuses_what_comes_late_and_nothing_else(name: str) -> None:
+    rule, alter = ALTERATIONS[name]
+    events = alter(told(ALL_STEPS).events, Random(1))
+    assert events is not None
+    begin_ms, end_ms = events[0].at_us // 1_000, events[-1].at_us // 1_000
+    nobody_runs = [late(at_ms, 100) for at_ms in range(begin_ms + 100, end_ms, 100)]
+    assert rule in check(events).caught_by
+    found = check(sorted([*events, *nobody_runs], key=attrgetter("at_us")))
+    assert (rule in found.caught_by) == (name not in OF_TIME)
