@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.plans.changes import order
-from tests.faults.checker.history import Change, Item, Record, Replica, Route
+from tests.faults.checker.history import Change, Item, Record, Replica, Route, Written
 from tests.faults.checker.past import Past, Verdict, at_us, said_between
 
 _FIRST: Final = (0, 0)
@@ -37,6 +37,24 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     _check_reread(past, said, verdict)
     _check_held(past, said, verdict)
     _check_followers(past, verdict)
+    _check_written(past, verdict)
+
+
+def _check_written(past: Past, verdict: Verdict) -> None:
+    """Check that a front which has answered a change says itself what was changed.
+
+    Of `docs/design/front.md`: who writes reads it. Nobody waits longer than 2 s for the feed.
+    """
+    for event in past.of(Written):
+        arrival_ms = past.bounds.arrival_ms
+        is_back = all(
+            _is_back(past, who, event.began_us, event.at_us, arrival_ms) for who in (event.front, event.who)
+        )
+        starved = 2 * past.late_us(event.began_us, event.at_us, event.front, event.who) >= 1_000 * arrival_ms
+        if not is_back or starved or past.may_have_lost(event.began_us, event.at_us):
+            continue
+        reason = f"{event.front} took {event.queues} queues of {event.topic}, and then says {event.found}"
+        verdict.check(reason if event.found != event.queues else "", event)
 
 
 def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:

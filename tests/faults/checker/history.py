@@ -275,6 +275,20 @@ class Received(_Event, frozen=True, kw_only=True, tag="received"):
     address: str
 
 
+class Written(_Event, frozen=True, kw_only=True, tag="written"):
+    """A broker told a front of a topic that it has changed, and then asked it for the topic's route."""
+
+    front: str
+    topic: str
+    queues: int
+    """So many it has now."""
+
+    found: int | None = None
+    """So many the route has; None = none of this broker."""
+
+    began_us: int
+
+
 class Item(_Event, frozen=True, kw_only=True, tag="item"):
     """What a follower was told."""
 
@@ -364,6 +378,7 @@ Event: TypeAlias = (
     | Sent
     | Lost
     | Received
+    | Written
     | Item
     | Change
     | State

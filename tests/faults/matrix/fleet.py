@@ -157,6 +157,11 @@ class Fleet:
         path = snapshot_of(self.folder, client)
         return path.exists() and self.hosts[broker].address in path.read_text(encoding="utf-8")
 
+    def asked(self, broker: str, queues: int) -> bool:
+        """Whether a broker has asked all fronts for the topic that it changed last, to so many queues."""
+        history = self.folder / "history" / f"{broker}.jsonl"
+        return all(f'"queues":{queues},' in _last_line(history, f'"front":"{name}"') for name in self.fronts)
+
     def told(self) -> str:
         """Return the id of what the follower was told last."""
         said = _last_line(self.folder / "history" / f"{self.follower.name}.jsonl", '"what":"item"')

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,7 @@ from sharedroutes.nameserver.bodies import crc32
 from sharedroutes.remoting import FrameError, RemotingCommand, RequestCode, ResponseCode, request, response_to
 from sharedroutes.remoting.broker.client import BrokerClient
 from tests.broker_agent.speaking_broker import SpeakingBroker
-from tests.faults.checker.history import Received, Started, Writer
+from tests.faults.checker.history import Received, Started, Writer, Written, now_us
 
 LEAVES: Final = signal.SIGUSR1
 """Tells it to close its connections to the fronts, and to go on."""
@@ -27,25 +28,41 @@ LEAVES: Final = signal.SIGUSR1
 COMES: Final = signal.SIGUSR2
 """Tells it to come back to them."""
 
+UPDATE_TOPIC: Final = 17
+"""Tells it how many queues a topic has from now on (RocketMQ: UPDATE_AND_CREATE_TOPIC)."""
+
 _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
 
 _BEAT_S: Final = 1.0
 _ANSWER_S: Final = 2.0
+_WRITTEN_S: Final = 4.0
+"""A front answers a change late that it hears of late."""
 
 
 class StandIn(SpeakingBroker):
     """Answers as a broker does, and writes down each message that it takes before it says so."""
 
-    def __init__(self, port: int, topics: dict[str, Any], history: Writer) -> None:
+    def __init__(self, port: int, path: Path, history: Writer) -> None:
         super().__init__("127.0.0.1", port)
+        topics = orjson.loads(path.read_bytes())
         self.topics = topics["topicConfigTable"]
         self.version = topics["dataVersion"]
+        self.changed = ""
+        """The topic that was changed last."""
+
+        self.news = asyncio.Event()
+        """Set when a topic has changed; then there is another one."""
+
+        self._path = path
         self._history = history
         self._taken = 0
 
     def answer(self, command: RemotingCommand) -> RemotingCommand:
-        """Take a message, or answer what every stand-in can."""
+        """Take a message, change a topic, or answer what every stand-in can."""
+        if command.code == UPDATE_TOPIC:
+            self._change(command.ext_field("topic") or "", int(command.ext_field("readQueueNums") or 0))
+            return response_to(command, ResponseCode.SUCCESS)
         if command.code != RequestCode.SEND_MESSAGE_V2:
             return super().answer(command)
         self._history.write(Received(message=command.body.decode(), address=self.address))
@@ -53,45 +70,94 @@ class StandIn(SpeakingBroker):
         fields = {"queueId": command.ext_field("e") or "0", "queueOffset": str(self._taken), "msgId": "0"}
         return response_to(command, ResponseCode.SUCCESS, fields)
 
+    @property
+    def queues(self) -> int:
+        """How many queues the topic has that was changed last."""
+        return int(self.topics[self.changed]["readQueueNums"]) if self.changed else 0
+
+    def _change(self, topic: str, queues: int) -> None:
+        counts = {"readQueueNums": queues, "writeQueueNums": queues}
+        self.create(topic, **{**self.topics[topic], **counts})
+        self._path.write_bytes(orjson.dumps({"topicConfigTable": self.topics, "dataVersion": self.version}))
+        self.changed = topic
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+
+def said_by(name: str, address: str, lease_ms: int) -> dict[str, str]:
+    """Return the fields of what a broker says to a front."""
+    return {
+        "brokerName": name,
+        "brokerAddr": address,
+        "clusterName": "DefaultCluster",
+        "haServerAddr": "",
+        "brokerId": "0",
+        "enableActingMaster": "false",
+        "compressed": "false",
+        "heartbeatTimeoutMillis": str(lease_ms),
+    }
+
+
+def registration(
+    fields: Mapping[str, str], topics: Mapping[str, Any], version: Mapping[str, int]
+) -> RemotingCommand:
+    """Return what a broker says that has these topics."""
+    wrapper = {"dataVersion": version, "topicConfigTable": topics}
+    body = orjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+    return request(RequestCode.REGISTER_BROKER, {**fields, "bodyCrc32": str(crc32(body))}, body=body)
+
 
 class Registrar:
     """What a broker without an agent says to a front: what it has, and that it lives."""
 
-    def __init__(self, name: str, broker: StandIn, lease_ms: int) -> None:
-        self._fields = {
-            "brokerName": name,
-            "brokerAddr": broker.address,
-            "clusterName": "DefaultCluster",
-            "haServerAddr": "",
-            "brokerId": "0",
-            "enableActingMaster": "false",
-            "compressed": "false",
-            "heartbeatTimeoutMillis": str(lease_ms),
-        }
-        wrapper = {"dataVersion": broker.version, "topicConfigTable": broker.topics}
-        self._body = orjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+    def __init__(self, name: str, broker: StandIn, lease_ms: int, history: Writer) -> None:
+        self._name = name
+        self._broker = broker
+        self._history = history
+        self._fields = said_by(name, broker.address, lease_ms)
 
-    async def stay_at(self, front: str) -> None:
+    async def stay_at(self, front: str, name: str) -> None:
         """Be registered at a front, whenever that can be reached."""
         while True:
             with suppress(OSError, FrameError):
-                await self._visit(front)
+                await self._visit(front, name)
             await asyncio.sleep(_BEAT_S)
 
-    async def _visit(self, front: str) -> None:
+    async def _visit(self, front: str, name: str) -> None:
         host, _, port = front.rpartition(":")
         async with await BrokerClient.connect(host, int(port), deadline_s=_ANSWER_S) as connection:
-            beat = 0
+            beat, told = 0, self._broker.version
             while True:
-                command = self._registration() if beat % _REGISTERED_EVERY == 0 else self._heartbeat()
-                answer = await connection.invoke(command, deadline_s=_ANSWER_S)
+                news, began_us, version = self._broker.news, now_us(), self._broker.version
+                queues = self._broker.queues
+                is_full = beat % _REGISTERED_EVERY == 0 or version != told
+                command = self._registration() if is_full else self._heartbeat()
+                answer = await connection.invoke(
+                    command, deadline_s=_ANSWER_S if version == told else _WRITTEN_S
+                )
+                is_done = answer.code == ResponseCode.SUCCESS
+                if is_done and version != told:
+                    found = await self._found(connection)
+                    if version == self._broker.version:
+                        topic = self._broker.changed
+                        self._history.write(
+                            Written(front=name, topic=topic, queues=queues, found=found, began_us=began_us)
+                        )
                 # What a front could not do is said again at once, as everything when it has come back.
-                beat = beat + 1 if answer.code == ResponseCode.SUCCESS else 0
-                await asyncio.sleep(_BEAT_S)
+                beat, told = (beat + 1, version) if is_done else (0, told)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_BEAT_S):
+                        await news.wait()
+
+    async def _found(self, connection: BrokerClient) -> int | None:
+        """Ask a front that has answered a change how many queues of ours its route has now."""
+        asked = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": self._broker.changed})
+        answer = await connection.invoke(asked, deadline_s=_ANSWER_S)
+        rows = orjson.loads(answer.body)["queueDatas"] if answer.code == ResponseCode.SUCCESS else []
+        return next((row["readQueueNums"] for row in rows if row["brokerName"] == self._name), None)
 
     def _registration(self) -> RemotingCommand:
-        fields = {**self._fields, "bodyCrc32": str(crc32(self._body))}
-        return request(RequestCode.REGISTER_BROKER, fields, body=self._body)
+        return registration(self._fields, self._broker.topics, self._broker.version)
 
     def _heartbeat(self) -> RemotingCommand:
         return request(RequestCode.BROKER_HEARTBEAT, self._fields)
@@ -100,15 +166,15 @@ class Registrar:
 async def main(name: str, port: str, topics: str, lease_ms: str, history: str, *fronts: str) -> None:
     """Serve until killed."""
     with Writer(Path(history), name, delays=name) as writer:
-        table = orjson.loads(Path(topics).read_bytes())  # noqa: ASYNC240 - before anything runs
-        async with StandIn(int(port), table, writer) as broker:
+        async with StandIn(int(port), Path(topics), writer) as broker:
             writer.write(Started(pid=os.getpid()))
-            registrar = Registrar(name, broker, int(lease_ms))
+            registrar = Registrar(name, broker, int(lease_ms), writer)
             async with asyncio.TaskGroup() as tasks:
                 stays: list[asyncio.Task[None]] = []
 
                 def come() -> None:
-                    stays.extend(tasks.create_task(registrar.stay_at(front)) for front in fronts)
+                    for number, front in enumerate(fronts, 1):
+                        stays.append(tasks.create_task(registrar.stay_at(front, f"front-{number}")))
 
                 def leave() -> None:
                     while stays:

@@ -103,4 +103,29 @@ SELDOM: Final = (
             ),
         ),
     ),
+    Mutant(
+        "goodbyes-late",
+        "What a broker says late as it ends holds for what it has registered since, too.",
+        ("late-goodbye",) * 2,
+        (
+            Edit(
+                "registry/lua/release.lua",
+                "local is_older = why == 'goodbye' and (not newest_us or not began_us or "
+                "tonumber(began_us) <= tonumber(newest_us))",
+                "local is_older = why == 'goodbye'",
+            ),
+        ),
+    ),
+    Mutant(
+        "answered-unread",
+        "A front answers a registration before its own answers have it.",
+        ("deaf-fronts",) * 2,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "                if done:\n                    await self._settled()\n",
+                "",
+            ),
+        ),
+    ),
 )

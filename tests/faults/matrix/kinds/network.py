@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
+from tests.faults.matrix.fleet import QUEUES
 from tests.faults.matrix.kinds.kind import (
     LONG_S,
     SHORT_S,
@@ -15,8 +16,10 @@ from tests.faults.matrix.kinds.kind import (
     connections_of,
     fault,
 )
-from tests.faults.matrix.settings import BOUNDS, HOLD_S, ON
+from tests.faults.matrix.settings import BOUNDS, HOLD_S, ON, SENT_TO
+from tests.faults.matrix.stand_in import UPDATE_TOPIC
 from tests.faults.victims import Program
+from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy, Whose
 
 _SLOW_S: Final = 0.3
@@ -29,6 +32,14 @@ _UNHEARD: Final = 9
 
 _UNTIL_BELIEVED_S: Final = (HOLD_S + UNTIL_TOLD_S[0], HOLD_S + UNTIL_TOLD_S[1])
 _TOLD_S: Final = 3.0
+
+_UNPROVEN_S: Final = 3.0
+"""So long after the last pulse, who hears none reads by itself every second."""
+
+_CHANGES: Final = 6
+"""Of which the last one undoes the others."""
+
+_ANSWER_S: Final = 2.0
 
 _Network = Callable[[FaultyProxy], AbstractContextManager[None]]
 
@@ -109,6 +120,31 @@ def deaf(site: Site) -> Iterator[Effect]:
         yield Effect(fleet.follower.name, site.lasts(SHORT_S))
     finally:
         fleet.write_topics()
+
+
+@fault("network")
+def deaf_fronts(site: Site) -> Iterator[Effect]:
+    """The doorbells of fronts stay open and are silent while a broker that is at them changes a topic."""
+    fronts = [*site.fleet.fronts.values()]
+    site.store.deafen(connections_of(*fronts))
+    site.wait_at_most(_UNPROVEN_S, lambda: False, "fronts hear no pulses")
+    changes = [QUEUES * (1 + (number + 1) % 2) for number in range(_CHANGES)]
+    for queues in changes[:-1]:
+        _change(site, queues)
+    try:
+        yield Effect("+".join(front.name for front in fronts), 0.5)
+    finally:
+        _change(site, changes[-1])
+
+
+def _change(site: Site, queues: int) -> None:
+    """Have a broker at the fronts change a topic, and wait until it has asked both for it."""
+    fleet = site.fleet
+    host = fleet.hosts["broker-c"]
+    topic = next(topic for topic in ON[host.name] if topic != SENT_TO)
+    with suppress(OSError, AssertionError), Peer(("127.0.0.1", host.port), _ANSWER_S) as broker:
+        broker.ask(UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)})
+        site.wait_at_most(_TOLD_S, lambda: fleet.asked(host.name, queues), "fronts are asked for a change")
 
 
 @fault("network")

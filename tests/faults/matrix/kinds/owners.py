@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import orjson
+
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.scripts import UNREGISTER
+from sharedroutes.remoting import RequestCode
+from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import HEARTBEAT_S, LEASE_S
-from tests.faults.matrix.stand_in import COMES, LEAVES
+from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S
+from tests.faults.matrix.stand_in import COMES, LEAVES, registration, said_by
 from tests.faults.victims import AgentProcess
+from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
 
@@ -140,6 +145,26 @@ def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
         yield Effect("agent-b", site.lasts(LONG_S), ("agent-b",))
     finally:
         site.start(agent)
+
+
+@fault("processes")
+def late_goodbye(site: Site) -> Iterator[Effect]:
+    """The connection of a broker's former life says late that it ends, when the broker is back."""
+    fleet = site.fleet
+    broker, host = fleet.brokers["broker-c"], fleet.hosts["broker-c"]
+    fields = said_by(host.name, host.address, round(LEASE_S * 1_000))
+    written = orjson.loads(host.topics_path.read_bytes())
+    command = registration(fields, written["topicConfigTable"], written["dataVersion"])
+    sessions, front = ("HLEN", KEYS.sessions(host.name, 0)), site.rng.choice(sorted(fleet.fronts))
+    with suppress(OSError, AssertionError), Peer(fleet.front_address(front), CALL_S * 4) as former:
+        former.ask(command.code, command.ext_fields, command.body)
+        broker.signal(LEAVES)
+        site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(sessions) == [1], "its own are over")
+        broker.signal(COMES)
+        both = 1 + len(fleet.fronts)
+        site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(sessions) == [both], "it is back")
+        former.ask(RequestCode.UNREGISTER_BROKER, fields)
+    yield Effect(host.name, site.lasts(SHORT_S))
 
 
 @fault("processes")
