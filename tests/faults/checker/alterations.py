@@ -418,6 +418,7 @@ ALTERATIONS: Final = {
     "a living broker is withdrawn": Alteration("d", _living_withdrawn),
     "the lease of a living broker ends by itself": Alteration("d", _living_expired),
     "a drained broker is registered": Alteration("d", late_alterations.back_though_drained),
+    "a dead broker is registered": Alteration("d", late_alterations.back_though_dead),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),
     "a live broker has no lease": Alteration("d", _lease_missing),

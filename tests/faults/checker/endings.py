@@ -14,6 +14,7 @@ from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_wit
 DRAINED: Final = "drained"
 """Why a lease ended whose broker an operator has taken out."""
 
+_DEAD: Final = "was found dead"
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
 
@@ -132,30 +133,47 @@ def _tables(past: Past, since_us: int, until_us: int) -> list[TableContent]:
     return [past.expected_at(since_us), *later]
 
 
-def check_that_the_drained_stay_out(past: Past, verdict: Verdict) -> None:
-    """Check that nobody registers what an operator has drained, before the operator lets it come back.
+def check_that_who_is_out_stays_out(past: Past, verdict: Verdict) -> None:
+    """Check that nobody registers what an operator has drained, or what was found dead, too early.
 
-    Of `docs/design/table.md`: of what is kept out, a claim of that address is refused.
+    Of `docs/design/table.md`: of what is kept out, a claim of that address is refused. Of
+    `docs/design/front.md`: a front restores what the store has lost, but for what was taken out.
     """
-    drained: dict[tuple[str, int], Change] = {}
+    out: dict[tuple[str, int], tuple[Change, str]] = {}
     for change in past.of(Change):
         record = change.record
         if record is None:
             continue
         replica = (record.broker, record.id)
         if record.kind == ChangeKind.DOWN:
-            drained.pop(replica, None)
-            if record.reason == DRAINED:
-                drained[replica] = change
-        elif record.kind == ChangeKind.UP and (down := drained.pop(replica, None)) is not None:
-            said_us = past.limit_us(
-                change.at_us, past.bounds.arrival_ms, *past.everybody
-            )  # who let it come back says so next
-            tables = _tables(past, change.at_us, said_us)
+            out.pop(replica, None)
+            if why := _why_out(past, record, change.at_us):
+                out[replica] = change, why
+        elif record.kind == ChangeKind.UP and replica in out:
+            down, why = out.pop(replica)
+            if why == _DEAD and not _is_dead(past, record.broker, change.at_us):
+                continue
+            said_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
+            tables = _tables(past, change.at_us, said_us)  # who lets it come back says so next
             is_back = any(replica == of[:2] for table in tables for of in table.leases)
             is_right = is_back or past.may_have_lost(down.at_us, change.at_us)
-            reason = f"{record.broker}:{record.id} was drained, and somebody registered it again"
+            reason = f"{record.broker}:{record.id} {why}, and somebody registered it again"
             verdict.check("" if is_right else reason, down, change)
+
+
+def _why_out(past: Past, record: Record, at_us: int) -> str:
+    """Return why a replica that was taken out has to stay out; empty = it has not."""
+    if record.reason == DRAINED:
+        return "was drained"
+    return _DEAD if is_withdrawal(record) and _is_dead(past, record.broker, at_us) else ""
+
+
+def _is_dead(past: Past, broker: str, at_us: int) -> bool:
+    """Whether a broker does not run, and nothing else is wrong."""
+    lasting = past.faults_in(at_us, at_us)
+    return len(lasting) == 1 and all(
+        window.fault.name.startswith(_STILL) and broker in window.fault.disturbs for window in lasting
+    )
 
 
 def check_that_leases_last(past: Past, verdict: Verdict) -> None:

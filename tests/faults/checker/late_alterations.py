@@ -152,16 +152,29 @@ def end_is_told_late(events: Events, rng: Random) -> Events | None:
 
 def back_though_drained(events: Events, rng: Random) -> Events | None:
     """Let a broker that is away have been drained, and be registered at once by somebody else."""
+    return _back(events, rng, DRAINED)
+
+
+def back_though_dead(events: Events, rng: Random) -> Events | None:
+    """Let a broker that is away have been found dead, and be registered at once by somebody."""
+    stopped = [
+        replace(event, disturbs=(event.target,))
+        if isinstance(event, Fault) and event.name == "kill-host"
+        else event
+        for event in events
+    ]
+    return _back(stopped, rng, "does not answer")
+
+
+def _back(events: Events, rng: Random, reason: str) -> Events | None:
     if not (downs := _changes_of_crashes(events, ChangeKind.DOWN)):
         return None
     change = rng.choice(downs)
     assert change.record is not None
-    drained = replace(change.record, reason=DRAINED)
+    out = replace(change.record, reason=reason)
     again = replace(change.record, kind=ChangeKind.UP, reason="", epoch=change.record.epoch + 1)
     told = [
-        replace(event, record=drained)
-        if isinstance(event, Change | Item) and event.id == change.id
-        else event
+        replace(event, record=out) if isinstance(event, Change | Item) and event.id == change.id else event
         for event in events
     ]
     return _by_time([*told, replace(change, at_us=change.at_us + 1, id=f"{change.id}1", record=again)])

@@ -24,6 +24,7 @@ from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, Story
 
 DRAINED = "a drained broker is registered"
+DEAD = "a dead broker is registered"
 EXPIRED = "the lease of a living broker ends by itself"
 
 
@@ -91,3 +92,17 @@ def test_a_sweep_is_late_only_where_nothing_concerns_the_sweeper(name: str, foun
     report = check(sorted(events, key=attrgetter("at_us")))
     late = [of.reason for of in report.verdicts["c"].violations if "ms late; " in of.reason]
     assert len(late) == found
+
+
+@pytest.mark.parametrize(("name", "text"), [(DRAINED, "was drained"), (DEAD, "was found dead")])
+def test_who_is_out_may_not_be_registered(name: str, text: str) -> None:
+    assert len(reasons(altered(name), f"{text}, and somebody registered it again")) == 1
+
+
+@pytest.mark.parametrize(("name", "others", "wrong"), [("kill-x", 0, 1), ("cut", 0, 0), ("kill-x", 1, 0)])
+def test_who_is_found_dead_stays_out_where_it_is_stopped_and_nothing_else_is_wrong(
+    name: str, others: int, wrong: int
+) -> None:
+    events = [replace(of, name=name) if isinstance(of, Fault) else of for of in altered(DEAD)]
+    faults = [replace(of, name="cut", target="x") for of in events if isinstance(of, Fault)]
+    assert len(reasons([*events, *faults * others], "was found dead")) == wrong

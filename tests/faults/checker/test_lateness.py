@@ -152,6 +152,7 @@ OF_TIME: Final = {
     "a living broker is withdrawn",
     "the lease of a living broker ends by itself",
     "a drained broker is registered",
+    "a dead broker is registered",
     "a broker is missing in a view",
     "a view is never confirmed",
     "a live broker has no lease",

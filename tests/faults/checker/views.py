@@ -13,9 +13,9 @@ from tests.faults.checker.arrivals import check_that_changes_arrive
 from tests.faults.checker.endings import (
     check_that_leases_last,
     check_that_the_dead_are_out,
-    check_that_the_drained_stay_out,
     check_that_the_living_are_renewed,
     check_that_the_living_stay,
+    check_that_who_is_out_stays_out,
 )
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
@@ -155,7 +155,7 @@ def views_converge(past: Past) -> Verdict:
     check_that_the_dead_are_out(past, verdict)
     check_that_the_living_stay(past, verdict)
     check_that_the_living_are_renewed(past, verdict)
-    check_that_the_drained_stay_out(past, verdict)
+    check_that_who_is_out_stays_out(past, verdict)
     check_that_leases_last(past, verdict)
     return verdict
 

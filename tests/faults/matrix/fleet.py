@@ -21,7 +21,16 @@ from sharedroutes.client.config import ReadFrom
 from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
-from tests.faults.matrix.settings import AGENT_LEASE_S, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO, snapshot_of
+from tests.faults.matrix.settings import (
+    AGENT_LEASE_S,
+    CALL_S,
+    FRONT_LEASE_S,
+    HEARTBEAT_S,
+    LEASE_S,
+    ON,
+    SENT_TO,
+    snapshot_of,
+)
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
@@ -209,7 +218,7 @@ class Fleet:
     def _broker(self, host: BrokerHost) -> Program:
         fronts = self._listens.values() if host.name in _AT_FRONTS else ()
         history = str(self.folder / "history")
-        lease_ms = str(round(LEASE_S * 1_000))
+        lease_ms = str(lease_ms_at_fronts(host.name))
         words = (host.name, str(host.port), str(host.topics_path), lease_ms, history, *fronts)
         return self._program(host.name, "stand_in", *words)
 
@@ -237,6 +246,11 @@ class Fleet:
         started = self._start(command, log, environment=environment)
         self._history.write(Started(who=name, pid=started.pid))
         return started
+
+
+def lease_ms_at_fronts(broker: str) -> int:
+    """Return how long a lease a broker asks of fronts."""
+    return round(FRONT_LEASE_S.get(broker, LEASE_S) * 1_000)
 
 
 def _address(text: str) -> tuple[str, int]:

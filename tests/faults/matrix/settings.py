@@ -16,6 +16,9 @@ LEASE_S: Final = 4.0
 AGENT_LEASE_S: Final[Mapping[str, float]] = {"broker-b": 3.0}
 """Where it is not LEASE_S: shorter than that of the fronts which have the broker too."""
 
+FRONT_LEASE_S: Final[Mapping[str, float]] = {"broker-c": 8.0}
+"""What brokers say to fronts where it is not LEASE_S: longer than it takes to find out that one hangs."""
+
 CALL_S: Final = 1.0
 HOLD_S: Final = 30.0
 """The default, which fronts have in any case."""

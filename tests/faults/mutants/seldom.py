@@ -117,6 +117,30 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "restored-although-out",
+        "A front that waits for the store registers brokers again that were taken out.",
+        ("pause-broker-slow-fronts",) * 2,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "if known is None or not known.said or known.is_out or not is_there:",
+                "if known is None or not known.said or not is_there:",
+            ),
+        ),
+    ),
+    Mutant(
+        "hangs-unfound",
+        "No front takes out a broker that does not answer.",
+        ("pause-broker-slow-fronts",) * 2,
+        (
+            Edit(
+                "nameserver/prober.py",
+                "if one.is_gone and one.out_since_s is None:",
+                "if one.is_gone and one.out_since_s is not None:",
+            ),
+        ),
+    ),
+    Mutant(
         "answered-unread",
         "A front answers a registration before its own answers have it.",
         ("deaf-fronts",) * 2,

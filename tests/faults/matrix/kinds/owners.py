@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import orjson
 
@@ -11,13 +12,19 @@ from sharedroutes.registry import RegistryError
 from sharedroutes.registry.scripts import UNREGISTER
 from sharedroutes.remoting import RequestCode
 from tests.faults.matrix.auditor import KEYS
-from tests.faults.matrix.fleet import HAS_AGENT
+from tests.faults.matrix.fleet import HAS_AGENT, lease_ms_at_fronts
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import CALL_S, HEARTBEAT_S, LEASE_S
+from tests.faults.matrix.settings import BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S
 from tests.faults.matrix.stand_in import COMES, LEAVES, registration, said_by
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
+
+_SLOW_S: Final = 0.3
+"""Longer than fronts take for a sign of their own life, unless it was asked for twice."""
+
+_STAYS_OUT_S: Final = (BOUNDS.arrival_ms / 1_000 + 1.5, BOUNDS.arrival_ms / 1_000 + 2.5)
+"""Longer than it may take until it is said that a broker may come back."""
 
 
 @contextmanager
@@ -148,11 +155,25 @@ def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
 
 
 @fault("processes")
+def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
+    """A broker hangs and is taken out, and then its fronts wait for the store: they leave it out."""
+    broker, fronts = site.fleet.brokers["broker-c"], [*site.fleet.fronts.values()]
+    names = (broker.name, *(front.name for front in fronts))
+    broker.pause()
+    try:
+        site.wait_at_most(2 * LEASE_S, lambda: broker.name not in site.auditor.leases, "who hangs is out")
+        with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*fronts)):
+            yield Effect(broker.name, site.lasts(_STAYS_OUT_S), names, (broker.name,))
+    finally:
+        broker.resume()
+
+
+@fault("processes")
 def late_goodbye(site: Site) -> Iterator[Effect]:
     """The connection of a broker's former life says late that it ends, when the broker is back."""
     fleet = site.fleet
     broker, host = fleet.brokers["broker-c"], fleet.hosts["broker-c"]
-    fields = said_by(host.name, host.address, round(LEASE_S * 1_000))
+    fields = said_by(host.name, host.address, lease_ms_at_fronts(host.name))
     written = orjson.loads(host.topics_path.read_bytes())
     command = registration(fields, written["topicConfigTable"], written["dataVersion"])
     sessions, front = ("HLEN", KEYS.sessions(host.name, 0)), site.rng.choice(sorted(fleet.fronts))
