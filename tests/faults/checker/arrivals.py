@@ -47,11 +47,11 @@ def _check_written(past: Past, verdict: Verdict) -> None:
     """
     for event in past.of(Written):
         arrival_ms = past.bounds.arrival_ms
-        is_back = all(
-            _is_back(past, who, event.began_us, event.at_us, arrival_ms) for who in (event.front, event.who)
+        are_back = all(
+            is_back(past, who, event.began_us, event.at_us, arrival_ms) for who in (event.front, event.who)
         )
         starved = 2 * past.late_us(event.began_us, event.at_us, event.front, event.who) >= 1_000 * arrival_ms
-        if not is_back or starved or past.may_have_lost(event.began_us, event.at_us):
+        if not are_back or starved or past.may_have_lost(event.began_us, event.at_us):
             continue
         reason = f"{event.front} took {event.queues} queues of {event.topic}, and then says {event.found}"
         verdict.check(reason if event.found != event.queues else "", event)
@@ -62,7 +62,7 @@ def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
     for route in (route for routes in said.values() for route in routes if route.held):
         since_us = route.at_us - 1_000 * past.bounds.arrival_ms
         since_us -= past.late_us(since_us, route.at_us, route.who)
-        if not _is_back(past, route.who, since_us, route.at_us, past.bounds.arrival_ms):
+        if not is_back(past, route.who, since_us, route.at_us, past.bounds.arrival_ms):
             continue
         for replica in (one for one in route.brokers or () if one.broker in route.held):
             lives = any(
@@ -82,7 +82,7 @@ def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
             continue
         held = {topic for topics in truth.table.topics.values() for topic in topics}
         for (who, topic), routes in said.items():
-            reads = who.startswith(_CLIENT) and _is_back(past, who, change.at_us, limit_us)
+            reads = who.startswith(_CLIENT) and is_back(past, who, change.at_us, limit_us)
             if topic in held or not reads or routes[0].at_us > change.at_us:
                 continue
             known = said_between(routes, limit_us, limit_us)[-1]
@@ -100,7 +100,7 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
             continue
         topics = past.expected_at(limit_us).topics.get(record.broker, ())
         for (who, topic), routes in said.items():
-            knows = routes[0].at_us <= change.at_us and _is_back(past, who, change.at_us, limit_us)
+            knows = routes[0].at_us <= change.at_us and is_back(past, who, change.at_us, limit_us)
             if topic in topics and knows:
                 _check_view(past, change, record, said_between(routes, change.at_us, limit_us), verdict)
 
@@ -111,7 +111,7 @@ def _has_lasted(past: Past, record: Record, limit_us: int) -> bool:
     return any(tenure.epoch == record.epoch and tenure.seen_us >= limit_us for tenure in tenures)
 
 
-def _is_back(past: Past, who: str, since_us: int, until_us: int, bound_ms: int | None = None) -> bool:
+def is_back(past: Past, who: str, since_us: int, until_us: int, bound_ms: int | None = None) -> bool:
     """Whether a process had the time to find the store again, and nothing has kept it away since."""
     starts = past.starts.get(who, [0])
     index = bisect_right(starts, until_us) - 1
@@ -138,7 +138,7 @@ def _check_followers(past: Past, verdict: Verdict) -> None:
         newest = [*accumulate((order(item.id) or _FIRST for item in items), max)]
         for change in past.of(Change):
             limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, who)
-            if limit_us > past.end_us or not _is_back(past, who, change.at_us, limit_us):
+            if limit_us > past.end_us or not is_back(past, who, change.at_us, limit_us):
                 continue
             count = bisect_right(items, limit_us, key=at_us)
             is_told = count > 0 and newest[count - 1] >= (order(change.id) or _FIRST)
@@ -153,7 +153,7 @@ def _check_doorbell(past: Past, who: str, items: list[Item], verdict: Verdict) -
     late: list[Change] = []
     for change in past.of(Change):
         heard_us = told_us.get(change.id)
-        if heard_us is None or not _is_back(past, who, change.at_us, heard_us, past.bounds.arrival_ms):
+        if heard_us is None or not is_back(past, who, change.at_us, heard_us, past.bounds.arrival_ms):
             continue
         if heard_us <= past.limit_us(change.at_us, past.bounds.heard_ms, who):
             late.clear()

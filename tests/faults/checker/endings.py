@@ -18,6 +18,9 @@ _DEAD: Final = "was found dead"
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
 
+_BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
+"""Faults in which a broker stands still for less than its hang check takes."""
+
 _STILL: Final = ("kill-", "pause-")
 """What the names of faults begin with after which a process does not run."""
 
@@ -111,6 +114,62 @@ def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
         reason = f"{record.broker}:{record.id} lives, and its agent does, and its lease has ended"
         lives = _has_lived(past, record, change.at_us, past.bounds.lease_ms) and not starved
         verdict.check(reason if lives else "", owner, change)
+
+
+def check_that_standbys_leave_no_gap(past: Past, verdict: Verdict) -> None:
+    """Check that no lease ends by itself beside which another agent of the broker stands by.
+
+    Of `docs/design/agent.md`: a standby takes an abandoned lease over before it ends.
+    """
+    said: dict[tuple[str, int], list[State]] = {}
+    for state in past.of(State):
+        said.setdefault((state.broker, state.id), []).append(state)
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
+            continue
+        if not _is_left_alone(past, record.broker, change.at_us):
+            continue
+        since_us = change.at_us - 1_000 * past.bounds.lease_ms
+        states = said.get((record.broker, record.id), [])
+        for who in {state.who for state in states if state.at_us <= since_us}:
+            last = [state for state in states if state.who == who and state.at_us <= change.at_us][-1]
+            if (
+                last.state != "standby"
+                or last.at_us > since_us
+                or not _is_left_alone(past, who, change.at_us)
+            ):
+                continue
+            starved = past.was_starved(change.at_us, who)
+            reason = f"{who} stands by for {record.broker}:{record.id}, and has let its lease end"
+            verdict.check("" if starved else reason, last, change)
+
+
+def check_that_short_pauses_pass(past: Past, verdict: Verdict) -> None:
+    """Check that nobody takes out a broker that stands still for less time than finds it hanging.
+
+    Of `docs/design/agent.md`: only three deadlines in a row, so that any shorter pause passes.
+    """
+    for window in past.faults:
+        if (
+            not window.fault.name.startswith(_BRIEF)
+            or len(past.faults_in(window.begin_us, window.end_us)) > 1
+        ):
+            continue
+        limit_us = past.limit_us(window.end_us, past.bounds.heard_ms)
+        for broker in window.fault.disturbs:
+            calm_since = past.calm_since_us(broker, window.begin_us - 1)
+            is_calm = calm_since is not None and calm_since + 1_000 * past.bounds.back_ms < window.begin_us
+            ends = [
+                change
+                for change in past.of(Change)
+                if window.begin_us <= change.at_us <= limit_us
+                and is_withdrawal(change.record)
+                and change.record.broker == broker
+            ]
+            if is_calm and not past.was_starved(limit_us, *past.everybody):
+                reason = f"{broker} stood still for a moment, and was taken out"
+                verdict.check(reason if ends else "", past.expected_event(window.begin_us), *ends)
 
 
 def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:

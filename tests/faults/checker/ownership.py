@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import (
     FAILOVER,
-    OPERATOR,
     Change,
     Event,
     Item,
@@ -24,6 +23,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.past import Past, Tenure, Verdict
 from tests.faults.checker.returns import check_that_nothing_goes_back
+from tests.faults.checker.wipes import check_that_wipes_hold
 
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
 
@@ -174,28 +174,8 @@ def the_fenced_change_nothing(past: Past) -> Verdict:
     for who in {state.who for state in past.of(State)}:
         _check_claims(past, who, verdict)
         _check_that_none_is_taken_back(past, who, verdict)
-    _check_that_wipes_stay(past, verdict)
+    check_that_wipes_hold(past, verdict)
     return verdict
-
-
-def _check_that_wipes_stay(past: Past, verdict: Verdict) -> None:
-    """Check that only operators give back the write permission that an operator took.
-
-    Of `docs/design/agent.md`: what an operator took before a drain stays taken.
-    """
-    wiped: dict[str, Change] = {}
-    for change in past.of(Change):
-        record = change.record
-        if record is not None and record.kind == ChangeKind.WIPED and record.by == OPERATOR:
-            wiped[record.broker] = change
-        elif record is not None and record.kind == ChangeKind.LIFTED:
-            before = wiped.pop(record.broker, None)
-            if before is not None:
-                is_right = record.by == OPERATOR or past.may_have_lost(before.at_us, change.at_us)
-                reason = (
-                    f"an operator took the write permission of {record.broker}, and somebody gave it back"
-                )
-                verdict.check("" if is_right else reason, before, change)
 
 
 def _check_writes(past: Past, verdict: Verdict) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Replica, Route, Started
+from tests.faults.checker.history import Event, Lease, Replica, Route, Started
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, CLIENTS, TOPIC, Story
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story
 
 WHO = CLIENTS[0]
 
 
-def outdated(dropped_ms: int, *, stale: bool = True, held: tuple[str, ...] = ()) -> list[str]:
+def outdated(
+    dropped_ms: int, *, stale: bool = True, held: tuple[str, ...] = (), answers: bool = False
+) -> list[str]:
     """Return what is wrong with a start that knows a broker which was dropped so long before the kill."""
     story = Story()
     story.begin()
@@ -26,6 +28,8 @@ def outdated(dropped_ms: int, *, stale: bool = True, held: tuple[str, ...] = ())
         Started(at_us=begin_us + 1_000 * dropped_ms + 3, who=WHO, pid=2, has_snapshot=True),
         replace(said, at_us=begin_us + 1_000 * dropped_ms + 4, stale=stale),
     ]
+    if answers:
+        events.insert(-1, Lease(at_us=events[-1].at_us, who="auditor", broker=BROKERS[0], id=0))
     found = check([*story.events, *events]).verdicts["f"].violations
     return [violation.reason for violation in found]
 
@@ -39,6 +43,7 @@ def test_what_was_dropped_long_before_is_not_in_the_snapshot() -> None:
 
 def test_who_has_heard_of_the_store_knows_more_than_the_snapshot() -> None:
     assert outdated(BOUNDS.saved_ms + 100, stale=False) == []
+    assert outdated(BOUNDS.saved_ms + 100, answers=True) == []
 
 
 @pytest.mark.parametrize("held", [("broker-a",)])

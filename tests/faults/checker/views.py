@@ -12,6 +12,8 @@ from sharedroutes.registry.change_stream.core import ResetReason
 from tests.faults.checker.arrivals import check_that_changes_arrive
 from tests.faults.checker.endings import (
     check_that_leases_last,
+    check_that_short_pauses_pass,
+    check_that_standbys_leave_no_gap,
     check_that_the_dead_are_out,
     check_that_the_living_are_renewed,
     check_that_the_living_stay,
@@ -157,6 +159,8 @@ def views_converge(past: Past) -> Verdict:
     check_that_the_living_are_renewed(past, verdict)
     check_that_who_is_out_stays_out(past, verdict)
     check_that_leases_last(past, verdict)
+    check_that_short_pauses_pass(past, verdict)
+    check_that_standbys_leave_no_gap(past, verdict)
     return verdict
 
 

@@ -152,4 +152,58 @@ SELDOM: Final = (
             ),
         ),
     ),
+    Mutant(
+        "wipes-unlooked",
+        "A route does not say that the write permission of a broker was taken.",
+        ("drain-wiped",) * 2,
+        (
+            Edit(
+                "registry/plans/routes.py",
+                "if broker.wiped or broker.headless else row",
+                "if broker.headless else row",
+            ),
+        ),
+    ),
+    Mutant(
+        "pauses-not-passed",
+        "A broker that has not answered once counts as gone.",
+        ("pause-broker-and-rest", "pause-broker-briefly") * 2,
+        (
+            Edit(
+                "remoting/broker/probing.py",
+                "        self._unanswered += 1\n        if self._unanswered < self._rules.failures:\n",
+                "        self._unanswered += 1\n        if not self._unanswered:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "drains-tell-ends",
+        "A front that is told to end tells of each connection that it closes as if the broker had gone.",
+        ("restart-fronts",) * 2,
+        (
+            Edit(
+                "nameserver/server/peer_connection.py",
+                "        if self._context.is_draining:\n            return\n        try:\n",
+                "        try:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "standbys-wait",
+        "A standby waits until the lease of the owner has ended.",
+        ("two-agents",) * 3,
+        (
+            Edit(
+                "broker_agent/planner/ownership.py",
+                "_ABANDONED_SHARE: Final = 0.25",
+                "_ABANDONED_SHARE: Final = 0.0",
+            ),
+        ),
+    ),
+    Mutant(
+        "tables-uncompared",
+        "A heartbeat does not look whether the table is still the owner's.",
+        ("delete-topic",) * 3,
+        (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -14,7 +15,7 @@ from sharedroutes.remoting import RequestCode
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, lease_ms_at_fronts
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S
+from tests.faults.matrix.settings import BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S, SENT_TO, TOPICS
 from tests.faults.matrix.stand_in import COMES, LEAVES, registration, said_by
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
@@ -22,6 +23,8 @@ from tests.proxy import FaultyProxy
 
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
+
+_TRIED_S: Final = max(2 * HEARTBEAT_S, BOUNDS.arrival_ms / 1_000 + 1.0)
 
 _STAYS_OUT_S: Final = (BOUNDS.arrival_ms / 1_000 + 1.5, BOUNDS.arrival_ms / 1_000 + 2.5)
 """Longer than it may take until it is said that a broker may come back."""
@@ -138,9 +141,35 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
     finally:
         agent.order("resume")
         site.wait_at_most(LEASE_S, lambda: name in site.auditor.leases, "a drained broker is back")
-        site.wait_at_most(2 * HEARTBEAT_S, lambda: False, "its agent may give the permission back")
+        site.wait_at_most(
+            _TRIED_S, lambda: False, "its agent may give the permission back, and clients may send"
+        )
         with suppress(RegistryError), site.registry() as registry:
             registry.admin.add_write_perm(name)
+
+
+@fault("processes")
+def restart_fronts(site: Site) -> Iterator[Effect]:
+    """Both fronts are told to end, as for an upgrade, and started again: the brokers at them stay."""
+    fronts = [*site.fleet.fronts.values()]
+    for front in fronts:
+        front.signal(signal.SIGTERM)
+    for front in fronts:
+        front.end()
+    try:
+        names = tuple(front.name for front in fronts)
+        yield Effect("+".join(names), 0.2, names)
+    finally:
+        site.start(*fronts)
+
+
+@fault("processes")
+def delete_topic(site: Site) -> Iterator[Effect]:
+    """An operator deletes a topic that brokers still have: it comes back by itself."""
+    topic = site.rng.choice([topic for topic in TOPICS if topic != SENT_TO])
+    with suppress(RegistryError), site.registry() as registry:
+        registry.admin.delete_topic(topic)
+    yield Effect(topic, 0.2, removes=(topic,))
 
 
 @fault("processes")
