@@ -1,0 +1,94 @@
+"""What a broker that lives must not lose: by a moment of standing still, or by the end of an agent."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+import pytest
+from msgspec.structs import replace
+
+from sharedroutes.registry import ChangeKind
+from sharedroutes.registry.model import EXPIRED
+from tests.faults.checker.history import OPERATOR, Change, Event, Fault, Late, Record, Sent, State
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+
+BROKER = BROKERS[0]
+STANDBY = "agent-broker-a-first"
+
+
+def reasons(story: Story, rule: str, text: str, *more: Event) -> list[str]:
+    """Return what is wrong after a story with more events."""
+    events = sorted([*story.events, *more], key=attrgetter("at_us"))
+    return [of.reason for of in check(events).verdicts[rule].violations if text in of.reason]
+
+
+def calm() -> Story:
+    """Return a registry that has worked for longer than processes take to be back."""
+    story = Story()
+    story.begin()
+    story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
+    return story
+
+
+def down(story: Story, reason: str) -> Change:
+    """Return that the lease of the broker has ended, now."""
+    record = Record(kind=ChangeKind.DOWN, broker=BROKER, epoch=story.epoch(BROKER), reason=reason)
+    return Change(at_us=1_000 * story.now_ms, who="auditor", id="9-9", record=record)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "wrong"),
+    [
+        ("pause-broker-briefly", "does not answer", 1),
+        ("pause-broker-briefly", EXPIRED, 0),
+        ("pause-broker", "does not answer", 0),
+    ],
+)
+def test_a_broker_that_stands_still_for_a_moment_stays(name: str, reason: str, wrong: int) -> None:
+    story = calm()
+    end = down(story, reason)
+    begin = Fault(at_us=end.at_us - 1_000_000, who="scheduler", name=name, target=BROKER, phase="begin")
+    begin = replace(begin, disturbs=(BROKER,))
+    over = replace(begin, at_us=end.at_us + 1_000, phase="end")
+    text = "stood still for a moment"
+    assert len(reasons(story, "d", text, begin, end, over)) == wrong
+    starved = Late(at_us=end.at_us - 1, who="driver", late_ms=BOUNDS.lease_ms // 2 + 500)
+    assert reasons(story, "d", text, begin, end, over, starved) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "wrong"), [("standby", EXPIRED, 1), ("left", EXPIRED, 0), ("standby", "closed", 0)]
+)
+def test_a_standby_does_not_let_the_lease_end(state: str, reason: str, wrong: int) -> None:
+    story = calm()
+    end = down(story, reason)
+    said = State(who=STANDBY, broker=BROKER, id=0, state="standby")
+    said = replace(said, at_us=end.at_us - 1_000 * BOUNDS.lease_ms, state=state)
+    text = "stands by for"
+    assert len(reasons(story, "d", text, said, end)) == wrong
+    assert reasons(story, "d", text, replace(said, at_us=said.at_us + 1), end) == []
+    starved = Late(at_us=end.at_us - 1, who="driver", late_ms=BOUNDS.lease_ms // 2, process=STANDBY)
+    assert reasons(story, "d", text, said, end, starved) == []
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "broker", "wrong"), [(100, BROKER, 1), (-500, BROKER, 0), (100, BROKERS[1], 0)]
+)
+def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
+    after_ms: int, broker: str, wrong: int
+) -> None:
+    story = calm()
+    wiped_us = 1_000 * story.now_ms
+    sent_us = wiped_us + 1_000 * (BOUNDS.arrival_ms + after_ms)
+    wiped = Change(at_us=wiped_us, who="auditor", id="9-8")
+    wiped = replace(wiped, record=Record(kind=ChangeKind.WIPED, broker=BROKER, by=OPERATOR))
+    lifted = replace(wiped, at_us=sent_us + 1, id="9-9")
+    lifted = replace(lifted, record=Record(kind=ChangeKind.LIFTED, broker=BROKER, by=OPERATOR))
+    sent = Sent(
+        at_us=sent_us, who=CLIENTS[0], message="m", topic=TOPIC, broker=broker, address="", attempt=1, ok=True
+    )
+    sent = replace(sent, address=address_of(broker))
+    assert len(reasons(story, "g", "has taken", wiped, sent, lifted)) == wrong
+    late = Late(at_us=sent_us - 1, who="driver", late_ms=200, process=CLIENTS[0])
+    assert reasons(story, "g", "has taken", wiped, sent, lifted, late) == []
