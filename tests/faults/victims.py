@@ -163,8 +163,16 @@ class Program(Process):
 
     def end(self) -> None:
         """Tell it to end with SIGTERM, and wait until it has."""
+        self.tell_to_end()
+        self.wait_for_end()
+
+    def tell_to_end(self) -> None:
+        """Send it SIGTERM; `wait_for_end` comes next."""
         self.check_alive()
         self.signal(signal.SIGTERM)
+
+    def wait_for_end(self) -> None:
+        """Wait until it has ended."""
         assert self._process is not None
         self._process.wait(_WITHIN_S)
         self._process = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -153,9 +152,9 @@ def restart_fronts(site: Site) -> Iterator[Effect]:
     """Both fronts are told to end, as for an upgrade, and started again: the brokers at them stay."""
     fronts = [*site.fleet.fronts.values()]
     for front in fronts:
-        front.signal(signal.SIGTERM)
+        front.tell_to_end()
     for front in fronts:
-        front.end()
+        front.wait_for_end()
     try:
         names = tuple(front.name for front in fronts)
         yield Effect("+".join(names), 0.2, names)
