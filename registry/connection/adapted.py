@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from inspect import iscoroutinefunction
 from typing import Any, Final
@@ -13,6 +13,9 @@ from redis.connection import HiredisRespSerializer
 
 _PACKER: Final[Any] = HiredisRespSerializer()
 
+_PIECE_BYTES: Final = 98_304
+"""Above the 64 KiB from which on a transport sends at once, and not when the event loop comes round."""
+
 
 class _Adapted(AbstractConnection):
     """Goes before a kind of connection; test_adapted.py fails when redis-py packs elsewhere."""
@@ -21,9 +24,18 @@ class _Adapted(AbstractConnection):
         """Return the bytes of one command."""
         return list(_PACKER.pack(*command))
 
-    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
-        """Return the bytes of several, as one: a transport copies each piece."""
-        return [b"".join(piece for command in commands for piece in _PACKER.pack(*command))]
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> Iterator[bytes]:
+        """Yield the bytes of several, in pieces of some size: a transport copies each piece."""
+        pieces, size = list[bytes](), 0
+        for command in commands:
+            for piece in _PACKER.pack(*command):
+                pieces.append(piece)
+                size += len(piece)
+            if size >= _PIECE_BYTES:
+                yield b"".join(pieces)
+                pieces, size = [], 0
+        if pieces:
+            yield b"".join(pieces)
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002
         """Send; raises CancelledError also where redis-py goes on.
@@ -36,6 +48,11 @@ class _Adapted(AbstractConnection):
         if task and task.cancelling() > asked:
             await self.disconnect(nowait=True)  # nobody will read the reply
             raise asyncio.CancelledError
+
+    async def _send_packed_command(self, command: Iterable[bytes]) -> None:
+        """Send each piece before the next one is packed: the server works on it meanwhile."""
+        for piece in command:
+            await super()._send_packed_command((piece,))
 
 
 @cache

@@ -37,43 +37,48 @@ if present < #indexes and present < redis.call('EXISTS', unpack(KEYS, FIRST_KEY)
   end
 end
 
-local mark = '\n' .. broker .. ' '
+local first, mark = broker .. ' ', '\n' .. broker .. ' '
+local sub, find = string.sub, string.find
 
 -- Returns the index with the broker's row replaced, added, or (row = nil) removed, and the row that it had ('' = none).
 local function with_row(index, row)
-  local text = '\n' .. index
-  local from = string.find(text, mark, 1, true)
-  if not from then
-    return row and index .. '\n' .. row or index, ''
+  local from, rest = 1, #first
+  if sub(index, 1, rest) ~= first then
+    from, rest = find(index, mark, 1, true)
+    if not from then
+      return row and index .. '\n' .. row or index, ''
+    end
+    from = from + 1
   end
-  local to = string.find(text, '\n', from + 1, true)
-  local old = string.sub(text, from + 1, to and to - 1)
+  local to = find(index, '\n', rest, true)
+  local before, after = sub(index, 1, from - 1), to and sub(index, to) or ''
+  local old = sub(index, from, to and to - 1)
   if row then
-    return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or ''), old
+    return before .. row .. after, old
   end
-  return to and string.sub(text, 2, from) .. string.sub(text, to + 1) or string.sub(text, 2, from - 1), old
+  return from > 1 and sub(before, 1, -2) .. after or sub(after, 2), old
 end
 
 local configs, gone, unrouted, changed, emptied, listed, unlisted, rows = {}, {}, {}, {}, {}, {}, {}, {}
+local kept, indexed = 0, 0 -- entries of configs and of changed: # would search for the end each time
 local few = #KEYS - FIRST_KEY < TOLD_TOPICS
 
 -- Adds up what is to be written for the topic with the i-th index key.
 local function plan(i, config, row)
   local key = KEYS[FIRST_KEY + i - 1]
-  local topic = string.sub(key, name_from)
+  local topic = sub(key, name_from)
   if foreign_key[i] then -- what cannot be routed is not kept: the next registration tries again
     unrouted[#unrouted + 1] = topic
     return
   end
   if row then
-    configs[#configs + 1] = topic
-    configs[#configs + 1] = config
+    configs[kept + 1], configs[kept + 2] = topic, config
+    kept = kept + 2
   else
     gone[#gone + 1] = topic
   end
-  local known = indexes[i] and indexes[i] ~= ''
   local index, old = row or '', ''
-  if known then
+  if indexes[i] and indexes[i] ~= '' then
     index, old = with_row(indexes[i], row)
   end
   if row and few and #old + #row <= SHORT_BYTES then -- a longer one has no room in the doorbell
@@ -85,9 +90,9 @@ local function plan(i, config, row)
     emptied[#emptied + 1] = key
     unlisted[#unlisted + 1] = topic
   else
-    changed[#changed + 1] = key
-    changed[#changed + 1] = index
-    listed[#listed + 1] = topic
+    changed[indexed + 1], changed[indexed + 2] = key, index
+    indexed = indexed + 2
+    listed[indexed / 2] = topic
   end
 end
 

@@ -15,7 +15,9 @@ from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Command, ErrorReply, Plan, Reads, checked
 from .leases import RESTARTED, SUCCESSOR, activate, claim
 from .table import (
+    ALL_AT_ONCE,
     NO_VERSION,
+    TOPICS_AT_ONCE,
     TableDifference,
     Write,
     check_entry,
@@ -73,7 +75,10 @@ def register(
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     own = {} if joint else cast(dict[str, TopicConfig], topics)
-    write = Write(config, Keys(config.namespace), broker, version, says_version=joint)
+    at_once = ALL_AT_ONCE if joint else TOPICS_AT_ONCE
+    write = Write(
+        config, Keys(config.namespace), broker, version, says_version=joint, topics_at_once=at_once
+    )
     if held is None:
         for name, item in own.items():
             check_entry(name, item)

@@ -23,9 +23,14 @@ _SCAN_COUNT: Final = 500
 _MAX_PART_BYTES: Final = 262_144
 """Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
 
-_CALLS_AT_ONCE: Final = 4
-_TOPICS_AT_ONCE: Final = 1_200
-"""In one round trip: it ends long before its deadline, however many brokers have the topics."""
+TOPICS_AT_ONCE: Final = 1_200
+"""In one round trip, which takes little memory then."""
+
+ALL_AT_ONCE: Final = 120_000
+"""The same where nobody has to wait for a round trip; the store works on the first while the last are sent."""
+
+_FEWEST_TOPICS: Final = 300
+"""In one call, as it counts for how many calls make a round trip: each has a record, too."""
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
@@ -120,6 +125,9 @@ class Write:
     version: DataVersion = NO_VERSION
     says_version: bool = False
     """Whether a version that is all zeros is what the broker says, and not one that nobody knows."""
+
+    topics_at_once: int = TOPICS_AT_ONCE
+    """In one round trip."""
 
     @classmethod
     def of(cls, config: RegistryConfig, broker: Broker) -> Write:
@@ -264,7 +272,7 @@ def put(
     `seniors` are the leases of the replicas that have more say over the table than this one.
     """
     size = write.config.chunk_topics
-    at_once = max(1, min(_CALLS_AT_ONCE, _TOPICS_AT_ONCE // size))
+    at_once = max(1, write.topics_at_once // max(size, _FEWEST_TOPICS))
     done, chunks = Put("ok", token), chunks_onto(token, difference, size)
     while done.status == "ok" and (some := [*islice(chunks, at_once)]):
         done = yield from put_chunks(write, epoch, done, some, seniors, lost_token=lost_token)
