@@ -6,14 +6,14 @@ Every error is a BodyError that names the field: its text can be the remark of t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any, Final
 
 from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig, codec
-from ..registry.checks import check_name, whole_number
+from ..registry.checks import are_usual_names, check_name, whole_number
 from ..registry.model import TOPIC_FIELDS, VERSION_FIELDS, QueueData
 from ..remoting import fastjson
 from ..remoting import properties as java_properties
@@ -34,6 +34,7 @@ _MAPPINGS: Final = "topicQueueMappingInfoMap"
 _MAPPING_FIELDS: Final = {"totalQueues": "total_queues", "epoch": "epoch", "scope": "scope", "dirty": "dirty"}
 _SHAPE: Final = tuple(TOPIC_FIELDS)[1:-1]  # in the order of TopicConfig, without name and attributes
 _shape_of: Final = itemgetter(*_SHAPE)
+_attributes_of: Final = methodcaller("get", "attributes")  # 4.9 has none
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
 _DEFAULTS: Final = (16, 16, 6, 0, False, "SINGLE_TAG", _NO_ATTRIBUTES)
 _QUEUE_FIELDS: Final = ("brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag")
@@ -129,26 +130,35 @@ class _Topics:
         self._shapes: dict[object, bytes] = {}
 
     def add_all(self, configs: Mapping[str, Any]) -> None:
-        """Take the TopicConfigs of a table; of one of a known shape, no more than the name is looked at."""
+        """Take the TopicConfigs of a table: all at once, unless one of them is odd."""
+        try:
+            found = self._usual(configs.values())
+        except (KeyError, TypeError, AttributeError, InvalidInput):
+            found = {}
+        if len(found) == len(configs):  # else a name stands twice
+            self._topics.update(found)
+            return
         for key, value in configs.items():
-            try:
-                name, attributes = value["topicName"], value["attributes"]
-                config = self._shapes[_shape_of(value), tuple(attributes.items())]
-                check_name("topicName", name)
-            except (KeyError, TypeError, AttributeError, InvalidInput):
-                self.add(key, value)
-                continue
-            if name in self._topics or name in self._previous:
-                self.add(key, value)
-            else:
-                self._topics[name] = config
+            self.add(key, value)
+
+    def _usual(self, values: Collection[dict[str, Any]]) -> dict[str, bytes]:
+        """Return the topics of a table, or none, or raise, where one of them is to be looked at by itself."""
+        names, attributes = [value["topicName"] for value in values], [*map(_attributes_of, values)]
+        kept = {codec.mapping_of(config) for config in {*self._previous.values()}} - {b""}
+        if kept or not are_usual_names(names) or not {*map(type, attributes)} <= {dict, type(None)}:
+            return {}
+        keys = [
+            *zip(map(_shape_of, values), [tuple(of.items()) if of else () for of in attributes], strict=True)
+        ]
+        configs = {key: _encoded(names[0], (*key[0], dict(key[1]))) for key in {*keys}}
+        return dict(zip(names, map(configs.__getitem__, keys), strict=True))
 
     def add(self, key: str, value: object) -> None:
         """Take one TopicConfig, with the names that RocketMQ gives its fields."""
         if not isinstance(value, dict):
             self.refuse(key, f"expected an object, got {value!r:.{_SHOWN}}")
             return
-        name, attributes = value.get("topicName"), value.get("attributes")  # 4.9 has no attributes
+        name, attributes = value.get("topicName"), _attributes_of(value)
         try:
             shape = _shape_of(value)
         except KeyError:

@@ -15,6 +15,7 @@ _LAST_PORT: Final = 65_535
 _LONGEST: Final = 10**30
 # Names stand in space-separated rows and in keys: no white space, no control characters.
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_USUAL_BYTES = bytes(range(ord("!"), ord("~") + 1))
 _USUAL_NAME = re.compile(rf"[!-~]{{1,{MAX_NAME_BYTES}}}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s\x00-\x1f\x7f:\[\]/@]+):([0-9]{1,5})")
@@ -80,6 +81,12 @@ def check_name(what: str, value: object) -> None:
     if isinstance(value, str) and not _NAME.fullmatch(value):
         raise InvalidInput(f"{what}: {value!r} must not be empty nor hold white space or control characters")
     check_text(what, value, MAX_NAME_BYTES)
+
+
+def are_usual_names(names: Collection[str]) -> bool:
+    """Whether all are names of ASCII, which is fast for many; else each is to be checked by itself."""
+    is_plain = not "".join(names).encode("utf-8", "replace").translate(None, _USUAL_BYTES)
+    return is_plain and "" not in names and max(map(len, names), default=0) <= MAX_NAME_BYTES
 
 
 def check_broker_name(value: object, what: str = "brokerName") -> None:

@@ -24,13 +24,13 @@ _MAX_PART_BYTES: Final = 262_144
 """Of long configurations in one script call: they keep Redis busy no longer than many plain topics."""
 
 TOPICS_AT_ONCE: Final = 1_200
-"""In one round trip, which takes little memory then."""
+"""In one round trip, which then takes little memory."""
 
 ALL_AT_ONCE: Final = 120_000
-"""The same where nobody has to wait for a round trip; the store works on the first while the last are sent."""
+"""The same for a front: the store works on the first topics while the last are sent."""
 
 _FEWEST_TOPICS: Final = 300
-"""In one call, as it counts for how many calls make a round trip: each has a record, too."""
+"""That one call counts for: it has a record, too."""
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,8 +31,24 @@ def test_what_is_packed_is_what_redis_py_packs(kind: Any) -> None:
     ours, theirs = adapted(kind)(**KINDS[kind]), kind(**KINDS[kind])
     for command in COMMANDS:
         assert b"".join(ours.pack_command(*command)) == b"".join(theirs.pack_command(*command))
-    (packed,) = ours.pack_commands(COMMANDS)
-    assert packed == b"".join(theirs.pack_commands(COMMANDS))
+    assert b"".join(ours.pack_commands(COMMANDS)) == b"".join(theirs.pack_commands(COMMANDS))
+
+
+def test_many_commands_are_packed_in_pieces_one_after_the_other() -> None:
+    packed = list[int]()
+
+    def commands() -> Iterator[tuple[str, str]]:
+        for number in range(10):
+            packed.append(number)
+            yield "ECHO", str(number) * 60_000
+
+    pieces = adapted(redis.asyncio.Connection)().pack_commands(commands())
+    first = next(pieces)
+    assert packed == [0, 1]
+    rest = [*pieces]
+    theirs = b"".join(redis.asyncio.Connection().pack_commands(commands()))
+    assert first + b"".join(rest) == theirs
+    assert len(rest) == 4
 
 
 def test_connections_of_threads_stay_as_they_are() -> None:
