@@ -76,9 +76,7 @@ def register(
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     own = {} if joint else cast(dict[str, TopicConfig], topics)
     at_once = ALL_AT_ONCE if joint else TOPICS_AT_ONCE
-    write = Write(
-        config, Keys(config.namespace), broker, version, says_version=joint, topics_at_once=at_once
-    )
+    write = Write(config, Keys(config.namespace), broker, version, says_version=joint, topics_at_once=at_once)
     if held is None:
         for name, item in own.items():
             check_entry(name, item)
