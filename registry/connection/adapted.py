@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from inspect import iscoroutinefunction
 from typing import Any, Final
@@ -24,7 +24,7 @@ class _Adapted(AbstractConnection):
         """Return the bytes of one command."""
         return list(_PACKER.pack(*command))
 
-    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> Iterator[bytes]:
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> Any:
         """Yield the bytes of several, in pieces of some size: a transport copies each piece."""
         pieces, size = list[bytes](), 0
         for command in commands:
