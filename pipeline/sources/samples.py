@@ -1,18 +1,17 @@
-"""What clients recorded of attempts, as a table and as a stream: `spark.read.format("send_samples")`."""
+"""What clients recorded of attempts, as a table: `spark.read.format("send_samples")`."""
 
 from __future__ import annotations
 
 import glob
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import PipelineError
@@ -24,12 +23,11 @@ from .sample_rows import BrokenFile, Corrupt, of_lines, of_registry, of_row_grou
 _log: Final = logging.getLogger("sharedroutes.pipeline")
 
 OPTIONS: Final = ("path", "registry", "table", "onCorrupt", "splitBytes")
-_LINES: Final = (".jsonl", ".ndjson", ".json")
 _PARQUET: Final = ".parquet"
+_SUFFIXES: Final = (".jsonl", ".ndjson", ".json", _PARQUET)
 _SPLIT_BYTES: Final = 32 * 2**20
 _LEAST_BYTES: Final = 64
 _ROWS: Final = 16_384
-_TAIL_BYTES: Final = 2**16
 _HIDDEN: Final = ("_", ".")
 """What Spark and others hide begins with one of these."""
 
@@ -91,16 +89,40 @@ class SamplesSource(DataSource):
         """Return the reader of a batch; raises BadOption."""
         return SamplesReader(Settings.of(self.options))
 
-    def streamReader(self, schema: StructType) -> SamplesStreamReader:  # noqa: ARG002, N802 - Spark's names
-        """Return the reader of a stream; raises BadOption."""
-        return SamplesStreamReader(Settings.of(self.options))
 
+class SamplesReader(DataSourceReader):
+    """Reads what the files hold when the query begins.
 
-class _Reader:
-    """What tasks do for both readers."""
+    A file that is gone when it is its turn is no error: clients remove the oldest.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what tasks read; raises PipelineError when there is nothing."""
+        listing = Listing.of(self._settings.path)
+        if not listing.files:
+            kinds = ", ".join(_SUFFIXES)
+            closed = "".join(f"; {folder}: {why}" for folder, why in listing.closed.items())
+            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}{closed}")
+        parts: list[InputPartition] = [
+            Part(folder, 0, 0, f"the folder cannot be read: {why}") for folder, why in listing.closed.items()
+        ]
+        for file in listing.files:
+            parts += self._parts(file)
+        return parts
+
+    def _parts(self, file: Path) -> list[Part]:
+        try:
+            if file.suffix == _PARQUET:
+                return [Part(file, number, number + 1) for number in range(row_groups(file))]
+            size, split = file.stat().st_size, self._settings.split_bytes
+            return [Part(file, place, min(place + split, size)) for place in range(0, size, split)]
+        except FileNotFoundError:
+            return []
+        except (BrokenFile, OSError) as error:
+            return [Part(file, 0, 0, _why(error))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the samples, or what is none; raises PipelineError for what is none, if asked to."""
@@ -121,89 +143,6 @@ class _Reader:
         if corrupt:
             rows = [{"file": name, **each._asdict()} for each in corrupt]
             yield pa.RecordBatch.from_pylist(rows, schema=CORRUPT_SAMPLES.arrow)
-
-
-class SamplesReader(_Reader, DataSourceReader):
-    """Reads what the files hold when the query begins.
-
-    A file that is gone when it is its turn is no error: clients remove the oldest.
-    """
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return what tasks read; raises PipelineError when there is nothing."""
-        listing = Listing.of(self._settings.path, (*_LINES, _PARQUET))
-        if not listing.files:
-            kinds = ", ".join((*_LINES, _PARQUET))
-            closed = "".join(f"; {folder}: {why}" for folder, why in listing.closed.items())
-            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}{closed}")
-        parts: list[InputPartition] = [
-            Part(folder, 0, 0, f"the folder cannot be read: {why}") for folder, why in listing.closed.items()
-        ]
-        for file in listing.files:
-            parts += self._parts(file)
-        return parts
-
-    def _parts(self, file: Path) -> list[Part]:
-        try:
-            if file.suffix == _PARQUET:
-                return [Part(file, number, number + 1) for number in range(row_groups(file))]
-            return _cut(file, 0, file.stat().st_size, self._settings.split_bytes)
-        except FileNotFoundError:
-            return []
-        except (BrokenFile, OSError) as error:
-            return [Part(file, 0, 0, _why(error))]
-
-
-class SamplesStreamReader(_Reader, DataSourceStreamReader):
-    """Reads what is appended to files of lines, and new ones; its offset is how far each file was read.
-
-    A line without its end is left for later. A file that is gone is no error: clients remove the oldest.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._refused: set[Path] = set()
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return where a new query begins: before the first byte of all files."""
-        return {}
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
-        """Return up to where there are whole lines now, by file."""
-        listing = Listing.of(self._settings.path, _LINES)
-        ends = {str(file): self._end(file) for file in listing.files}
-        for folder, why in listing.closed.items():
-            self._refuse(folder, why)
-            # What was read must not be read again when the folder is open again.
-            ends |= {file: place for file, place in start.items() if folder in Path(file).parents}
-        return {file: max(end, start.get(file, 0)) for file, end in ends.items()}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return what tasks read between two offsets."""
-        return [
-            part
-            for file, until in end.items()
-            for part in _cut(Path(file), start.get(file, 0), until, self._settings.split_bytes)
-        ]
-
-    def _end(self, file: Path) -> int:
-        try:
-            return _whole_lines(file)
-        except OSError as error:
-            self._refuse(file, _why(error))
-            return 0
-
-    def _refuse(self, path: Path, why: str) -> None:
-        """Say that something cannot be read now, once; it is read when it can be. Raises PipelineError."""
-        if self._settings.fail:
-            raise PipelineError(f"{path}: {why}")
-        if path not in self._refused:
-            self._refused.add(path)
-            _log.warning("send_samples: left for later: %s: %s", path, why)
-
-
-def _cut(file: Path, begin: int, end: int, split_bytes: int) -> list[Part]:
-    return [Part(file, place, min(place + split_bytes, end)) for place in range(begin, end, split_bytes)]
 
 
 def _set_aside(settings: Settings, file: str, what: Corrupt) -> None:
@@ -245,23 +184,6 @@ def _lines(part: Part) -> tuple[bytes, int]:
         return (data if not data or data.endswith(b"\n") else data + file.readline()), place
 
 
-def _whole_lines(file: Path) -> int:
-    """Return how many bytes of a file are whole lines."""
-    try:
-        with file.open("rb") as opened:
-            end = opened.seek(0, 2)
-            while end:
-                begin = max(0, end - _TAIL_BYTES)
-                opened.seek(begin)
-                cut = opened.read(end - begin).rfind(b"\n") + 1
-                if cut:
-                    return begin + cut
-                end = begin
-    except FileNotFoundError:  # removed since it was listed
-        pass
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The files that were found, in order, and the folders that cannot be looked into, with the reason."""
@@ -270,8 +192,8 @@ class Listing:
     closed: dict[Path, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: str, suffixes: Collection[str]) -> Self:
-        """List a file, whatever it is called, or what has one of the suffixes in a folder or a pattern."""
+    def of(cls, path: str) -> Self:
+        """List a file, whatever it is called, or what can hold samples in a folder or a pattern."""
         listing = cls()
         if os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where the folder is closed
             listing.files.append(Path(path))
@@ -280,7 +202,7 @@ class Listing:
         matches = [path] if os.path.isdir(path) else glob.iglob(path, recursive=True)  # noqa: PTH112, PTH207
         found = {file for match in matches for file in listing._below(Path(match))}
         listing.files.extend(
-            sorted(file for file in found if file.suffix in suffixes and not file.name.startswith(_HIDDEN))
+            sorted(file for file in found if file.suffix in _SUFFIXES and not file.name.startswith(_HIDDEN))
         )
         return listing
 

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sharedroutes.client.observers.events import AttemptEnded, ClockRead
 from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.pipeline.schemas import SAMPLES
-from sharedroutes.pipeline.sources.samples import SamplesReader, SamplesSource, SamplesStreamReader
+from sharedroutes.pipeline.sources.samples import SamplesReader, SamplesSource
 
 STORE_S: Final = 1_700_000_000.0
 
@@ -53,7 +52,7 @@ def _record(
         assert recorder.dropped == 0
 
 
-def _read(reader: SamplesReader | SamplesStreamReader, parts: Sequence[InputPartition]) -> list[Row]:
+def _read(reader: SamplesReader, parts: Sequence[InputPartition]) -> list[Row]:
     batches = [batch for part in parts for batch in reader.read(part)]
     return [row for batch in batches if isinstance(batch, pa.RecordBatch) for row in batch.to_pylist()]
 
@@ -109,34 +108,6 @@ def test_all_that_was_recorded_is_read_once(
     assert _recorded(rows) == _told([*events, AttemptEnded("t", "a", 0.1, "ok")])
     assert {row["registry"] for row in rows} == {registry or option or None}
     assert {row["client"] for row in rows} == {"c"}
-
-
-@given(_flushes, st.integers(1, 600), st.integers(0, 2**32))
-def test_a_stream_that_looks_at_any_time_reads_each_line_once(
-    tmp_path_factory: pytest.TempPathFactory,
-    flushes: list[list[AttemptEnded]],
-    file_bytes: int,
-    seed: int,
-) -> None:
-    """The files grow byte by byte, as they may on a disk; each look is at another time."""
-    done, growing = tmp_path_factory.mktemp("done"), tmp_path_factory.mktemp("growing")
-    _record(done, flushes, file_bytes)
-    reader = _source(growing, onCorrupt="fail").streamReader(SAMPLES.schema)
-    offset, rows, rng = reader.initialOffset(), list[Row](), random.Random(seed)
-
-    def look() -> dict[str, int]:
-        end = reader.latestOffset(offset, ReadAllAvailable())
-        rows.extend(_read(reader, reader.partitions(offset, end)))
-        return end
-
-    for file in sorted(done.iterdir()) if done.exists() else ():
-        content = file.read_bytes()
-        for cut in sorted(rng.randrange(len(content) + 1) for _ in range(rng.randrange(4))):
-            (growing / file.name).write_bytes(content[:cut])
-            offset = look()
-        (growing / file.name).write_bytes(content)
-        offset = look()
-    assert _recorded(rows) == _told([event for events in flushes for event in events])
 
 
 @given(st.lists(_events, min_size=1, max_size=10), st.integers(0, 2**32))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sharedroutes.pipeline.errors import BadOption, PipelineError
 from sharedroutes.pipeline.schemas import CORRUPT_SAMPLES, SAMPLES
@@ -18,16 +17,12 @@ from sharedroutes.pipeline.sources.sample_rows import ARROW
 from sharedroutes.pipeline.sources.samples import SamplesSource
 from tests.pipeline.test_sample_rows import GOOD, line
 
-ALL: Final = ReadAllAvailable()
-
 
 def source_of(path: Path | str, **options: str) -> SamplesSource:
     return SamplesSource({"path": str(path), **options})
 
 
-def attempts_in(
-    reader: DataSourceReader | DataSourceStreamReader, parts: Sequence[InputPartition] | None = None
-) -> list[int]:
+def attempts_in(reader: DataSourceReader, parts: Sequence[InputPartition] | None = None) -> list[int]:
     """Return the number of the attempt in each sample that is read."""
     if parts is None:
         assert isinstance(reader, DataSourceReader)
@@ -35,9 +30,7 @@ def attempts_in(
     return _column(reader, parts, "attempt")
 
 
-def _column(
-    reader: DataSourceReader | DataSourceStreamReader, parts: Sequence[InputPartition], name: str
-) -> list[Any]:
+def _column(reader: DataSourceReader, parts: Sequence[InputPartition], name: str) -> list[Any]:
     batches = [batch for part in parts for batch in reader.read(part)]
     return [value for batch in batches for value in batch.column(name).to_pylist()]  # type: ignore[union-attr]
 
@@ -135,44 +128,3 @@ def test_samples_that_name_no_registry_belong_to_the_one_of_the_option(tmp_path:
     for options, expected in (({}, ["eu", None, None]), ({"registry": "us"}, ["eu", "us", "us"])):
         reader = source_of(tmp_path, **options).reader(SAMPLES.schema)
         assert _column(reader, reader.partitions(), "registry") == expected
-
-
-# --- as a stream --------------------------------------------------------------------------------------------
-
-
-def test_a_stream_reads_what_is_appended_once_and_no_half_line(tmp_path: Path) -> None:
-    reader = source_of(tmp_path).streamReader(SAMPLES.schema)
-    begin = reader.initialOffset()
-    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    first.write_bytes(lines_of(1, 2) + b'{"client"')
-    one = reader.latestOffset(begin, ALL)
-    assert attempts_in(reader, reader.partitions(begin, one)) == [1, 2]
-    assert reader.latestOffset(one, ALL) == one
-    assert reader.partitions(one, one) == []
-    first.write_bytes(lines_of(1, 2, 3))
-    second.write_bytes(lines_of(4))
-    two = reader.latestOffset(one, ALL)
-    assert attempts_in(reader, reader.partitions(one, two)) == [3, 4]
-    assert attempts_in(reader, reader.partitions(begin, two)) == [1, 2, 3, 4]
-
-
-def test_a_stream_goes_on_without_files_that_were_removed(tmp_path: Path) -> None:
-    reader = source_of(tmp_path).streamReader(SAMPLES.schema)
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_bytes(lines_of(1))
-    end = reader.latestOffset({}, ALL)
-    (tmp_path / "a.jsonl").unlink()
-    assert attempts_in(reader, reader.partitions({}, end)) == [1]
-    assert list(reader.latestOffset(end, ALL)) == [str(tmp_path / "b.jsonl")]
-
-
-def test_the_end_of_the_last_whole_line_is_found_however_long_the_rest_is(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(lines_of(1) + b"x" * 200_000)
-    (tmp_path / "b.jsonl").write_bytes(b"x" * 200_000)
-    (tmp_path / "c.jsonl").touch()
-    found = source_of(tmp_path).streamReader(SAMPLES.schema).latestOffset({}, ALL)
-    assert {Path(file).name: end for file, end in found.items()} == {
-        "a.jsonl": len(lines_of(1)),
-        "b.jsonl": 0,
-        "c.jsonl": 0,
-    }

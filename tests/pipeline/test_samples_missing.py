@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from sharedroutes.pipeline.schemas import SAMPLES
 from sharedroutes.pipeline.sources.sample_rows import ARROW
 from sharedroutes.pipeline.sources.samples import Listing
 from tests.pipeline.test_sample_rows import GOOD
-from tests.pipeline.test_samples import ALL, attempts_in, corrupt_in, lines_of, source_of
+from tests.pipeline.test_samples import attempts_in, corrupt_in, lines_of, source_of
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_what_is_removed_while_files_are_looked_at_is_not_there(
     (tmp_path / "b.jsonl").write_bytes(lines_of(1))
     of = Listing.of
 
-    def listed(path: str, suffixes: Sequence[str]) -> Listing:
-        found = of(path, suffixes)
+    def listed(path: str) -> Listing:
+        found = of(path)
         (tmp_path / name).unlink()
         return found
 
@@ -129,33 +129,3 @@ def test_files_whose_names_are_no_utf_8_are_read_and_told(tmp_path: Path) -> Non
     path.write_bytes(lines_of(1) + b"{}\n")
     assert attempts_in(source_of(tmp_path).reader(SAMPLES.schema)) == [1]
     assert [row["file"] for row in corrupt_in(tmp_path)] == [f"{tmp_path}/\ufffd.jsonl"]
-
-
-def test_a_stream_leaves_what_is_closed_for_later_and_reads_nothing_twice(
-    shared: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    reader = source_of(shared).streamReader(SAMPLES.schema)
-    (shared / "deep").mkdir()
-    for name in ("a.jsonl", "deep/b.jsonl"):
-        (shared / name).write_bytes(lines_of(1))
-    one = reader.latestOffset({}, ALL)
-    (shared / "new.jsonl").write_bytes(lines_of(3))
-    for closed in (shared / "deep", shared / "new.jsonl"):
-        closed.chmod(0)
-    with _as_nobody():
-        with caplog.at_level(logging.WARNING, "sharedroutes.pipeline"):
-            two = reader.latestOffset(one, ALL)
-            assert reader.latestOffset(two, ALL) == two
-        with pytest.raises(PipelineError, match="Permission denied"):
-            source_of(shared, onCorrupt="fail").streamReader(SAMPLES.schema).latestOffset(one, ALL)
-    assert attempts_in(reader, reader.partitions(one, two)) == []
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [  # once each
-        f"send_samples: left for later: {shared}/new.jsonl: it cannot be read: Permission denied",
-        f"send_samples: left for later: {shared}/deep: Permission denied",
-    ]
-    (shared / "deep").chmod(0o755)
-    (shared / "new.jsonl").chmod(0o644)
-    (shared / "deep/b.jsonl").write_bytes(lines_of(1, 2))
-    three = reader.latestOffset(two, ALL)
-    assert attempts_in(reader, reader.partitions(two, three)) == [2, 3]

@@ -55,19 +55,3 @@ def test_what_is_set_aside_is_shown_and_fatal_on_demand(spark: SparkSession, fol
 def test_a_folder_of_empty_files_is_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()  # a recorder opened it, and has not written yet
     assert spark.read.format("send_samples").load(str(tmp_path)).collect() == []
-
-
-def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    here = tmp_path / "samples"
-    here.mkdir()
-    for number, file in enumerate(sorted(folder.glob("samples-c-*-*.jsonl")), start=1):
-        (here / file.name).write_bytes(file.read_bytes())
-        query = (
-            spark.readStream.format("send_samples")
-            .load(str(here))
-            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(tmp_path / "out"), format="parquet")
-        )
-        query.awaitTermination()
-        assert spark.read.parquet(str(tmp_path / "out")).count() == (2, 3)[number - 1]
