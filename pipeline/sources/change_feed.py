@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Self
 
 import orjson
@@ -18,7 +19,7 @@ from ...registry.plans import ORIGIN, HistoryRange
 from ..errors import ChangesLost
 from ..schemas import CHANGES
 from .options import REGISTRY_OPTIONS, Options, Registry, registries_of
-from .ranges import SAMPLE, Range, cut, is_id, order
+from .ranges import Range, id_of, is_id, order
 from .records import RecordReader, gap
 
 EARLIEST: Final = "earliest"
@@ -38,6 +39,9 @@ OPTIONS: Final = (
 _EMPTIED: Final = "emptied"
 _ROLLED_BACK: Final = "rolled back"
 _MAX_CHANGES: Final = 200_000
+_SMALL: Final = 1_000
+"""What is not longer is not cut: another task costs more than it saves."""
+
 _PAGE: Final = 10_000
 _MOST_PARTITIONS: Final = 10_000
 _MOST_ENTRIES: Final = 1_000_000
@@ -179,17 +183,17 @@ class ChangeRange(InputPartition):
         return order(self.place.until) < order(self.place.after)
 
 
-def cut_range(
-    store: RouteStore, registry: Registry, place: Range, parts: int, bounds: HistoryBounds
-) -> list[ChangeRange]:
-    """Return what tasks read of a range: parts of about the same length."""
-
-    def probe(ranges: Sequence[Range]) -> list[list[str]]:
-        wanted = [HistoryRange(one.after, one.until, SAMPLE) for one in ranges]
-        pages = store.run(plans.history(store.keys, *wanted))
-        return [[entry_id.decode() for entry_id in page.ids] for page in pages]
-
-    return [ChangeRange(registry, part) for part in cut(place, parts, bounds.entries, probe)]
+def cut_range(store: RouteStore, registry: Registry, place: Range, parts: int) -> list[ChangeRange]:
+    """Return what tasks read of a range: equal parts of its time, each of which ends with an entry."""
+    first = store.history(place.after, place.until, _SMALL)
+    if parts == 1 or first.complete:
+        return [ChangeRange(registry, place)]
+    low, high = order(first.ids[0].decode()), order(place.until)
+    wanted = (id_of(low + (high - low) * number // parts) for number in range(1, parts))
+    pages = store.run(plans.history(store.keys, *(HistoryRange(one, place.until, 1) for one in wanted)))
+    inner = [page.ids[0].decode() for page in pages if page.ids]
+    ends = list(dict.fromkeys([place.after, *inner, place.until]))
+    return [ChangeRange(registry, Range(after, until)) for after, until in pairwise(ends)]
 
 
 def nth(store: RouteStore, place: Range, most: int, page_entries: int) -> str:

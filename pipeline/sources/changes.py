@@ -78,7 +78,7 @@ class ChangesReader(_Reader, DataSourceReader):
             if order(after) > order(bounds.last_generated_id):
                 found.append(ChangeRange(registry, Range(after, bounds.last_id)))
             elif order(after) < order(until):
-                found += cut_range(store, registry, place, self._settings.partitions, bounds)
+                found += cut_range(store, registry, place, self._settings.partitions)
         return found
 
 
@@ -128,8 +128,7 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
             if order(place.until) < order(place.after):
                 found.append(ChangeRange(registry, place))
             elif place.until != place.after:
-                bounds = store.history_bounds()
-                found += cut_range(store, registry, place, self._settings.partitions, bounds)
+                found += cut_range(store, registry, place, self._settings.partitions)
         return found
 
     def _end(self, registry: Registry, store: RouteStore, start: str, most: int | None) -> str:
