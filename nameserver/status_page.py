@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..daemon.status_page.model import FACTS, Cell, Fault, Process, Section, Table, Tile
-from ..daemon.status_page.words import count, length, number
+from ..daemon.status_page.words import length, number
+from ..registry.wording import counted
 from .status import ProcessStatus
 
 _LATE_S: Final = 5.0
@@ -51,7 +52,7 @@ def _faults(status: ProcessStatus) -> Iterator[Fault]:
         yield Fault("bad", "feed", f"the store was last heard of {length(age_s)} ago: routes may be old")
     held = int(_sum(status, "held"))
     if held:
-        text = count(held, "broker or topic is", "brokers and topics are")
+        text = counted(held, "broker or topic is", "brokers and topics are")
         yield Fault("warn", "held", f"{text} served although the store lacks them, until that is sure")
 
 

@@ -81,6 +81,11 @@ class SessionConfig:
     settings: Mapping[str, str] = field(default_factory=dict)
     """More settings of Spark, which go before all others."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether Spark runs in this process, and looks for paths without a scheme on this machine."""
+        return (self.master or LOCAL).startswith("local") and _SUBMITTED not in os.environ
+
     def spark_settings(self, *, submitted: bool = False) -> dict[str, str]:
         """Return all settings by Spark's names; `submitted`: spark-submit has started this process."""
         found = _ALWAYS | _FROM_THE_START

@@ -15,3 +15,8 @@ def some(
     first = names[:most]
     more = len(names) - len(first)
     return cut(between.join(first)) + (f" and {more:,} more" if more else "")
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun, by default in the plural that most have."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

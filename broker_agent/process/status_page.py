@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...daemon.status_page.model import Cell, Fault, Level, Process, Section, Table, Tile
-from ...daemon.status_page.words import count, cut, length, number
+from ...daemon.status_page.words import cut, length, number
+from ...registry.wording import counted
 from ..planner.status import AgentStatus, Phase
 from .process_status import ProcessStatus
 
@@ -29,7 +30,7 @@ def as_process(status: ProcessStatus) -> Process:
     brokers = len(status.brokers) + len(status.awaited)
     return Process(
         title="Broker agent",
-        place=f"for {count(brokers, 'broker')}",
+        place=f"for {counted(brokers, 'broker')}",
         version=status.version,
         uptime_s=status.uptime_s,
         store=status.store,

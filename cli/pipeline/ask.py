@@ -18,7 +18,7 @@ from ...pipeline.report.history import check_routes, read_routes
 from ...registry.history import Column, Question, TableAt
 from ..questions import Make, commands, named, not_known, print_answer
 from ..root import Group
-from .spark import Start, about, changes_option, namespace_option, say, with_spark
+from .spark import Start, about, changes_option, check_changes, namespace_option, say, with_spark
 
 
 def _ask(make: Make) -> Callable[..., None]:
@@ -38,6 +38,7 @@ def _ask(make: Make) -> Callable[..., None]:
         if routes:
             with about("--routes"):
                 check_routes(routes, namespace)
+        check_changes(history)
         spark, there = start(), None
         with about("--changes"):
             changes = stored_changes(spark, history)

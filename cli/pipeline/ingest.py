@@ -14,6 +14,7 @@ from ...pipeline.ingest import CompactConfig, CompactSummary, DayCompacted, Inge
 from ...pipeline.ingest import compact as compact_days
 from ...pipeline.ingest import ingest as ingest_changes
 from ...registry import RegistryConfig
+from ...registry.wording import counted
 from .. import records
 from ..store_options import registry_options
 from .spark import Start, WrongOption, say, stopping, with_spark
@@ -172,7 +173,7 @@ def _records(summary: CompactSummary) -> Iterator[records.CompactedDay]:
 
 def _days(tables: Iterable[str]) -> str:
     """Return how many days of each table there are, given the table of each."""
-    found = [f"{days} {'day' if days == 1 else 'days'} of {name}" for name, days in Counter(tables).items()]
+    found = (f"{counted(days, 'day')} of {name}" for name, days in Counter(tables).items())
     return ", ".join(found) or "nothing"
 
 

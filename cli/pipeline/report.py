@@ -16,10 +16,10 @@ from ...daemon.printing import say as say_record
 from ...pipeline.ingest import quarantined, stored_changes
 from ...pipeline.report import History, Report, asked, check_out, check_times, write_report
 from ...pipeline.report import history as opened
-from ...pipeline.report.words import count_text
+from ...registry.wording import counted
 from .. import records
 from ..times import TIME, Moment
-from .spark import Start, about, changes_option, namespace_option, say, with_spark
+from .spark import Start, about, changes_option, check_changes, namespace_option, say, with_spark
 
 _MISSED = 3
 _BURNING = 4
@@ -87,6 +87,7 @@ def report(
     check_times(from_ms, until_ms)
     out = out if "://" in out else str(Path(out).absolute())
     check_out(out)
+    check_changes(sources["history"])
     spark = start()
     found = replace(
         _opened(spark, **sources), from_ms=from_ms, until_ms=until_ms, fewer_than=fewer_than, slo=slo
@@ -127,9 +128,9 @@ def _opened(
 def _end(done: Report) -> None:
     """End as the objective says."""
     if done.missed:
-        say(f"{count_text(done.missed, 'topic')} missed the objective")
+        say(f"{counted(done.missed, 'topic')} missed the objective")
     elif done.burning:
-        say(f"{count_text(done.burning, 'topic')} will miss the objective at this rate")
+        say(f"{counted(done.burning, 'topic')} will miss the objective at this rate")
     status = _MISSED if done.missed else _BURNING if done.burning else 0
     if status:
         raise click.exceptions.Exit(status)

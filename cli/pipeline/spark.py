@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from ...pipeline import PipelineError, SessionConfig
 from ...pipeline.errors import BadOption, failure
+from ...pipeline.ingest import check_kept
 from ...pipeline.session import running
 from ...registry import RegistryError
 
@@ -154,6 +155,13 @@ def about(flag: str) -> Iterator[None]:
         raise WrongOption(f"{flag}: {what}") from error
     except (PySparkException, Py4JError) as error:
         raise WrongOption(str(failure(error, f"{flag}: reading it"))) from error
+
+
+def check_changes(history: str) -> None:
+    """See that there is a history, where Spark would look on this machine: it takes seconds to start."""
+    if SessionConfig(master=click.get_current_context().params["master"]).is_here:
+        with about("--changes"):
+            check_kept(history)
 
 
 def _in_a_line(error: Exception) -> str:

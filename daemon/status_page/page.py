@@ -8,9 +8,10 @@ from typing import Final
 
 from ...registry.plans.changes import order
 from ...registry.plans.overview import Overview
+from ...registry.wording import counted
 from .model import Cell, Fault, Level, Page, Process, Section, Table, Tile
 from .registry_sections import sections
-from .words import ago, count, cut, length, names
+from .words import ago, cut, length, names
 
 _MOST_FAULTS: Final = 50
 
@@ -71,10 +72,10 @@ def _faults_of_registry(found: Overview) -> Iterator[Fault]:
     yield from (Fault("bad", "foreign key", str(error)) for error in found.corrupt)
     for name, clients in sorted(found.hints.items(), key=lambda hint: (-len(hint[1]), hint[0])):
         who = names(sorted(clients)).text
-        yield Fault("warn", name, f"{count(len(clients), 'client')} cannot reach it: {who}")
+        yield Fault("warn", name, f"{counted(len(clients), 'client')} cannot reach it: {who}")
     if found.away:
         who = names([name for name in found.brokers.first if name not in found.table.alive]).text
-        text = f"{count(found.away, 'broker has', 'brokers have')} no live replica"
+        text = f"{counted(found.away, 'broker has', 'brokers have')} no live replica"
         yield Fault("warn", "away", f"{text}: {who}" if who else text)
 
 
@@ -98,13 +99,13 @@ def _fault_section(faults: Sequence[Fault]) -> Section:
 def _tiles(process: Process, look: Look, faults: Sequence[Fault]) -> Iterator[Tile]:
     bad = sum(fault.level == "bad" for fault in faults)
     level: Level = "bad" if bad else "warn" if faults else "good"
-    why = count(len(faults), "fault") if faults else "no fault is known"
+    why = counted(len(faults), "fault") if faults else "no fault is known"
     yield Tile("State", "not ready" if process.unready else "ready", why, level, "faults")
     found = look.found
     if found is not None:
         alive = found.brokers.total - found.away
-        note = f"{count(found.leases, 'live replica')}, {found.away:,} away" if found.away else ""
-        note = note or f"{count(found.leases, 'live replica')}, none away"
+        note = f"{counted(found.leases, 'live replica')}, {found.away:,} away" if found.away else ""
+        note = note or f"{counted(found.leases, 'live replica')}, none away"
         yield Tile("Brokers", f"{alive:,}", note, "warn" if found.away else "", "brokers")
         yield Tile("Topics", f"{found.topics.total:,}", "in the registry", "", "topics")
         yield _last_change(found, look.now_ms)
@@ -116,4 +117,6 @@ def _last_change(found: Overview, now_ms: int) -> Tile:
     if at is None or not found.feed.entries:
         return Tile("Last change", "none", "in the feed", "", "changes")
     value = ago(at[0], now_ms).text
-    return Tile("Last change", value, f"of {count(found.feed.entries, 'change')} in the feed", "", "changes")
+    return Tile(
+        "Last change", value, f"of {counted(found.feed.entries, 'change')} in the feed", "", "changes"
+    )

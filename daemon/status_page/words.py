@@ -31,11 +31,6 @@ def length(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _EXACT_S and seconds % 1 else f"{seconds:.0f} s"
 
 
-def count(number: int, one: str, several: str = "") -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
 def ago(at_ms: int, now_ms: int) -> Cell:
     """Return how long ago something was, and when exactly."""
     first_ms, last_ms = _SINCE_1970

@@ -257,16 +257,6 @@ def _in_gaps_ms() -> Expression:
     )
 
 
-def worst_first(availability: DataFrame) -> DataFrame:
-    """Order rows of TOPIC_AVAILABILITY by the minutes that they lost, most first."""
-    return availability.orderBy(F.desc("lost_min"), F.desc("outages"), "registry", "topic")
-
-
-def worst_topics(availability: DataFrame, limit: int = 20) -> DataFrame:
-    """Return the rows of TOPIC_AVAILABILITY that lost most minutes, most first; none that lost nothing."""
-    return worst_first(availability.where(F.col("outages") > 0)).limit(limit)
-
-
 def outage_causes(outages: DataFrame) -> DataFrame:
     """Return OUTAGE_CAUSES from TOPIC_OUTAGES."""
     nobody = F.array(F.lit(""))

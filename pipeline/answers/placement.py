@@ -1,4 +1,4 @@
-"""Where topics and queues lie: how evenly, what has no second broker, and where new ones should go."""
+"""Where topics and queues lie: how evenly, what has no second broker, and who takes new queues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ CLUSTER_SKEW: Final = table("""
     mean double: write queues a broker
     most bigint: write queues of the fullest broker
     most_over_mean double = most / mean; 1 = even; null = there is no queue
-    gini double: 0 = even, towards 1 = all on one broker; null = there is no queue
     single_broker_topics bigint: topics with one broker to write to in the whole registry
     room bigint: write queues to add, on writable brokers, until these have as many each
 """)
@@ -46,18 +45,7 @@ SINGLE_BROKER_TOPICS: Final = table("""
     broker string: the only broker that takes messages for it
     alive boolean: whether the broker's master is alive
     write_queues bigint: queues that can be written
-    suggested_broker string: the emptiest other broker of the cluster that takes queues; null = there is none
 """)
-
-SUGGESTIONS: Final = table("""
-    placement_suggestions: a broker that can take new queues, the emptiest of its cluster first
-    registry, cluster
-    rank int: 1 = a new topic goes here first, 2 = its second broker, and so on
-    broker
-    write_queues bigint: queues that can be written
-    add_queues bigint: so many more make it as full as the fullest that can take queues
-""")
-
 
 _READ: Final = 4
 _WRITE: Final = 2
@@ -98,22 +86,18 @@ def broker_load(routes: DataFrame) -> DataFrame:
 
 
 def cluster_skew(routes: DataFrame) -> DataFrame:
-    """Return CLUSTER_SKEW of a ROUTES snapshot, ordered by registry, cluster.
-
-    Gini: the sum of (2 i - n - 1) x_i over the n brokers in ascending order, divided by n and the sum of x_i.
-    """
-    place = f.row_number().over(Window.partitionBy(*_OF).orderBy("write_queues", "broker"))
-    size = f.count("*").over(Window.partitionBy(*_OF))
-    loads = broker_load(routes).withColumn("part", (2 * place - size - 1) * f.col("write_queues"))
-    queues = f.sum("write_queues")
-    skews = loads.groupBy(*_OF).agg(
-        f.count("*").alias("brokers"),
-        f.count("rank").alias("writable_brokers"),
-        queues.alias("write_queues"),
-        f.avg("write_queues").alias("mean"),
-        f.max("write_queues").alias("most"),
-        f.when(queues > 0, f.sum("part") / (f.count("*") * queues)).alias("gini"),
-        f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
+    """Return CLUSTER_SKEW of a ROUTES snapshot, ordered by registry, cluster."""
+    skews = (
+        broker_load(routes)
+        .groupBy(*_OF)
+        .agg(
+            f.count("*").alias("brokers"),
+            f.count("rank").alias("writable_brokers"),
+            f.sum("write_queues").alias("write_queues"),
+            f.avg("write_queues").alias("mean"),
+            f.max("write_queues").alias("most"),
+            f.coalesce(f.sum("room"), f.lit(0)).alias("room"),
+        )
     )
     topics = _entries(routes).where("is_own").groupBy(*_OF)
     singles = _singles(routes).groupBy(*_OF).agg(f.count("*").alias("single_broker_topics"))
@@ -128,31 +112,7 @@ def cluster_skew(routes: DataFrame) -> DataFrame:
 
 def single_broker_topics(routes: DataFrame) -> DataFrame:
     """Return SINGLE_BROKER_TOPICS of a ROUTES snapshot, ordered by registry, cluster, topic."""
-    emptiest = (
-        broker_load(routes)
-        .where(f.col("rank").isNotNull())
-        .groupBy(*_OF)
-        .agg(f.sort_array(f.collect_list(f.struct("rank", "broker"))).getField("broker").alias("emptiest"))
-    )
-    others = f.array_remove("emptiest", f.col("broker"))
-    return (
-        _singles(routes)
-        .join(emptiest, [*_OF], "left")
-        .withColumn("suggested_broker", f.try_element_at(others, f.lit(1)))
-        .select(*SINGLE_BROKER_TOPICS.names)
-        .orderBy(*_OF, "topic")
-    )
-
-
-def suggestions(routes: DataFrame) -> DataFrame:
-    """Return SUGGESTIONS of a ROUTES snapshot, ordered by registry, cluster, rank."""
-    return (
-        broker_load(routes)
-        .where(f.col("rank").isNotNull())
-        .withColumnRenamed("room", "add_queues")
-        .select(*SUGGESTIONS.names)
-        .orderBy(*_OF, "rank")
-    )
+    return _singles(routes).select(*SINGLE_BROKER_TOPICS.names).orderBy(*_OF, "topic")
 
 
 def _entries(routes: DataFrame) -> DataFrame:

@@ -32,9 +32,6 @@ class Attempt(NamedTuple):
     forced: bool
     """Whether it would have been made all the same, for want of another broker."""
 
-    known: bool
-    """Whether its time is by the store's clock."""
-
     weight: float
     """So many attempts it stands for."""
 
@@ -44,7 +41,6 @@ class Isolation(NamedTuple):
 
     from_ms: int
     to_ms: int
-    cause: Attempt
     saved: float
     withheld: float
 
@@ -110,7 +106,6 @@ class Stretch:
         """Return the isolations by a ladder that isolates for so many ms after each trigger, in order."""
         starts: list[int] = []
         ends: list[float] = []
-        causes: list[Attempt] = []
         until = -inf
         for attempt, for_ms in zip(self.triggers, answers, strict=True):
             end_ms = attempt.end_ms
@@ -124,16 +119,12 @@ class Stretch:
                 until = end_ms + for_ms
                 starts.append(end_ms)
                 ends.append(until)
-                causes.append(attempt)
-        return [
-            self._isolation(start, int(end), cause)
-            for start, end, cause in zip(starts, ends, causes, strict=True)
-        ]
+        return [self._isolation(start, int(end)) for start, end in zip(starts, ends, strict=True)]
 
-    def _isolation(self, start_ms: int, end_ms: int, cause: Attempt) -> Isolation:
+    def _isolation(self, start_ms: int, end_ms: int) -> Isolation:
         low, high = bisect_left(self._begins, start_ms), bisect_left(self._begins, end_ms)
         saved, withheld = (round(sums[high] - sums[low], _DIGITS) for sums in (self._saved, self._withheld))
-        return Isolation(start_ms, end_ms, cause, saved, withheld)
+        return Isolation(start_ms, end_ms, saved, withheld)
 
 
 def isolation_ms(ladder: Ladder, latency_ms: float, *, failed: bool) -> int:

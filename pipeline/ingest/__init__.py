@@ -1,7 +1,7 @@
 """Keeps the change stream as Parquet, each change once."""
 
 from ..errors import IngestFailed
-from .batches import quarantined, stored_changes
+from .batches import check_kept, quarantined, stored_changes
 from .compaction import CompactConfig, CompactSummary, DayCompacted, compact
 from .config import IngestConfig
 from .headroom import Headroom
@@ -16,6 +16,7 @@ __all__ = [
     "IngestFailed",
     "IngestProgress",
     "IngestSummary",
+    "check_kept",
     "compact",
     "ingest",
     "quarantined",

@@ -12,16 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from ..errors import BadOption, PipelineError
+from ..errors import PipelineError
 from ..tables import Table
 from . import layout
 from .files import HadoopFiles, complete_below, place
-from .journal import Entry, Parts, entry_path, newest_entry, positions_of, prune
+from .journal import Entry, Parts, entry_path, newest_entry, nothing_kept, positions_of, prune
 from .layout import READY, TABLES, BatchName, batch_folder, day_folder, folder_value, join
 from .swaps import Swap
 
@@ -209,6 +210,13 @@ def _parts(files: HadoopFiles, staged: str) -> Parts:
     ]
 
 
+def check_kept(out: str) -> None:
+    """See that a folder of this machine holds what was ingested; raises BadOption. Spark need not run."""
+    is_url = ":/" in out
+    if not is_url and not any(Path(out, name).is_dir() for name in (layout.CHANGES_FOLDER, layout.JOURNAL)):
+        raise nothing_kept(out)
+
+
 def stored_changes(spark: SparkSession, out: str) -> DataFrame:
     """Return the changes below the `out` of an ingest, as STORED_CHANGES; raises BadOption."""
     return _read(spark, out, layout.CHANGES_FOLDER)
@@ -227,8 +235,7 @@ def _read(spark: SparkSession, out: str, folder: str) -> DataFrame:
     if folder_value(files.names(path), "day"):
         return spark.read.schema(table.schema).parquet(path).select(*table.names)
     if newest is None:
-        what = f"{out} holds nothing that was ingested: name the folder of an ingest"
-        raise BadOption(what, option="out", what=what)
+        raise nothing_kept(out)
     return spark.createDataFrame([], table.schema)
 
 

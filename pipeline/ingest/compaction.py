@@ -18,7 +18,7 @@ from ..tables import Table
 from . import layout
 from .batches import SETTINGS, WRITE_OPTIONS, written_columns
 from .files import HadoopFiles, only_one
-from .journal import Entry, newest_entry
+from .journal import Entry, kept
 from .layout import TABLES, BatchName, batch_folder, day_folder, folder_value, is_compacted, join
 from .swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 
@@ -96,10 +96,10 @@ def compact(
     first. Raises PipelineError, also when rows would be lost: then nothing is changed.
     """
     files = HadoopFiles(spark, config.out)
-    _newest(files, config.out)  # else a folder of somebody else would get a lock
+    kept(files, config.out)  # else a folder of somebody else would get a lock
     with only_one("compaction", files, config.out):
         recover_swaps(files, config.out)
-        newest = _newest(files, config.out)
+        newest = kept(files, config.out)
         summary = CompactSummary()
         _drop(files, config, newest, summary)
         session = spark.newSession()
@@ -115,16 +115,6 @@ def compact(
         except Exception as error:  # Spark's, and Java's, which are not of Spark's classes
             raise failure(error, "the compaction", IngestFailed) from error
         return summary
-
-
-def _newest(files: HadoopFiles, out: str) -> Entry:
-    """Return the newest entry of the journal; raises BadOption when there is none."""
-    newest = newest_entry(files, out)
-    if newest is None:
-        raise BadOption.of(
-            _NAME, "out", f"{out} holds nothing that was ingested: name the folder of an ingest"
-        )
-    return newest
 
 
 def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: CompactSummary) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Self, TypeAlias
 
 import orjson
 
-from ..errors import PipelineError
+from ..errors import BadOption, PipelineError
 from .files import HadoopFiles, parsing
 from .layout import JOURNAL, TABLES, BatchName, day_of, folder_value, join
 
@@ -86,6 +86,20 @@ def newest_entry(files: HadoopFiles, out: str) -> Entry | None:
     if not names:
         return None
     return Entry.read(files, entry_path(out, names[-1]))
+
+
+def kept(files: HadoopFiles, out: str) -> Entry:
+    """Return the same; raises BadOption where nothing was."""
+    newest = newest_entry(files, out)
+    if newest is None:
+        raise nothing_kept(out)
+    return newest
+
+
+def nothing_kept(out: str) -> BadOption:
+    """Return the error that a folder is none of an ingest's."""
+    what = f"{out} holds nothing that was ingested: name the folder of an ingest"
+    return BadOption(what, option="out", what=what)
 
 
 def prune(files: HadoopFiles, out: str) -> None:

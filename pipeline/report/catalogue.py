@@ -54,11 +54,6 @@ class Working:
         return uptime.observed(self.all_sessions, self.history.from_ms)
 
     @cached_property
-    def days(self) -> DataFrame:
-        """The availability of brokers by days."""
-        return self._keep(uptime.broker_availability(self.sessions))
-
-    @cached_property
     def outages(self) -> DataFrame:
         """The outages of topics."""
         found = availability.topic_outages(self.seen, self.all_sessions, fewer_than=self.history.fewer_than)
@@ -99,7 +94,7 @@ class Working:
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:
         """What samples say of ladders."""
-        return ladder.ladder_answer(self.samples, keep=self._keep)
+        return ladder.ladder_answer(self.samples)
 
     def since(self, ms: Expression, found: DataFrame) -> DataFrame:
         """Return the rows of the observation."""
@@ -173,28 +168,19 @@ _QUERIES: Final[Mapping[Table, Callable[[Working], DataFrame]]] = {
     sessions.BROKER_SESSIONS: lambda w: w.all_sessions.where(
         F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
     ),
-    uptime.CLUSTER_AVAILABILITY: lambda w: uptime.cluster_availability(w.days),
-    uptime.BROKER_AVAILABILITY: lambda w: w.days,
-    uptime.FLAPS: lambda w: uptime.flaps(w.sessions),
     detection.CLIENTS: lambda w: detection.clients(w.samples, w.avoided),
     detection.AVOIDANCE: lambda w: w.avoided,
     latency.LATENCY: lambda w: latency.latency(w.samples),
     detection.DETECTION_SUMMARY: lambda w: detection.detection_summary(w.ends, w.told_avoided),
     detection.DETECTION: lambda w: w.ends,
     churn.CHURN: lambda w: churn.churn(w.changes, w.history.until_ms),
-    churn.STORMS: lambda w: churn.storms(w.changes, until_ms=w.history.until_ms),
     churn.TOPIC_LIVES: lambda w: w.since(
-        F.coalesce("gone_ms", F.lit(w.history.from_ms)),
-        churn.topic_lives(w.seen, w.history.observed_samples),
+        F.coalesce("gone_ms", F.lit(w.history.from_ms)), churn.topic_lives(w.seen)
     ),
     placement.CLUSTER_SKEW: lambda w: placement.cluster_skew(w.routes),
     placement.BROKER_LOAD: lambda w: placement.broker_load(w.routes),
     placement.SINGLE_BROKER_TOPICS: lambda w: placement.single_broker_topics(w.routes),
-    placement.SUGGESTIONS: lambda w: placement.suggestions(w.routes),
     ladder.LADDER_SCORES: lambda w: w.ladder.scores,
-    ladder.LADDER_STEPS: lambda w: w.ladder.steps,
-    ladder.LADDER_DECISIONS: lambda w: w.ladder.decisions,
-    ladder.ISOLATIONS: lambda w: w.ladder.isolations,
 }
 _NAMED: Final = {table.name: table for table in _QUERIES}
 _ANSWER: Final = re.compile(r"^ *(\w+)(?: \((\w+)\))?: (.+)\n +(.+)\n(?: +(?!.*:)(.+)\n)?", re.MULTILINE)
@@ -258,18 +244,10 @@ PARTS: Final = (
         """
         broker_reliability: Replicas, the least available first
           availability -away_ms registry broker broker_id
-          broker broker_id availability failures stops restarts takeovers away_ms longest_away_s mtbf_s mttr_s
+          broker broker_id availability failures stops restarts takeovers flaps away_ms longest_away_s mttr_s
         broker_sessions: Sessions, the newest end first
           -told_ms registry broker broker_id begin_ms
           broker broker_id address begin_ms end_ms ended reason away_until_ms
-        cluster_availability: Clusters by day, the least available first
-          availability registry cluster day
-          cluster day replicas availability master_availability
-        broker_availability: Replicas by day
-          availability registry broker broker_id day
-        flaps: Sessions that were too short, or followed too soon
-          -end_ms registry broker broker_id
-          broker broker_id begin_ms end_ms ended alive_ms away_ms
         """,
     ),
     Part(
@@ -302,35 +280,29 @@ PARTS: Final = (
     ),
     Part(
         "changes",
-        "What was written to the registry, and when brokers registered in storms.",
+        "What was written to the registry, and which topics came and went.",
         """
         churn: Hours with most changes
           -changes registry hour_ms kind broker
           hour_ms kind broker changes added changed removed
-        storms: Storms of registrations
-          -peak_per_s registry begin_ms
-          begin_ms lasted_s ups tables brokers peak_per_s
         topic_lives: Topics that went, came or moved, the latest first
           system -gone_ms -created_ms registry topic life
-          topic life created_ms gone_ms brokers moved use system
+          topic life created_ms gone_ms brokers moved system
         """,
     ),
     Part(
         "placement",
-        "How evenly queues lie on brokers, topics without a second broker, and where new ones should go.",
+        "How evenly queues lie on brokers, and topics without a second broker.",
         """
         placement_skew (routes): Clusters, the least even first
-          -gini registry cluster
-          cluster brokers writable_brokers topics write_queues most_over_mean gini single_broker_topics room
+          -most_over_mean registry cluster
+          cluster brokers writable_brokers topics write_queues most_over_mean single_broker_topics room
         placement (routes): Brokers, the fullest first
           -over_mean registry cluster broker
-          cluster broker alive wiped topics write_queues over_mean room
+          cluster broker alive wiped topics write_queues over_mean rank room
         single_broker_topics (routes): Topics without a second broker
           alive registry cluster topic
-          topic cluster broker alive write_queues suggested_broker
-        placement_suggestions (routes): Where new queues go first
-          rank registry cluster
-          cluster rank broker write_queues add_queues
+          topic cluster broker alive write_queues
         """,
     ),
     Part(
@@ -340,15 +312,7 @@ PARTS: Final = (
         """
         ladder_scores (samples): Ladders, the best first
           rank
-          ladder rank score bad saved withheld isolations
-        ladder_steps (samples): Their steps
-          ladder step
-          ladder step latency_ms isolation_ms is_failure
-        ladder_decisions (samples): How often they were right
-          ladder -isolations registry broker
-          ladder broker isolations right wrong unknown precision recall
-        isolations (samples): Isolations
-          ladder from_ms client registry broker
+          ladder rank score bad saved withheld isolations steps
         """,
     ),
 )

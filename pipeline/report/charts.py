@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from ...registry.model import MASTER_ID
+from ...registry.wording import counted
 from ..answers.frames import each_of
 from ..answers.uptime import failure
-from .words import count_text, exact_time, length_text, time_text
+from .words import exact_time, length_text, time_text
 
 _REPLICA: Final = ("registry", "broker", "broker_id")
 _LANES: Final = 30
@@ -126,7 +127,7 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
         drawn = [_alive(row["since_ms"], span), *_away(row["bars"], span), *signs]
         lanes.append(Lane(f"{row['registry']} {name}" if several else name, drawn))
     return Chart(
-        caption=f"{count_text(len(replicas), 'replica')} over time, those that were away longest",
+        caption=f"{counted(len(replicas), 'replica')} over time, those that were away longest",
         lanes=lanes,
         ticks=time_ticks(span),
         legend=_legend(_KINDS, lanes),
@@ -204,7 +205,7 @@ def lost_time(outages: DataFrame, span: Span) -> Chart | None:
         .collect()
     )
     found = {
-        part: (lost_ms, f"{length_text(lost_ms)} lost by {count_text(count, 'outage')}")
+        part: (lost_ms, f"{length_text(lost_ms)} lost by {counted(count, 'outage')}")
         for part, lost_ms, count in rows
     }
     return _columns(found, span, width_ms, "failed", "Time that topics lost", length_text)
@@ -216,7 +217,7 @@ def changes_over_time(changes: DataFrame, span: Span) -> Chart | None:
     rows = (
         changes.groupBy(_part("ms", span, width_ms).alias("part")).agg(F.count("*").alias("count")).collect()
     )
-    found = {row["part"]: (row["count"], count_text(row["count"], "change")) for row in rows}
+    found = {row["part"]: (row["count"], counted(row["count"], "change")) for row in rows}
     return _columns(found, span, width_ms, "count", "Changes", lambda count: f"{round(count):,}")
 
 

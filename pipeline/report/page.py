@@ -10,11 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ...registry.wording import counted
 from ..answers import availability, churn, detection, incidents, latency, placement, uptime
 from ..schemas import GAP
 from .catalogue import PARTS, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
-from .words import Cell, cell, count_text, exact_time, length_text, names_text, share_text, time_text
+from .words import Cell, cell, exact_time, length_text, names_text, share_text, time_text
 from .written import Found
 
 _ROWS: Final = 20
@@ -168,10 +169,10 @@ def warnings(overview: Overview) -> list[str]:
         for registry, at_ms, why in overview.gaps
     ]
     if overview.quarantined:
-        found.append(f"{count_text(overview.quarantined, 'record')} could not be read; see the quarantine")
+        found.append(f"{counted(overview.quarantined, 'record')} could not be read; see the quarantine")
     if overview.corrupt_samples:
         what = "line, row or file is no sample", "lines, rows or files are no samples"
-        found.append(f"{count_text(overview.corrupt_samples, *what)}, and left out")
+        found.append(f"{counted(overview.corrupt_samples, *what)}, and left out")
     return found
 
 
@@ -243,11 +244,11 @@ def _of_incidents(found: Found) -> Said:
     who = names_text(row["brokers"], row["broker_count"])
     note = [f"{time_text(row['from_ms'])} {who}".strip()]
     if row["failures"]:
-        note.append(count_text(row["failures"], "failure"))
+        note.append(counted(row["failures"], "failure"))
     if row["outages"]:
-        outages = count_text(row["outages"], "topic outage")
+        outages = counted(row["outages"], "topic outage")
         note.append(f"{outages}, {length_text(row['lost_min'] * 60_000)} in all")
-    note.append(f"{count_text(found.total, 'incident')} in all")
+    note.append(f"{counted(found.total, 'incident')} in all")
     return length_text(row["lasted_ms"]), "; ".join(note), "bad" if row["outages"] else "warn"
 
 
@@ -266,10 +267,10 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
         brokers = names_text([row["broker"] for row in silent], wipes)
         note += f"; without write permission since {time_text(silent[0]['from_ms'])}: {brokers}"
     if topics := out.count():
-        return f"{count_text(topics, 'topic')} out", f"{_causes(out)}; {note}", "bad"
+        return f"{counted(topics, 'topic')} out", f"{_causes(out)}; {note}", "bad"
     if count:
-        return f"{count_text(count, 'replica')} away", note, "warn"
-    return (f"{count_text(wipes, 'broker')} wiped", note, "warn") if wipes else ("all there", note, "good")
+        return f"{counted(count, 'replica')} away", note, "warn"
+    return (f"{counted(wipes, 'broker')} wiped", note, "warn") if wipes else ("all there", note, "good")
 
 
 def _causes(out: DataFrame) -> str:
@@ -288,7 +289,7 @@ def _of_lives(found: Found) -> Said:
         return "none", "no topic went from all its brokers", ""
     last = found.top[0]
     whose = names_text(last["brokers"], len(last["brokers"]))
-    return count_text(count, "topic"), f"{last['topic']} from {whose} at {time_text(last['gone_ms'])}", ""
+    return counted(count, "topic"), f"{last['topic']} from {whose} at {time_text(last['gone_ms'])}", ""
 
 
 def _of_topics(found: Found) -> Said:
@@ -296,11 +297,11 @@ def _of_topics(found: Found) -> Said:
         hit=F.count_if(~F.col("system") & (F.col("outages") > 0)), users=F.count_if(~F.col("system"))
     )
     if not hit:
-        return "none was out", f"of {count_text(users, 'topic')}", "good"
+        return "none was out", f"of {counted(users, 'topic')}", "good"
     row = found.top[0]
-    lost = f"{count_text(row['outages'], 'outage')}, {length_text(row['lost_min'] * 60_000)} lost"
+    lost = f"{counted(row['outages'], 'outage')}, {length_text(row['lost_min'] * 60_000)} lost"
     value = share_text(row["availability"]) if row["availability"] is not None else "unknown"
-    return value, f"{row['topic']}: {lost}; {count_text(hit, 'topic')} hit", "bad"
+    return value, f"{row['topic']}: {lost}; {counted(hit, 'topic')} hit", "bad"
 
 
 def verdicts(budgets: Found) -> dict[str, int]:
@@ -312,14 +313,14 @@ def verdicts(budgets: Found) -> dict[str, int]:
 def _of_budgets(found: Found) -> Said:
     counts = verdicts(found)
     missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
-    note = f"{missed:,} missed it, {burning:,} burn too fast, of {count_text(all_of_them, 'topic')}"
+    note = f"{missed:,} missed it, {burning:,} burn too fast, of {counted(all_of_them, 'topic')}"
     level = "bad" if missed else "warn" if burning else "good"
     return "missed" if missed else "burning" if burning else "met", note, level
 
 
 def _of_brokers(found: Found) -> Said:
     failures = found.sums(failures=F.sum("failures"))["failures"] or 0
-    note = f"{count_text(failures, 'failure')}, {count_text(found.total, 'replica')} in all"
+    note = f"{counted(failures, 'failure')}, {counted(found.total, 'replica')} in all"
     if not found.top or not found.top[0]["away_ms"]:
         return "none was away", note, "good"
     row = found.top[0]
@@ -335,7 +336,7 @@ def _of_detection(found: Found) -> Said:
     if told is None:
         return "none", "no broker ended unasked, or nobody knows when", "good"
     beside = f"; RocketMQ's name server: {length_text(theirs['max_ms'])} (computed)" if theirs else ""
-    note = f"half of {count_text(told['ends'], 'end')} within {length_text(told['p50_ms'])}{beside}"
+    note = f"half of {counted(told['ends'], 'end')} within {length_text(told['p50_ms'])}{beside}"
     return length_text(told["max_ms"]), note, ""
 
 
@@ -344,12 +345,12 @@ def _of_owners(found: Found) -> Iterator[Tile]:
     most = found.frame.where("takeovers > 1").orderBy(F.desc("takeovers"), "broker", "broker_id").first()
     if most is not None:
         note = f"{most['broker']}:{most['broker_id']} went from one address to another: has it two agents?"
-        yield Tile("most take-overs", count_text(most["takeovers"], "take-over"), note, "warn", "brokers")
+        yield Tile("most take-overs", counted(most["takeovers"], "take-over"), note, "warn", "brokers")
 
 
 def _of_clients(found: Found, sent: Found) -> Said:
     if not found.top or not (found.top[0]["misdirected"] or found.top[0]["failures"]):
-        return "none", f"no attempt of {count_text(found.total, 'client')} failed", "good"
+        return "none", f"no attempt of {counted(found.total, 'client')} failed", "good"
     sums = found.sums(misdirected=F.sum("misdirected"), failures=F.sum("failures"))
     row = found.top[0]
     failures = sent.frame.groupBy("broker").agg(F.sum("failures").alias("failures"))
@@ -359,11 +360,11 @@ def _of_clients(found: Found, sent: Found) -> Said:
         f"{round(sums['failures']):,} failed, {round(sums['misdirected']):,} at brokers that were gone, "
         f"{round(worst['failures']):,} at {worst['broker']}"
     )
-    return count_text(round(row["failures"]), "failed send"), note, "warn"
+    return counted(round(row["failures"]), "failed send"), note, "warn"
 
 
 def _of_placement(topics: int) -> Said:
     if not topics:
         return "no topic", "every topic has a second broker", "good"
     whose = "its" if topics == 1 else "their"
-    return count_text(topics, "topic"), f"would be out if {whose} only broker were", "warn"
+    return counted(topics, "topic"), f"would be out if {whose} only broker were", "warn"

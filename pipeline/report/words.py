@@ -101,11 +101,6 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
 
 
-def count_text(count: int, one: str, many: str = "") -> str:
-    """Return how many there are of something."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def names_text(names: list[str], total: int) -> str:
     """Return the first of some names."""
     shown = ", ".join(names[:_LISTED])

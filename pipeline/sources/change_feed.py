@@ -8,18 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import orjson
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ...registry import HistoryBounds, RouteStore, plans
+from ...registry.past import place_of
 from ...registry.plans import ORIGIN, HistoryRange
+from ...registry.plans.changes import order
 from ..errors import ChangesLost
 from ..schemas import CHANGES
 from .options import REGISTRY_OPTIONS, Options, Registry, registries_of
-from .ranges import Range, id_of, is_id, order
 from .records import RecordReader, gap
 
 EARLIEST: Final = "earliest"
@@ -43,6 +44,7 @@ _SMALL: Final = 1_000
 """What is not longer is not cut: another task costs more than it saves."""
 
 _PAGE: Final = 10_000
+_SEQ_BITS: Final = 64
 _MOST_PARTITIONS: Final = 10_000
 _MOST_ENTRIES: Final = 1_000_000
 
@@ -107,7 +109,7 @@ def _checked(options: Options, name: str, position: object, *words: str) -> str:
     if isinstance(position, str):
         if position.lower() in words:
             return position.lower()
-        if is_id(position):
+        if order(position) is not None:
             return position
     raise options.bad(name, f"{position!r} is not {', '.join(words)} or an id such as 1790000000000-0")
 
@@ -126,9 +128,9 @@ def begin(settings: Settings, store: RouteStore, registry: Registry, bounds: His
     why = loss(store, wanted, bounds)
     if why is None:
         return wanted
-    if order(bounds.first_id) <= order(wanted) <= order(bounds.last_generated_id):
+    if place_of(bounds.first_id) <= place_of(wanted) <= place_of(bounds.last_generated_id):
         return store.run(plans.last_change_id(store.keys, wanted))
-    if bounds.entries and bounds.written == bounds.entries and order(wanted) < order(bounds.first_id):
+    if bounds.entries and bounds.written == bounds.entries and place_of(wanted) < place_of(bounds.first_id):
         return ORIGIN
     if not settings.mark:
         raise lost_error(registry, wanted, why, bounds)
@@ -148,9 +150,9 @@ def _reason(position: str, bounds: HistoryBounds) -> str | None:
         return None
     if bounds.last_generated_id == ORIGIN:
         return _EMPTIED
-    if order(bounds.last_generated_id) < order(position):
+    if place_of(bounds.last_generated_id) < place_of(position):
         return _ROLLED_BACK
-    if bounds.entries and order(bounds.first_id) < order(position):
+    if bounds.entries and place_of(bounds.first_id) < place_of(position):
         return _ROLLED_BACK
     return _EMPTIED if bounds.written == bounds.entries else "trimmed"
 
@@ -170,6 +172,13 @@ def lost_error(registry: Registry, position: str, why: str, bounds: HistoryBound
     )
 
 
+class Range(NamedTuple):
+    """The entries after one id, up to another, which counts."""
+
+    after: str
+    until: str
+
+
 @dataclass(frozen=True)
 class ChangeRange(InputPartition):
     """What one task reads of one registry."""
@@ -180,7 +189,7 @@ class ChangeRange(InputPartition):
     @property
     def is_reset(self) -> bool:
         """Whether the stream ends before the place where reading was: nothing is read, the loss is told."""
-        return order(self.place.until) < order(self.place.after)
+        return place_of(self.place.until) < place_of(self.place.after)
 
 
 def cut_range(store: RouteStore, registry: Registry, place: Range, parts: int) -> list[ChangeRange]:
@@ -188,12 +197,18 @@ def cut_range(store: RouteStore, registry: Registry, place: Range, parts: int) -
     first = store.history(place.after, place.until, _SMALL)
     if parts == 1 or first.complete:
         return [ChangeRange(registry, place)]
-    low, high = order(first.ids[0].decode()), order(place.until)
-    wanted = (id_of(low + (high - low) * number // parts) for number in range(1, parts))
-    pages = store.run(plans.history(store.keys, *(HistoryRange(one, place.until, 1) for one in wanted)))
+    cuts = _between(first.ids[0].decode(), place.until, parts)
+    pages = store.run(plans.history(store.keys, *(HistoryRange(one, place.until, 1) for one in cuts)))
     inner = [page.ids[0].decode() for page in pages if page.ids]
     ends = list(dict.fromkeys([place.after, *inner, place.until]))
     return [ChangeRange(registry, Range(after, until)) for after, until in pairwise(ends)]
+
+
+def _between(low: str, high: str, parts: int) -> list[str]:
+    """Return the ids that cut what lies between two of them into equal parts."""
+    first, last = (ms << _SEQ_BITS | seq for ms, seq in map(place_of, (low, high)))
+    inner = (first + (last - first) * number // parts for number in range(1, parts))
+    return [f"{at >> _SEQ_BITS}-{at & (1 << _SEQ_BITS) - 1}" for at in inner]
 
 
 def nth(store: RouteStore, place: Range, most: int, page_entries: int) -> str:

@@ -14,11 +14,22 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from ...registry import RouteStore, plans
+from ...registry.past import place_of
 from ...registry.plans import ORIGIN
 from ..schemas import CHANGES
-from .change_feed import LATEST, ChangeRange, Settings, begin, cut_range, loss, lost_error, nth, read_range
+from .change_feed import (
+    LATEST,
+    ChangeRange,
+    Range,
+    Settings,
+    begin,
+    cut_range,
+    loss,
+    lost_error,
+    nth,
+    read_range,
+)
 from .options import Registry
-from .ranges import Range, order
 
 Offset = dict[str, str]
 """By the name of each registry the id of the last change that was read."""
@@ -75,9 +86,9 @@ class ChangesReader(_Reader, DataSourceReader):
             if self._settings.ending != LATEST:  # the last entry up to there: an end has to be one
                 until = store.run(plans.last_change_id(store.keys, self._settings.ending))
             place = Range(after, until)
-            if order(after) > order(bounds.last_generated_id):
+            if place_of(after) > place_of(bounds.last_generated_id):
                 found.append(ChangeRange(registry, Range(after, bounds.last_id)))
-            elif order(after) < order(until):
+            elif place_of(after) < place_of(until):
                 found += cut_range(store, registry, place, self._settings.partitions)
         return found
 
@@ -125,7 +136,7 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
         found: list[InputPartition] = []
         for registry, store in self._stores():
             place = Range(start.get(registry.name, ORIGIN), end.get(registry.name, ORIGIN))
-            if order(place.until) < order(place.after):
+            if place_of(place.until) < place_of(place.after):
                 found.append(ChangeRange(registry, place))
             elif place.until != place.after:
                 found += cut_range(store, registry, place, self._settings.partitions)
@@ -137,12 +148,12 @@ class ChangesStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvaila
         why = loss(store, start, bounds)
         if why is not None and not self._settings.mark:
             raise lost_error(registry, start, why, bounds)
-        if why is not None and order(bounds.last_generated_id) < order(start):
+        if why is not None and place_of(bounds.last_generated_id) < place_of(start):
             return bounds.last_id
         last = bounds.last_id
         if self._targets is not None:
-            last = min(last, self._targets[registry.name], key=order)
-        if order(last) <= order(start):
+            last = min(last, self._targets[registry.name], key=place_of)
+        if place_of(last) <= place_of(start):
             return start
         if most is None or bounds.entries <= most:
             return last

@@ -20,6 +20,7 @@ from ...registry.codec import decode_config
 from ...registry.plans import Progress
 from ...registry.plans.bulk_load import Loaded, Look, Wanted, live_brokers, load_table, look
 from ...registry.store_parts import iterate
+from ...registry.wording import counted
 from ..errors import BadOption, BadRows, TargetRefused
 from ..schemas import CONFIG_FIELDS, LOAD_SUMMARY
 from .options import Registry
@@ -108,8 +109,7 @@ def bad_rows(problems: Sequence[str], count: int) -> BadRows:
     """Return the error that tells the first few problems, of so many."""
     told = problems[:MAX_PROBLEMS]
     more = f"; and {count - len(told)} more" if count > len(told) else ""
-    what = "1 problem" if count == 1 else f"{count} problems"
-    return BadRows(f"nothing was written; {what}: {'; '.join(told)}{more}")
+    return BadRows(f"nothing was written; {counted(count, 'problem')}: {'; '.join(told)}{more}")
 
 
 def _wanted(grouped: pa.Table, at: int, cluster: str, rules: Rules) -> Wanted:

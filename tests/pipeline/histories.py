@@ -15,7 +15,6 @@ from tests.pipeline.answering import (
     kv,
     lifted,
     route,
-    sample,
     topics,
     up,
     wiped,
@@ -35,7 +34,6 @@ class History:
     name: str
     changes: list[Row] = field(default_factory=list)
     routes: list[Row] = field(default_factory=list)
-    samples: list[Row] = field(default_factory=list)
 
 
 def random_histories(seed: int, number: int) -> list[History]:
@@ -70,7 +68,6 @@ class _Story:
         history.routes = [
             route(*pair, registry=history.name) for pair in rng.sample(names, rng.choice((0, 3)))
         ]
-        history.samples = [self._sample() for _ in range(rng.randrange(6))]
         return history
 
     def _add(self, row: Row) -> None:
@@ -129,10 +126,3 @@ class _Story:
         found = [(one, topic) for one in brokers for topic in names if (one, topic) not in self._told]
         self._told.update(found)
         return found
-
-    def _sample(self) -> Row:
-        rng = self._rng
-        at_ms = rng.randrange(BEGIN_MS - 5, self._ms + 5)
-        of = rng.choice((self._history.name, self._history.name, None))
-        share = rng.choice((1.0, 0.25))
-        return sample(at_ms, "c", "a", topic=rng.choice(self._topics), share=share, registry=of)

@@ -211,7 +211,7 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 @dataclass
 class Life:
-    """A row of TOPIC_LIVES, but for its use."""
+    """A row of TOPIC_LIVES."""
 
     topic: str
     life: int

@@ -14,7 +14,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from sharedroutes.pipeline.errors import BadOption, ChangesLost
 from sharedroutes.pipeline.schemas import CHANGES, GAP
 from sharedroutes.pipeline.sources.changes import ChangesReader, ChangesSource, ChangesStreamReader
-from sharedroutes.pipeline.sources.ranges import is_id
 from sharedroutes.registry import CorruptData, RouteStore, StoreUnavailable
 from sharedroutes.registry.keys import Keys
 from tests.ports import free_port
@@ -130,13 +129,6 @@ def test_parts_hold_each_change_once_however_crowded_the_stream_is(
 def test_what_is_short_is_read_by_one_task(redis_url: str, admin: redis.Redis) -> None:
     write(admin, *numbered(1, 1_000))
     assert len(batch(redis_url, partitions="4").partitions()) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "one"), [("0-0", True), ("1-2", True), ("1", False), ("$", False), ("1-", False)]
-)
-def test_an_id_is_whole(text: str, *, one: bool) -> None:
-    assert is_id(text) is one
 
 
 @pytest.mark.parametrize(

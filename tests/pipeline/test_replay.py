@@ -26,7 +26,7 @@ EIGHTH_MS = 125
 
 def _attempt(end_ms: int, latency_ms: float = 10.0, *, failed: bool = False, forced: bool = False) -> Attempt:
     bad = failed or latency_ms >= LADDER.latency_ms[2]
-    return Attempt(end_ms, latency_ms, failed=failed, bad=bad, forced=forced, known=True, weight=1.0)
+    return Attempt(end_ms, latency_ms, failed=failed, bad=bad, forced=forced, weight=1.0)
 
 
 def _replay(ladder: Ladder, *attempts: Attempt) -> list[tuple[int, int, float, float]]:

@@ -14,7 +14,6 @@ from sharedroutes.pipeline.answers.availability import (
     outage_causes,
     topic_availability,
     topic_outages,
-    worst_topics,
 )
 from sharedroutes.pipeline.answers.sessions import broker_sessions
 from tests.pipeline.answering import (
@@ -266,8 +265,6 @@ def test_minutes_are_summed_by_topic_and_by_culprit(found: Found) -> None:
         ("fine", 10 * MINUTE_MS, 0, 0.0, 0.0, 1.0),
         ("single", 10 * MINUTE_MS, 2, 6.0, 4.0, pytest.approx(0.4)),
     ]
-    assert [row.topic for row in worst_topics(minutes).collect()] == ["single", "both"]
-    assert [row.topic for row in worst_topics(minutes, 1).collect()] == ["single"]
     causes = outage_causes(of_minutes)
     assert causes.schema.names == list(OUTAGE_CAUSES.names)
     assert picked(causes, "broker", "outages", "topics", "lost_min", "causes") == [

@@ -1,4 +1,4 @@
-"""Changes per hour, storms, and what becomes of topics, worked out by hand."""
+"""Changes per hour, and what becomes of topics, worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Any, Final, TypeAlias
 import pytest
 from pyspark.sql import SparkSession
 
-from sharedroutes.pipeline.answers.churn import CHURN, STORMS, TOPIC_LIVES, churn, storms, topic_lives
+from sharedroutes.pipeline.answers.churn import CHURN, TOPIC_LIVES, churn, topic_lives
 from tests.pipeline.answering import (
-    Row,
     changes_of,
     deleted,
     down,
     gap,
     kv,
     picked,
-    sample,
-    samples_of,
     topics,
     up,
 )
@@ -48,29 +45,6 @@ def test_changes_are_counted_by_hour_kind_and_broker(spark: SparkSession) -> Non
         (HOUR_MS, "deleted", "", 1, 0, 0, 1),
         (HOUR_MS, "kv", "", 1, 0, 0, 0),
         (HOUR_MS, "up", "a", 1, 0, 0, 0),
-    ]
-
-
-def test_a_storm_lasts_as_long_as_registrations_come_too_fast(spark: SparkSession) -> None:
-    rows = [
-        up(1_500, "calm"),
-        # 3 in the seconds 10 to 12, which is not more than 3; 4 with the one of second 13.
-        *(up(10_000 + 100 * number, f"b{number}") for number in range(2)),
-        topics(12_000, "b0", added=["t"]),
-        up(13_999, "b3"),
-        # Second 16 is hot too, and 3 after second 13: with a window of 4 seconds it is the same storm.
-        *(up(16_000 + number, f"b{number}") for number in range(4)),
-        # More than 4 seconds later: another one, of one broker.
-        *(topics(30_000 + number, "b9", added=[f"t{number}"]) for number in range(5)),
-        down(30_100, "b9"),
-        up(100_000, "calm"),
-        {**up(10_500, "b0"), "registry": "other"},
-    ]
-    found = storms(changes_of(spark, rows), more_than=3, within_s=4)
-    assert found.schema.names == list(STORMS.names)
-    assert picked(found, *STORMS.names) == [
-        ("r", 10_000, 17_000, 7, 7, 1, 4, 4),
-        ("r", 30_000, 31_000, 1, 0, 5, 1, 5),
     ]
 
 
@@ -110,31 +84,15 @@ IN_A_GAP: Final = [
 Lives: TypeAlias = dict[tuple[str, int], Any]
 
 
-def lives_of(spark: SparkSession, rows: list[Row], samples: list[Row]) -> dict[str, Lives]:
-    found = topic_lives(
-        changes_of(spark, rows), samples_of(spark, samples), settle_s=0.5, apart_s=2, quiet_s=2
-    )
+@pytest.fixture(scope="module")
+def both(spark: SparkSession) -> dict[str, Lives]:
+    rows = [*LIVES, *({**row, "registry": "gap"} for row in IN_A_GAP)]
+    found = topic_lives(changes_of(spark, rows), settle_s=0.5, apart_s=2)
     assert found.schema.names == list(TOPIC_LIVES.names)
     registries: dict[str, Lives] = {"r": {}, "gap": {}}
     for row in found.collect():
         registries[row.registry][row.topic, row.life] = row
     return registries
-
-
-@pytest.fixture(scope="module")
-def both(spark: SparkSession) -> dict[str, Lives]:
-    samples = [
-        sample(5, "c", "a", topic="older"),
-        *(sample(at_ms, "c", "a", topic="used", share=0.25) for at_ms in (5_000, 9_500)),
-        sample(500, "c", "a", topic="stopped"),
-        sample(10_000, "c", "a", topic="moves", registry="r"),
-        # The topic of the same name in another registry is none of ours.
-        *(sample(at_ms, "c", "a", topic="never", registry="other") for at_ms in (20, 20_000)),
-        sample(2_500, "c", "a", topic="again"),
-        sample(5_000, "c", "a", topic="again"),  # nearer to the end of the first life
-        sample(8_500, "c", "a", topic="again"),  # before the second one is registered
-    ]
-    return lives_of(spark, [*LIVES, *({**row, "registry": "gap"} for row in IN_A_GAP)], samples)
 
 
 @pytest.fixture
@@ -148,8 +106,6 @@ def test_a_topic_that_was_deleted_and_made_again_has_two_lives(both: dict[str, L
     first, second = both["r"]["again", 1], both["r"]["again", 2]
     assert (first.created_ms, first.gone_ms, first.brokers, first.left) == (2_000, 3_000, ["a", "b"], [])
     assert (second.created_ms, second.gone_ms, second.brokers, second.left) == (9_000, None, ["b"], [])
-    assert (first.first_used_ms, first.last_used_ms, first.use) == (2_500, 5_000, None)
-    assert (second.first_used_ms, second.last_used_ms, second.use) == (8_500, 8_500, "used")
 
 
 def test_a_topic_moves_though_it_is_on_no_broker_for_a_moment(lives: dict[str, Any]) -> None:
@@ -191,30 +147,3 @@ def test_a_topic_has_moved_when_brokers_came_late_and_others_left(lives: dict[st
     # That of a ended within the time in which the topic settles; b has it instead.
     assert (lives["older"].came, lives["older"].left, lives["older"].moved) == ([], ["a"], False)
     assert lives["short"].left == []
-
-
-def test_use_is_told_by_the_samples(lives: dict[str, Any]) -> None:
-    assert {name: row.use for name, row in lives.items()} == {
-        "never": "never used",  # created at 10, and no sample to 10,000
-        "young": "never used",
-        "used": "used",
-        "stopped": "abandoned",
-        "moves": "used",
-        "older": "abandoned",
-        "used before": None,
-        "old": None,
-        "short": None,
-        "again": None,
-        "hops": "never used",
-        "fresh": None,  # too young to be called unused
-    }
-    assert (lives["used"].first_used_ms, lives["used"].last_used_ms, lives["used"].attempts) == (
-        5_000,
-        9_500,
-        8.0,
-    )
-
-
-def test_without_samples_nothing_is_said_of_use(spark: SparkSession) -> None:
-    rows = picked(topic_lives(changes_of(spark, LIVES)), "use", "attempts")
-    assert set(rows) == {(None, None)}

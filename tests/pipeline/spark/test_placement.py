@@ -9,11 +9,9 @@ from sharedroutes.pipeline.answers.placement import (
     BROKER_LOAD,
     CLUSTER_SKEW,
     SINGLE_BROKER_TOPICS,
-    SUGGESTIONS,
     broker_load,
     cluster_skew,
     single_broker_topics,
-    suggestions,
 )
 from sharedroutes.pipeline.schemas import ROUTES
 
@@ -77,33 +75,17 @@ def test_queues_are_counted_by_broker(routes: DataFrame) -> None:
 def test_skew_is_that_of_the_write_queues_of_all_brokers(routes: DataFrame) -> None:
     found = cluster_skew(routes)
     assert found.schema.simpleString() == CLUSTER_SKEW.schema.simpleString()
-    # Gini of 0, 4, 4, 8: (-3 * 0 - 1 * 4 + 1 * 4 + 3 * 8) / (4 * 16) = 24 / 64.
     # Single: bills and mails; nobody writes to `closed`. Room: 4 on b, 8 on new.
     assert [tuple(row)[1:] for row in found.collect()] == [
-        ("c", 4, 3, 4, 16, 4.0, 8, 2.0, 0.375, 2, 12),
-        ("d", 1, 0, 1, 2, 2.0, 2, 1.0, 0.0, 0, 0),
+        ("c", 4, 3, 4, 16, 4.0, 8, 2.0, 2, 12),
+        ("d", 1, 0, 1, 2, 2.0, 2, 1.0, 0, 0),
     ]
 
 
-def test_topics_with_one_broker_get_the_emptiest_other_one(routes: DataFrame) -> None:
+def test_topics_with_one_broker_are_told_with_it(routes: DataFrame) -> None:
     found = single_broker_topics(routes)
     assert found.schema.simpleString() == SINGLE_BROKER_TOPICS.schema.simpleString()
     assert [tuple(row)[2:] for row in found.collect()] == [
-        ("bills", "a", True, 4, "new"),
-        ("mails", "dead", False, 4, "new"),
-    ]
-
-
-def test_the_only_broker_of_a_cluster_has_nobody_to_share_with(spark: SparkSession) -> None:
-    found = single_broker_topics(spark.createDataFrame([_entry("a", "orders", 4)], ROUTES.schema))
-    assert [row["suggested_broker"] for row in found.collect()] == [None]
-
-
-def test_new_queues_go_to_the_emptiest_writable_brokers(routes: DataFrame) -> None:
-    found = suggestions(routes)
-    assert found.schema.simpleString() == SUGGESTIONS.schema.simpleString()
-    assert [tuple(row)[1:] for row in found.collect()] == [
-        ("c", 1, "new", 0, 8),
-        ("c", 2, "b", 4, 4),
-        ("c", 3, "a", 8, 0),
+        ("bills", "a", True, 4),
+        ("mails", "dead", False, 4),
     ]

@@ -11,20 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.answers.availability import topic_availability, topic_outages
-from sharedroutes.pipeline.answers.churn import churn, storms, topic_lives
+from sharedroutes.pipeline.answers.churn import churn, topic_lives
 from sharedroutes.pipeline.answers.sessions import broker_sessions
-from sharedroutes.pipeline.answers.uptime import broker_availability, broker_reliability, flaps
-from tests.pipeline.answering import Row, changes_of, routes_of, samples_of
+from sharedroutes.pipeline.answers.uptime import broker_reliability
+from tests.pipeline.answering import changes_of, routes_of
 from tests.pipeline.histories import BEGIN_MS, History, random_histories
 from tests.pipeline.oracle import Era, Session, Topics, eras_of, low_times, sessions_of, silences_of
-from tests.pipeline.oracle_counts import (
-    changes_of_hours,
-    days_of,
-    flaps_of,
-    reliability_of,
-    storms_of,
-    used,
-)
+from tests.pipeline.oracle_counts import changes_of_hours, reliability_of
 
 SEED: Final = 1
 NUMBER: Final = 300
@@ -32,7 +25,7 @@ UNTIL_MS: Final = BEGIN_MS + 71
 """When no record is: some histories are over then, some in a gap."""
 
 SHORT_MS, RETURN_MS = 12, 7
-SETTLE_MS, APART_MS, QUIET_MS = 9, 6, 40
+SETTLE_MS, APART_MS = 9, 6
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 """Those of one history, without its name."""
@@ -58,18 +51,11 @@ class Known(NamedTuple):
         times = {topic: topics.times(topic) for topic in topics.names}
         return [(topic, *ms, outages[topic]) for topic, ms in times.items() if any(ms)]
 
-    def lives(self, samples: list[Row]) -> Iterator[tuple[Any, ...]]:
+    def lives(self) -> Iterator[tuple[Any, ...]]:
         topics = Topics(self.eras)
-        mine = [row for row in samples if row["registry"] in (None, self.history.name)]
-        at_ms = [row["at_ms"] for row in mine]
-        sampled = (min(at_ms), max(at_ms))
         for topic in topics.names:
-            of_topic = [row for row in mine if row["topic"] == topic]
-            lives = [*topics.lives(topic, SETTLE_MS, APART_MS)]
-            uses = used(lives, of_topic, sampled, APART_MS, QUIET_MS)
-            for one, use in zip(lives, uses, strict=True):
-                lists = (one.brokers, one.came, one.left)
-                yield topic, one.life, one.created_ms, one.gone_ms, *lists, *use
+            for one in topics.lives(topic, SETTLE_MS, APART_MS):
+                yield topic, one.life, one.created_ms, one.gone_ms, one.brokers, one.came, one.left
 
 
 class Given(NamedTuple):
@@ -78,7 +64,6 @@ class Given(NamedTuple):
     histories: list[History]
     changes: DataFrame
     routes: DataFrame
-    samples: DataFrame
     sessions: DataFrame
     sessions_until: DataFrame
 
@@ -95,7 +80,6 @@ def given(spark: SparkSession) -> Given:
         histories,
         changes,
         routes_of(spark, [row for one in histories for row in one.routes]),
-        samples_of(spark, [row for one in histories for row in one.samples]),
         broker_sessions(changes).localCheckpoint(),
         broker_sessions(changes, UNTIL_MS).localCheckpoint(),
     )
@@ -133,7 +117,7 @@ def told(history: History) -> str:
     """Return a history for somebody to work it out by hand."""
     shown = ("registry", "cluster", "seq", "change_id", "lease_ttl_ms")
     lines = [{name: value for name, value in row.items() if name not in shown} for row in history.changes]
-    return "\n".join(map(str, [*lines, *history.routes, *history.samples]))
+    return "\n".join(map(str, [*lines, *history.routes]))
 
 
 SESSION: Final = (
@@ -169,36 +153,16 @@ def test_fewer_than_two_are_counted_up_to_a_time(given: Given) -> None:
     compare(outages, OUTAGE, given.known(UNTIL_MS), lambda one: one.outages(Topics(one.eras), 2))
 
 
-LIFE: Final = "topic life created_ms gone_ms brokers came left first_used_ms last_used_ms attempts use"
+LIFE: Final = "topic life created_ms gone_ms brokers came left"
 
 
-def test_lives_of_topics_and_their_use_end_with_the_observation(given: Given) -> None:
-    found = topic_lives(
-        given.changes,
-        given.samples,
-        settle_s=SETTLE_MS / 1000,
-        apart_s=APART_MS / 1000,
-        quiet_s=QUIET_MS / 1000,
-        until_ms=UNTIL_MS,
-    )
-    samples = [row for one in given.histories for row in one.samples if row["at_ms"] <= UNTIL_MS]
-    compare(found, LIFE, given.known(UNTIL_MS), lambda one: [*one.lives(samples)])
+def test_lives_of_topics_end_with_the_observation(given: Given) -> None:
+    found = topic_lives(given.changes, settle_s=SETTLE_MS / 1000, apart_s=APART_MS / 1000, until_ms=UNTIL_MS)
+    compare(found, LIFE, given.known(UNTIL_MS), lambda one: [*one.lives()])
 
 
-def test_days_failures_and_flaps_are_what_sessions_come_to(given: Given) -> None:
+def test_failures_and_flaps_are_what_sessions_come_to(given: Given) -> None:
     given_s = {"short_s": SHORT_MS / 1000, "return_s": RETURN_MS / 1000}
-    compare(
-        broker_availability(given.sessions),
-        "broker broker_id day alive_ms away_ms",
-        given.known(),
-        lambda one: days_of(one.sessions),
-    )
-    compare(
-        flaps(given.sessions, **given_s),
-        "broker broker_id begin_ms end_ms ended away_ms too_short soon_back",
-        given.known(),
-        lambda one: flaps_of(one.sessions, SHORT_MS, RETURN_MS),
-    )
     in_ms = {
         name: F.round(F.col(name) * 1000).cast("bigint") for name in ("mtbf_s", "mttr_s", "longest_away_s")
     }
@@ -211,17 +175,10 @@ def test_days_failures_and_flaps_are_what_sessions_come_to(given: Given) -> None
     )
 
 
-def test_changes_and_storms_are_counted_beside_gaps(given: Given) -> None:
+def test_changes_are_counted_beside_gaps(given: Given) -> None:
     compare(
         churn(given.changes, UNTIL_MS),
         "hour_ms kind broker changes added changed removed",
         given.known(UNTIL_MS),
         lambda one: changes_of_hours(one.eras),
-    )
-    # As if each ms were half a second.
-    compare(
-        storms(given.changes.withColumn("ms", F.col("ms") * 500), more_than=4, within_s=5),
-        "begin_ms end_ms lasted_s ups tables brokers peak_per_s",
-        given.known(),
-        lambda one: storms_of([{**row, "second": row["ms"] // 2} for row in one.history.changes], 4, 5),
     )
