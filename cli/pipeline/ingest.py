@@ -121,9 +121,6 @@ def _show(progress: IngestProgress) -> None:
 @click.command()
 @click.option("--out", required=True, metavar="FOLDER", help="That of the ingest.")
 @click.option(
-    "--before-day", default="", metavar="DAY", help="Only days before this one, such as 2026-11-21."
-)
-@click.option(
     "--keep-days", default=0, metavar="N", help="Drop older days, counted from the newest change's."
 )
 @output_option

@@ -8,6 +8,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as f
 
@@ -15,7 +17,7 @@ from ...client import LADDER, LADDER_4, Ladder
 from ...registry.wording import counted
 from ..tables import table
 from .frames import weighed
-from .replay import CANDIDATES, Attempt, Ladders, Stretch, isolation_ms
+from .replay import CANDIDATES, Attempt, Isolation, Ladders, Stretch, isolation_ms
 
 RECOMMENDED: Final = "recommended"
 """What the ladder that is computed from the samples is called."""
@@ -100,21 +102,20 @@ def ladder_answer(
         f.count("*"), f.count_if("failed"), f.sum("weight"), bad
     ).collect()[0]
     too_few = _too_few(recorded, failures, objective.least_failures)
-    tried = () if too_few else candidates
     # RocketMQ's are replayed with the others: the attempts are sorted, and go through Python, once.
-    *done_by, theirs, their_old = _replayed(marked, (*tried, *LADDERS.values()))
-    found = dict(zip(LADDERS, (theirs, their_old), strict=True))
-    named, best = dict(LADDERS), None
-    if tried:
-        scores = [done.score(objective) for done in done_by]
-        place = scores.index(max(scores))
-        best = tried[place]
-        named, found = {RECOMMENDED: best, **named}, {RECOMMENDED: done_by[place], **found}
+    tried = (*(() if too_few else candidates), *LADDERS.values())
+    replayed = [*zip(tried, _replayed(marked, tried), strict=True)]
+    named, best = dict(zip(LADDERS, replayed[-len(LADDERS) :], strict=True)), None
+    if not too_few:
+        named = {
+            RECOMMENDED: max(replayed[: len(candidates)], key=lambda one: one[1].score(objective))
+        } | named
+        best = named[RECOMMENDED][0]
     in_all = [round(value or 0.0, _DIGITS) for value in sums]
-    ranked = sorted(named, key=lambda name: -found[name].score(objective))
+    best_first = sorted(named.items(), key=lambda one: -one[1][1].score(objective))
     rows = [
-        (name, rank, found[name].score(objective), *in_all, *found[name], *_told(named[name]))
-        for rank, name in enumerate(ranked, start=1)
+        (name, rank, done.score(objective), *in_all, *done, *_told(ladder))
+        for rank, (name, (ladder, done)) in enumerate(best_first, start=1)
     ]
     return LadderAnswer(best, too_few, samples.sparkSession.createDataFrame(rows, LADDER_SCORES.schema))
 
@@ -139,36 +140,28 @@ def _too_few(attempts: int, failures: int, least: int) -> str:
 def _replayed(marked: DataFrame, tried: Sequence[Ladder]) -> list[_Done]:
     """Return what each ladder would have done."""
     ladders = Ladders(tried)
-    least_ms, count = ladders.least_ms, len(tried)
+    least_ms, nothing = ladders.least_ms, np.zeros((len(tried), len(_Done._fields)))
 
-    def replay(sent: Iterable[Row]) -> Iterator[list[_Done]]:
-        saved, withheld, isolations = [0.0] * count, [0.0] * count, [0] * count
+    def replay(sent: Iterable[Row]) -> Iterator[NDArray[np.float64]]:
+        sums = nothing.copy()
         for stretch in _stretches(sent, least_ms):
             # Most ladders of a grid say the same of a stretch: that is replayed once.
             told = [*ladders.answers(stretch.triggers)]
-            done = {answers: stretch.replay(answers) for answers in {*told}}
-            come_to = {
-                answers: (sum(one.saved for one in found), sum(one.withheld for one in found), len(found))
-                for answers, found in done.items()
-            }
-            for place, answers in enumerate(told):
-                more = come_to[answers]
-                saved[place] += more[0]
-                withheld[place] += more[1]
-                isolations[place] += more[2]
-        yield [_Done(*sums) for sums in zip(saved, withheld, isolations, strict=True)]
+            done = {answers: _come_to(stretch.replay(answers)) for answers in {*told}}
+            if told:
+                sums += np.array([done[answers] for answers in told])
+        yield sums
 
     parts = _sorted(marked, ladders).rdd.mapPartitions(replay).collect()
-    nothing = [_Done(0.0, 0.0, 0)] * count
     # Rounded, because the order of a sum must not decide.
-    return [
-        _Done(
-            round(sum(one.saved for one in of_one), _DIGITS),
-            round(sum(one.withheld for one in of_one), _DIGITS),
-            sum(one.isolations for one in of_one),
-        )
-        for of_one in zip(nothing, *parts, strict=True)
-    ]
+    sums = np.round(np.sum([nothing, *parts], axis=0), _DIGITS)
+    return [_Done(saved, withheld, round(isolations)) for saved, withheld, isolations in sums.tolist()]
+
+
+def _come_to(isolations: Sequence[Isolation]) -> _Done:
+    return _Done(
+        sum(one.saved for one in isolations), sum(one.withheld for one in isolations), len(isolations)
+    )
 
 
 def _sorted(marked: DataFrame, ladders: Ladders) -> DataFrame:

@@ -43,9 +43,6 @@ class CompactConfig:
     out: str
     """The `out` of the ingest."""
 
-    before_day: str = ""
-    """Only days before this one, YYYY-MM-DD; empty = all that are over."""
-
     keep_days: int = 0
     """Days to keep, the one of the newest change included; 0 = all."""
 
@@ -55,8 +52,6 @@ class CompactConfig:
     def __post_init__(self) -> None:
         if not self.out:
             raise BadOption.of(_NAME, "out", "names no folder")
-        if self.before_day and not _is_day(self.before_day):
-            raise BadOption.of(_NAME, "before_day", f"{self.before_day!r} is no day such as 2026-11-21")
         check_number(_NAME, "keep_days", self.keep_days, 0, 100_000)
         check_number(_NAME, "file_bytes", self.file_bytes, _MIN_FILE_BYTES, _MAX_FILE_BYTES)
 
@@ -140,10 +135,9 @@ class _Compaction:
 
     def days(self) -> Iterable[DayCompacted]:
         """Compact day by day."""
-        end = min(self.newest.newest_day, self.config.before_day or self.newest.newest_day)
         for table in TABLES:
             for day in _days(self.files, self.config.out, table):
-                if day < end:
+                if day < self.newest.newest_day:
                     yield from self._day(table, day)
 
     def _day(self, table: str, day: str) -> Iterable[DayCompacted]:

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...registry import RegistryConfig
 from ..errors import TargetRefused
-from ..schemas import LOAD_CHANGES, LOAD_SUMMARY
+from ..schemas import LOAD_CHANGES
 from ..sources.options import REGISTRY_OPTIONS, Options, Registry, one_of
 from ..sources.routes_checks import Checked, check_batch, check_columns
-from ..sources.routes_load import BrokerLoad, Rules, load_rows, refusal, summary_rows
+from ..sources.routes_load import BrokerLoad, Rules, load_rows, refusal
 from .forms import Configs, unreadable
 
 
@@ -72,11 +72,6 @@ class LoadSummary:
     def would_refuse(self) -> TargetRefused | None:
         """The error with which the load itself would end; None = with none. Only after a dry run."""
         return refusal(self.brokers, len(self.brokers), is_dry_run=True)
-
-    def table(self, spark: SparkSession) -> DataFrame:
-        """Return the summary as LOAD_SUMMARY."""
-        rows = summary_rows(self.brokers)
-        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=LOAD_SUMMARY.arrow))
 
 
 class LoadedInPart(TargetRefused):

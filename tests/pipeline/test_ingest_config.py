@@ -74,8 +74,6 @@ def test_the_checkpoint_is_below_the_output_unless_it_is_named() -> None:
     ("setting", "value"),
     [
         ("out", ""),
-        ("before_day", "yesterday"),
-        ("before_day", "20261121"),
         ("keep_days", -1),
         ("file_bytes", 1),
     ],

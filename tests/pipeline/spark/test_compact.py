@@ -101,14 +101,13 @@ def test_days_that_are_over_become_one_folder_each_with_the_same_rows_in_order(
 
 def test_what_comes_late_stands_beside_and_is_merged_once(spark: SparkSession, out: str) -> None:
     before = ids_on(Path(out))
-    compact(spark, CompactConfig(out=out, before_day=SECOND))
-    assert batches(out)[SECOND] == ["0001-000000000003"]
+    compact(spark, CompactConfig(out=out))
     publish(out, 6, range(FIRST_MS + 190, FIRST_MS + 260))  # 60 of them stand there already
     journal = entry_path(out, BatchName(1, 6))
     newest = Entry(name=BatchName(1, 6), positions={}, newest_ms=FIRST_MS + 2 * A_DAY_MS + 1)
     Path(journal).write_text(newest.to_json())
 
-    first, *_ = compact(spark, CompactConfig(out=out, before_day=SECOND)).compacted
+    (first,) = compact(spark, CompactConfig(out=out)).compacted
     assert (first.rows, first.duplicates, first.folders) == (160, 60, 2)
     assert batches(out)[FIRST] == ["compacted-0001-000000000006"]
     assert ids_on(Path(out)) - before == {f"{FIRST_MS + number}-0": 1 for number in range(250, 260)}
