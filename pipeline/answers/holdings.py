@@ -30,14 +30,14 @@ _LAST: Final = 2**63 - 1
 class Seen:
     """What changes tell up to a time, and what answers about topics are made from.
 
-    `keep` is what is done with that, as to persist it: several answers begin with the same. From `from_ms` on
-    it counts, whatever is known of the time before.
+    `keep` is what is done with that, by its name, as to write it: several answers begin with the same. From
+    `from_ms` on it counts, whatever is known of the time before.
     """
 
     changes: DataFrame
     routes: DataFrame | None = None
     until_ms: int | None = None
-    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    keep: Callable[[str, DataFrame], DataFrame] = lambda _, frame: frame
     from_ms: int | None = None
 
     @staticmethod
@@ -48,7 +48,7 @@ class Seen:
     @cached_property
     def span(self) -> DataFrame:
         """What the changes cover."""
-        return self.keep(covered(self.changes, self.until_ms))
+        return self.keep("span", covered(self.changes, self.until_ms))
 
     @cached_property
     def held(self) -> DataFrame:
@@ -59,18 +59,20 @@ class Seen:
         behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it
         has come, and nobody has `seen` it come.
         """
-        return self.keep(_holdings(self.changes, self.span, self.routes, self.until_ms))
+        found = _holdings(self.changes, self.span, self.routes, self.until_ms)
+        return self.keep("held", found)
 
     @cached_property
     def placed(self) -> DataFrame:
         """Which set of brokers held which topic when, as `placements` says."""
-        return self.keep(placements(self.held))
+        return self.keep("placed", placements(self.held))
 
     @cached_property
     def _named(self) -> DataFrame:
         ups = readable(self.changes, self.until_ms).where(F.col("kind") == ChangeKind.UP)
         names = ups.select("registry", "broker", "cluster").distinct()
-        return self.keep(names.select("registry", F.explode(named_after()).alias("topic")).distinct())
+        named = names.select("registry", F.explode(named_after()).alias("topic")).distinct()
+        return self.keep("named", named)
 
     def shaped(self, topics: DataFrame, table: Table) -> DataFrame:
         """Return rows about topics as the table, with whether each topic is RocketMQ's own."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from pyspark import StorageLevel
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -20,21 +19,17 @@ from .history import History
 
 
 class Working:
-    """What the answers to one history are made from: each worked out once, and kept on disk until the end."""
+    """What the answers to one history are made from: each worked out once.
 
-    def __init__(self, history: History) -> None:
+    `keep` writes it, by its name, and returns it as it stands there: what is made from it has a short plan.
+    """
+
+    def __init__(
+        self, history: History, keep: Callable[[str, DataFrame], DataFrame] = lambda _, frame: frame
+    ) -> None:
         self.history = history
-        self.seen = Seen(history.changes, history.routes, history.until_ms, self._keep, history.from_ms)
-        self._kept: list[DataFrame] = []
-
-    def _keep(self, found: DataFrame) -> DataFrame:
-        self._kept.append(found.persist(StorageLevel.DISK_ONLY))
-        return found
-
-    def close(self) -> None:
-        """Let go of what is kept."""
-        while self._kept:
-            self._kept.pop().unpersist()
+        self.seen = Seen(history.changes, history.routes, history.until_ms, keep, history.from_ms)
+        self._keep = keep
 
     @cached_property
     def changes(self) -> DataFrame:
@@ -46,7 +41,7 @@ class Working:
         """All sessions of brokers up to the end of the observation."""
         history = self.history
         found = sessions.broker_sessions(history.changes, history.until_ms, span=self.seen.span)
-        return self._keep(found)
+        return self._keep("all_sessions", found)
 
     @cached_property
     def sessions(self) -> DataFrame:
@@ -57,12 +52,13 @@ class Working:
     def outages(self) -> DataFrame:
         """The outages of topics."""
         found = availability.topic_outages(self.seen, self.all_sessions, fewer_than=self.history.fewer_than)
-        return self._keep(found)
+        return self._keep(availability.TOPIC_OUTAGES.name, found)
 
     @cached_property
     def topics(self) -> DataFrame:
         """The availability of topics."""
-        return self._keep(availability.topic_availability(self.seen, self.outages))
+        found = availability.topic_availability(self.seen, self.outages)
+        return self._keep(availability.TOPIC_AVAILABILITY.name, found)
 
     @cached_property
     def samples(self) -> DataFrame:
@@ -78,7 +74,7 @@ class Working:
     def avoided(self) -> DataFrame:
         """What clients did after ends, by what they recorded."""
         found = detection.avoidance(self.all_sessions, self.samples, self.history.faults)
-        return self._keep(self.since(F.col("since_ms"), found))
+        return self._keep(detection.AVOIDANCE.name, self.since(F.col("since_ms"), found))
 
     @property
     def told_avoided(self) -> DataFrame | None:
@@ -89,7 +85,7 @@ class Working:
     def ends(self) -> DataFrame:
         """The ends that nobody asked for."""
         found = detection.detection(self.all_sessions, self.told_avoided, self.history.faults)
-        return self._keep(self.since(F.col("told_ms"), found))
+        return self._keep(detection.DETECTION.name, self.since(F.col("told_ms"), found))
 
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:

@@ -43,11 +43,6 @@ class Found:
         self.top: Sequence[Row] = frame.orderBy(*answer.by).limit(_AT_HAND).collect() if total else ()
         """The first rows, those first that matter most."""
 
-    @property
-    def is_at_hand(self) -> bool:
-        """Whether the first rows are all of them."""
-        return self.total == len(self.top)
-
     def sums(self, **columns: Expression) -> Row:
         """Return what aggregates come to."""
         found: Row = self.frame.agg(*(column.alias(name) for name, column in columns.items())).collect()[0]
@@ -66,6 +61,7 @@ class Output:
         self._out = out
         self._files = HadoopFiles(spark, out)
         self._aside = join(out, _UNFINISHED)
+        self._kept: dict[str, tuple[DataFrame, int]] = {}
 
     def check(self) -> None:
         """See that something can be written there; raises BadOption."""
@@ -77,19 +73,24 @@ class Output:
             raise _not_writable(self._out, str(error)) from error
 
     def write(self, answer: Answer, found: DataFrame) -> Found:
-        """Write an answer as Parquet and as CSV, in which lists are JSON."""
-        path, counted = join(self._aside, f"{answer.name}.parquet"), Observation()
-        written = found.observe(counted, F.count(F.lit(1)).alias("total"))
-        written.write.parquet(path)
-        read = self._spark.read.schema(answer.table.schema).parquet(path)
-        done = Found(answer, read, counted.get["total"])
+        """Write an answer as Parquet, if it is not kept, and as CSV, in which lists are JSON."""
+        self.keep(answer.name, found)
+        done = Found(answer, *self._kept[answer.name])
         self._write_csv(done)
         return done
+
+    def keep(self, name: str, found: DataFrame) -> DataFrame:
+        """Write what answers are made from as Parquet; return it as it stands there."""
+        if name not in self._kept:
+            path, counted = join(self._aside, f"{name}.parquet"), Observation()
+            found.observe(counted, F.count(F.lit(1)).alias("total")).write.parquet(path)
+            self._kept[name] = self._spark.read.schema(found.schema).parquet(path), counted.get["total"]
+        return self._kept[name][0]
 
     def _write_csv(self, found: Found) -> None:
         """Write a table as CSV: a small one, which is at hand, as one file in its order."""
         folder, table = join(self._aside, f"{found.answer.name}.csv"), found.answer.table
-        if found.is_at_hand:
+        if found.total == len(found.top):
             text = io.StringIO()
             lines = csv.writer(text, lineterminator="\n")
             lines.writerow(table.names)

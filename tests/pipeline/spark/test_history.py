@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -68,8 +66,8 @@ def test_only_what_there_is_something_for_is_answered(spark: SparkSession) -> No
 def test_outages_are_times_with_fewer_brokers_than_was_asked_for(spark: SparkSession) -> None:
     both = [row for broker in "ab" for row in (topics(0, broker, added=["t"]), up(1, broker))]
     changes = changes_of(spark, [*both, down(100, "a"), kv(200, "x")])
-    with closing(Working(History(changes=changes, fewer_than=2))) as work:
-        assert picked(work.outages, "topic", "from_ms", "to_ms", "fewest") == [("t", 100, 200, 1)]
+    work = Working(History(changes=changes, fewer_than=2))
+    assert picked(work.outages, "topic", "from_ms", "to_ms", "fewest") == [("t", 100, 200, 1)]
 
 
 def test_what_was_before_the_observation_is_known_and_does_not_count(spark: SparkSession) -> None:
@@ -82,20 +80,20 @@ def test_what_was_before_the_observation_is_known_and_does_not_count(spark: Spar
         *(down(4_000, "d", "agent stopped"), kv(20_000, "end")),
     ]
     history = History(changes=changes_of(spark, sorted(rows, key=lambda row: row["ms"])), from_ms=10_000)
-    with closing(Working(history)) as work:
-        found = ANSWERS["broker_reliability"].query(work)
-        assert picked(found, "broker", "failures", "stops", "alive_ms", "away_ms") == [
-            ("a", 0, 0, 10_000, 0),
-            ("b", 0, 0, 8_000, 2_000),
-            ("c", 1, 0, 9_000, 1_000),
-            ("d", 0, 0, 0, 10_000),
-        ]
-        assert picked(work.topics, "topic", "held_ms", "outages", "lost_min") == [
-            ("of-a", 10_000, 0, 0.0),
-            ("of-b", 10_000, 1, 2_000 / 60_000),
-            ("of-c", 10_000, 1, 1_000 / 60_000),
-            ("of-d", 10_000, 1, 10_000 / 60_000),
-        ]
-        assert picked(work.ends, "broker", "told_ms") == [("c", 14_000)]
-        sums = ANSWERS["churn"].query(work)
-        assert sum(row["changes"] for row in sums.collect()) == 4
+    work = Working(history)
+    found = ANSWERS["broker_reliability"].query(work)
+    assert picked(found, "broker", "failures", "stops", "alive_ms", "away_ms") == [
+        ("a", 0, 0, 10_000, 0),
+        ("b", 0, 0, 8_000, 2_000),
+        ("c", 1, 0, 9_000, 1_000),
+        ("d", 0, 0, 0, 10_000),
+    ]
+    assert picked(work.topics, "topic", "held_ms", "outages", "lost_min") == [
+        ("of-a", 10_000, 0, 0.0),
+        ("of-b", 10_000, 1, 2_000 / 60_000),
+        ("of-c", 10_000, 1, 1_000 / 60_000),
+        ("of-d", 10_000, 1, 10_000 / 60_000),
+    ]
+    assert picked(work.ends, "broker", "told_ms") == [("c", 14_000)]
+    sums = ANSWERS["churn"].query(work)
+    assert sum(row["changes"] for row in sums.collect()) == 4
