@@ -18,6 +18,9 @@ _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 _FAILS_S: Final = (1.5, 1.9)
 """Longer than an attempt takes, and less than it takes to find that a broker hangs."""
 
+_ALL_FAIL_S: Final = (2.6, 2.9)
+"""Longer than an attempt at each of two brokers takes, and the third one is slow."""
+
 _AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
 """Longer than a client leaves a broker alone that has failed once."""
 
@@ -72,6 +75,10 @@ def _host(site: Site) -> Sequence[Program]:
 
 def _at_agents(site: Site) -> Sequence[Program]:
     return [site.fleet.brokers[name] for name in HAS_AGENT]
+
+
+def _brokers(site: Site) -> Sequence[Program]:
+    return list(site.fleet.brokers.values())
 
 
 def _fronts(site: Site) -> Sequence[Program]:
@@ -135,6 +142,13 @@ _register(
     _BROKER,
     LONG_S,
     "A broker stands still for longer than it takes to be found out.",
+)
+_register(
+    "pause_brokers",
+    _paused,
+    _brokers,
+    _ALL_FAIL_S,
+    "All brokers stand still for so long that a client finds each of them bad.",
 )
 _register("pause_agent_briefly", _paused, _AGENT, SHORT_S, "An agent stands still for less than its lease.")
 _register(
