@@ -35,20 +35,21 @@ class Stalls:
         self._fleet = fleet
         self._history = history
         self._waited: dict[int, dict[str, int]] = {}
-        self._looked_s = self._rests_since_s = time.monotonic()
+        self._looked_s, self._worked_s = time.monotonic(), 0.0
 
     def look(self) -> None:
         """Write down what has waited for the machine since the last look."""
-        now_s = time.monotonic()
+        now_s, worked_s = time.monotonic(), time.thread_time()
         since_ms, self._looked_s = 1_000 * (now_s - self._looked_s), now_s
-        self._say("", 1_000 * (now_s - self._rests_since_s - EVERY_S))
+        if self._worked_s:
+            self._say("", since_ms - 1_000 * (EVERY_S + worked_s - self._worked_s))
+        self._worked_s = worked_s
         before, self._waited = self._waited, {}
         for name, pid in self._processes():
             threads = self._waited[pid] = waited_ns(pid)
             known = before.get(pid, {})
             more_ns = sum(waited - known.get(thread, 0) for thread, waited in threads.items())
             self._say(name, min(since_ms, more_ns / 1e6))
-        self._rests_since_s = time.monotonic()
 
     def _processes(self) -> Iterator[tuple[str, int]]:
         for program in tuple(self._fleet):

@@ -23,8 +23,6 @@ from tests.proxy import FaultyProxy
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
 
-_TRIED_S: Final = max(2 * HEARTBEAT_S, BOUNDS.arrival_ms / 1_000 + 1.0)
-
 _STAYS_OUT_S: Final = (BOUNDS.arrival_ms / 1_000 + 1.5, BOUNDS.arrival_ms / 1_000 + 2.5)
 """Longer than it may take until it is said that a broker may come back."""
 
@@ -141,7 +139,7 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
         agent.order("resume")
         site.wait_at_most(LEASE_S, lambda: name in site.auditor.leases, "a drained broker is back")
         site.wait_at_most(
-            _TRIED_S, lambda: False, "its agent may give the permission back, and clients may send"
+            2 * HEARTBEAT_S, lambda: False, "its agent may give the permission back, and clients may send"
         )
         with suppress(RegistryError), site.registry() as registry:
             registry.admin.add_write_perm(name)
