@@ -117,7 +117,7 @@ class CacheFollower:
         with self._known.changing():
             was_foreign = self._stream.is_foreign
             self._stream.begin(position, now)
-            self._known.cache.begin()
+            self._known.begin()
             if was_foreign:
                 self._known.cache.doubt(now)
             self._known.routes.stop_borrowing()
@@ -132,7 +132,7 @@ class CacheFollower:
                 page = replace(page, lost=True)
             if page.lost:
                 freshness.lost(self._stream.id or "")
-                known.cache.lose(now)
+                known.lose(now)
             else:
                 known.take(page.changes)
                 if page.corrupt:

@@ -20,7 +20,7 @@ from .config import ClientConfig
 from .faults.broker import FaultState, Result
 from .flights import Flight
 from .health import Health
-from .locked_cache import LockedCache
+from .locked_cache import Feed, LockedCache
 from .observers import LogObserver, tell_all
 from .observers.events import ClockReading
 from .routes import Route
@@ -230,6 +230,13 @@ class _ClientBase:
         Raises InvalidInput for what is no position.
         """
         return self._core.has_taken_in(position, monotonic())
+
+    def on_feed(self, listener: Feed) -> None:
+        """Give the changes of the registry to a listener as they are taken in; None = some may be missed.
+
+        It is called where they are read, so it has to be quick. From `start` on; there is one listener.
+        """
+        self._core.known.feed = listener
 
     def accept(self) -> None:
         """Believe the store now, whatever it lost: for an operator who knows that a mass loss is true."""

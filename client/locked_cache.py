@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..registry.change_stream.stream import StreamPosition
 from ..registry.codec import RowChange
@@ -27,6 +27,9 @@ from .routes import ReadyRoutes, Route
 from .snapshot import SnapshotFile
 
 _log: Final = logging.getLogger("sharedroutes.client")
+
+Feed: TypeAlias = Callable[[Sequence[Change] | None], None]
+"""Is given the changes of the registry that a client takes in; None = some may have been missed."""
 
 
 class EventQueue:
@@ -85,6 +88,7 @@ class LockedCache:
         self.flights = Flights()
         self.file = SnapshotFile(config, keys.namespace, tell)
         self.watches = Watches()
+        self.feed: Feed | None = None
         self._reported: set[str] = set()
 
     @contextmanager
@@ -126,6 +130,8 @@ class LockedCache:
             if change.kind is ChangeKind.UP:
                 self._events.add(partial(self._restart, change.broker_name))
         self._changed(self.cache.take(changes, rows))
+        if changes and self.feed is not None:
+            self._events.add(partial(self.feed, changes))
 
     def prove(self, now: float) -> None:
         """Take in that nothing was missed, and that leases which ended were announced; the lock is held."""
@@ -135,10 +141,21 @@ class LockedCache:
             self.freshness.answered(now)
             self.routes.confirm()
 
+    def begin(self) -> None:
+        """Take in that the stream has a place, from which on changes are told; the lock is held."""
+        self.cache.begin()
+        self._missed()
+
+    def lose(self, now: float) -> None:
+        """Take in that the stream has lost our place; the lock is held."""
+        self.cache.lose(now)
+        self._missed()
+
     def doubt(self, now: float) -> None:
         """Take in that changes went by unheard, so that all is to be read again; the lock is held."""
         self.routes.stop_borrowing()
         self.cache.doubt(now)
+        self._missed()
 
     def report(self, corrupt: Iterable[CorruptData]) -> None:
         """Log corrupt keys, each once; the lock is held."""
@@ -155,6 +172,10 @@ class LockedCache:
         self.routes.start_anew()
         self.freshness.begin_copy()
         self.stream.begin_copy()
+
+    def _missed(self) -> None:
+        if self.feed is not None:
+            self._events.add(partial(self.feed, None))
 
     def _changed(self, topics: Collection[str]) -> None:
         if topics:

@@ -8,17 +8,16 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ..client import AsyncRouteClient, ClientConfig
-from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, Reset, plans
+from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, plans
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
-from ..registry.plans.changes import order
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, encode, response_to
 from . import header
 from .access import AllowList
@@ -95,8 +94,7 @@ class Front:
         self._prober = Prober(store, self._current, rng)
         self._sessions = Sessions(store, self.name, self._prober.elect, rng)
         self._registrar = Registrar(store, self._sessions, self._current, self._settled, rng)
-        self._heard = "0-0"
-        self._news = asyncio.Condition()
+        self._unread = asyncio.Queue[Change | None]()
         self._turns = asyncio.Semaphore(max(1, store.config.max_connections // 2))
         self._min_ids = MinBrokerIds(store)
         self._of_code = self._handlers()
@@ -104,6 +102,7 @@ class Front:
 
     async def start(self) -> None:
         """Begin to follow the registry, and to say that this front lives."""
+        self._client.on_feed(self._heard)
         await self._client.start()
         await self._sessions.start(self._registrar.restore)
         self._following = asyncio.create_task(self._follow(), name="sharedroutes: front")
@@ -234,46 +233,44 @@ class Front:
         position = await self._store.run(plans.last_change_id(self._store.keys))
         with suppress(TimeoutError):
             async with asyncio.timeout(_SETTLED_S):
-                async with self._news:
-                    await self._news.wait_for(lambda: _is_reached(position, self._heard))
                 while not self._client.has_taken_in(position):  # noqa: ASYNC110 - it tells nobody
                     await asyncio.sleep(_MOMENT_S)
+                await self._unread.join()
+
+    def _heard(self, changes: Sequence[Change] | None) -> None:
+        """Take in changes that the client has heard of; None = some may have been missed."""
+        for change in (None,) if changes is None else changes:
+            self._listings.changed(change)
+            if change is not None:
+                self._registrar.heard(change)
+                self._prober.heard(change)
+            self._unread.put_nowait(change)
 
     async def _follow(self) -> None:
-        """Hear of every change, for as long as the front runs; a reason why that fails is logged once."""
+        """Read what changes are about, for as long as the front runs; why that fails is logged once."""
         failed = ""
         while True:
+            change = await self._unread.get()
             try:
-                async with self._store.follow(table=False) as changes:
-                    async for item in changes:
-                        await self._take(item)
-                        failed = ""
+                await self._take(change)
+                failed = ""
             except RegistryError as error:
                 if str(error) != failed:
                     failed = str(error)
                     _LOG.error("changes cannot be followed: %s", failed)
                 await asyncio.sleep(self._rng.uniform(*_REREAD_S))
+                self._unread.put_nowait(None)
+            self._unread.task_done()
 
-    async def _take(self, item: object) -> None:
-        if isinstance(item, Reset):
-            self._listings.changed(None)
+    async def _take(self, change: Change | None) -> None:
+        if change is None:
             await self._read_order_configs()
             await self._min_ids.start()
-            await self._hear(item.position)
-        elif isinstance(item, Change):
-            self._listings.changed(item)
-            self._registrar.heard(item)
-            self._prober.heard(item)
-            if item.kind is ChangeKind.KV and item.namespace == plans.ORDER_TOPIC_CONFIG:
-                await self._read_order_configs()
+        elif change.kind is ChangeKind.KV and change.namespace == plans.ORDER_TOPIC_CONFIG:
+            await self._read_order_configs()
+        else:
             tells = self._prober.is_elected and self._current.config.notify_min_broker_id_changed
-            self._min_ids.changed(item, tells=tells)
-            await self._hear(item.change_id)
-
-    async def _hear(self, position: str) -> None:
-        async with self._news:
-            self._heard = position
-            self._news.notify_all()
+            self._min_ids.changed(change, tells=tells)
 
     async def _read_order_configs(self) -> None:
         try:
@@ -290,11 +287,6 @@ def _acting_for(config: RegistryConfig, peer: str) -> RegistryConfig:
 
 def _host(connection: Connection) -> str:
     return connection.peer.rpartition(":")[0].strip("[]")
-
-
-def _is_reached(position: str, by: str) -> bool:
-    wanted, heard = order(position), order(by)
-    return wanted is None or heard is None or heard >= wanted
 
 
 def new_name() -> str:
