@@ -344,11 +344,12 @@ class RouteStore:
         return self._link.send(batch.commands)
 
     def _call(self, call: Call) -> list[Any]:
-        calls = [(len(one.keys), *one.keys, *one.args) for one in (call, *call.following)]
-        replies = self._link.send([("EVALSHA", call.script.sha, *arguments) for arguments in calls])
+        calls = [(one.script, (len(one.keys), *one.keys, *one.args)) for one in (call, *call.following)]
+        replies = self._link.send([("EVALSHA", script.sha, *rest) for script, rest in calls])
         done = next((place for place, reply in enumerate(replies) if no_script(reply)), len(replies))
         if done < len(replies):
-            source = call.script.source
-            replies[done:] = self._link.send([("EVAL", source, *arguments) for arguments in calls[done:]])
+            replies[done:] = self._link.send(
+                [("EVAL", script.source, *rest) for script, rest in calls[done:]]
+            )
         self._foreign_keys.look(replies, monotonic())
         return replies

@@ -345,13 +345,12 @@ class AsyncRouteStore:
         return await self._link.send(batch.commands)
 
     async def _call(self, call: Call) -> list[Any]:
-        calls = [(len(one.keys), *one.keys, *one.args) for one in (call, *call.following)]
-        replies = await self._link.send([("EVALSHA", call.script.sha, *arguments) for arguments in calls])
+        calls = [(one.script, (len(one.keys), *one.keys, *one.args)) for one in (call, *call.following)]
+        replies = await self._link.send([("EVALSHA", script.sha, *rest) for script, rest in calls])
         done = next((place for place, reply in enumerate(replies) if no_script(reply)), len(replies))
         if done < len(replies):
-            source = call.script.source
             replies[done:] = await self._link.send(
-                [("EVAL", source, *arguments) for arguments in calls[done:]]
+                [("EVAL", script.source, *rest) for script, rest in calls[done:]]
             )
         self._foreign_keys.look(replies, monotonic())
         return replies

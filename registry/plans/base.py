@@ -1,9 +1,9 @@
 """A plan: a generator that yields batches of commands and receives their replies.
 
 A plan does no I/O and reads no clock, so the sync and the async store run the same one. A batch is *either*
-plain reads *or* exactly one script: then a script that the server does not know can be sent again in full
-without running anything twice. It may be called several times in one round trip, if each call does nothing
-unless the one before it did its work. A plan is single-use; its executor closes it in `finally`.
+plain reads *or* calls of scripts, each of which does nothing unless the one before it did its work: then
+those from the first on that the server does not know can be sent again, without running anything twice. A
+plan is single-use; its executor closes it in `finally`.
 
 Every plan raises StoreUnavailable and StoreRefused, and CorruptData when a key that it needs holds something
 foreign. The docstrings of plans name what else they raise.
@@ -44,7 +44,7 @@ class Call:
     keys: Sequence[str]
     args: Sequence[str | int | bytes]
     following: Sequence[Call] = ()
-    """Calls of the same script that are sent with it; each does nothing unless the one before it has run."""
+    """Calls that are sent with it; each does nothing unless the one before it has run."""
 
 
 Batch: TypeAlias = Reads | Call

@@ -11,7 +11,7 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, ChangeKind, LeaseStatus, Registration
-from .base import Call, Plan, script_reply
+from .base import Call, Plan, Reply, read_reply, script_reply
 from .table import NO_VERSION, Write, fenced
 
 SUCCESSOR: Final = "0"
@@ -92,9 +92,15 @@ def activate(
     The leases of the same address under `former_ids` end in the same step. Raises StaleEpoch, also for a
     replica that had lost its lease and whose address has been registered under another id meanwhile.
     """
-    broker = write.broker
+    call = activation(write, registration, registration.table_token, former_ids)
+    (reply,) = yield call
+    return activated(write, registration, call, reply, is_new=is_new)
+
+
+def activation(write: Write, registration: Registration, table_token: str, former_ids: Sequence[int]) -> Call:
+    """Return the call of `activate`; it does nothing unless the table has that token, if there is one."""
     former = [write.lease_key(broker_id) for broker_id in former_ids]
-    call = Call(
+    return Call(
         scripts.ACTIVATE,
         (
             *write.lease_keys,
@@ -104,22 +110,28 @@ def activate(
             write.keys.schema,
             *former,
         ),
-        _activate_arguments(write, registration, former_ids),
+        _activate_arguments(write, registration, table_token, former_ids),
     )
+
+
+def activated(
+    write: Write, registration: Registration, call: Call, reply: Reply, *, is_new: bool
+) -> Registration | None:
+    """Return what the reply to an activation means, as `activate` does."""
     corrupt = {*registration.corrupt_keys}
-    status, *rest = yield from script_reply(call, corrupt)
+    status, *rest = read_reply(call, reply, corrupt)
     if status == "fenced":
-        raise fenced(broker, registration.epoch, rest[0])
+        raise fenced(write.broker, registration.epoch, rest[0])
     if status == "elsewhere" and not is_new:
-        raise fenced(broker, registration.epoch, rest[1])
+        raise fenced(write.broker, registration.epoch, rest[1])
     if status in ("moved", "elsewhere"):
         return None
     registration = replace(registration, corrupt_keys=tuple(sorted(corrupt)))
-    return registration if broker.broker_id == MASTER_ID else _with_master(write, registration, *rest)
+    return registration if write.is_master else _with_master(write, registration, *rest)
 
 
 def _activate_arguments(
-    write: Write, registration: Registration, former_ids: Sequence[int]
+    write: Write, registration: Registration, table_token: str, former_ids: Sequence[int]
 ) -> tuple[str | int | bytes, ...]:
     broker, config, epoch = write.broker, write.config, registration.epoch
     ttl_ms, reason = lease_ttl_ms(config, broker), f"has id {broker.broker_id} now"
@@ -132,7 +144,7 @@ def _activate_arguments(
     return (
         broker.broker_id,
         epoch,
-        registration.table_token,
+        table_token,
         codec.encode_lease(epoch, broker.address),
         ttl_ms,
         write.lease_member,

@@ -12,8 +12,8 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, InvalidInput, RegistryError, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
-from .base import Command, ErrorReply, Plan, Reads, checked
-from .leases import RESTARTED, SUCCESSOR, activate, claim
+from .base import Call, Command, ErrorReply, Plan, Reads, checked
+from .leases import RESTARTED, SUCCESSOR, activate, activated, activation, claim
 from .table import (
     ALL_AT_ONCE,
     NO_VERSION,
@@ -279,16 +279,27 @@ def _complete(
     lost_token: str,
 ) -> Plan[Registration | None]:
     """Write the difference, then the lease; None when the store holds another table than expected."""
-    seniors = around.seniors or ()
+
+    def lease(token: str) -> Call:
+        return activation(write, registration, token, around.former_ids)
+
     done = yield from put(
-        write, registration.epoch, registration.table_token, change, lost_token=lost_token, seniors=seniors
+        write,
+        registration.epoch,
+        registration.table_token,
+        change,
+        lost_token=lost_token,
+        seniors=around.seniors or (),
+        then=lease,
     )
     if done.status == "moved":
         return None
     if done.status == "junior":  # a replica with a lower id has come meanwhile
         return (yield from _without_topics(write, registration, around))
     complete = replace(registration, table_token=done.token, corrupt_keys=done.corrupt_keys)
-    return (yield from activate(write, complete, around.former_ids, is_new=around.is_new))
+    if done.then is None:  # nothing had to be written
+        return (yield from activate(write, complete, around.former_ids, is_new=around.is_new))
+    return activated(write, complete, *done.then, is_new=around.is_new)
 
 
 def _without_topics(write: Write, registration: Registration, around: _Around) -> Plan[Registration | None]:

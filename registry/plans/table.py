@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from ..config import RegistryConfig
 from ..errors import CorruptData, InvalidInput, StaleEpoch
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicConfig
-from .base import Call, Plan, Reads, checked, read_reply, unless_foreign
+from .base import Call, Plan, Reads, Reply, checked, read_reply, unless_foreign
 from .routes import mget
 
 _SCAN_COUNT: Final = 500
@@ -257,6 +257,9 @@ class Put:
     corrupt_keys: tuple[str, ...] = ()
     """Route index keys of another type: their topics were not written."""
 
+    then: tuple[Call, Reply] | None = None
+    """The call that was sent behind the last chunk, and what was answered."""
+
 
 def put(
     write: Write,
@@ -266,16 +269,22 @@ def put(
     *,
     lost_token: str = "",
     seniors: Sequence[str] = (),
+    then: Callable[[str], Call] | None = None,
 ) -> Plan[Put]:
     """Write a difference in chunks onto the table that `token` names; raise StaleEpoch.
 
-    `seniors` are the leases of the replicas that have more say over the table than this one.
+    `seniors` are the leases of the replicas that have more say over the table than this one. `then`: makes
+    of the token that the last chunk leaves a call that is sent behind it, and does nothing at another token.
     """
     size = write.config.chunk_topics
     at_once = max(1, write.topics_at_once // max(size, _FEWEST_TOPICS))
     done, chunks = Put("ok", token), chunks_onto(token, difference, size)
-    while done.status == "ok" and (some := [*islice(chunks, at_once)]):
-        done = yield from put_chunks(write, epoch, done, some, seniors, lost_token=lost_token)
+    chunk = next(chunks, None)
+    while done.status == "ok" and chunk is not None:
+        some = [chunk, *islice(chunks, at_once - 1)]
+        chunk = next(chunks, None)
+        behind = then if chunk is None else None
+        done = yield from put_chunks(write, epoch, done, some, seniors, lost_token=lost_token, then=behind)
     return done
 
 
@@ -293,18 +302,22 @@ def put_chunks(
     seniors: Sequence[str],
     *,
     lost_token: str = "",
+    then: Callable[[str], Call] | None = None,
 ) -> Plan[Put]:
     """Write the next chunks in one round trip, after those that are done; raise StaleEpoch.
 
     Each expects the token that the one before it leaves, so that none is written after one that was not.
+    `then`: see put.
     """
     token, calls, tokens = done.token, list[Call](), list[str]()
     for chunk in chunks:
         expected, token = token, _following_token(epoch, token, lost_token)
         calls.append(_put_call(write, epoch, (expected, token), chunk, seniors))
         tokens.append(token)
-    replies = yield replace(calls[0], following=calls[1:]) if len(calls) > 1 else calls[0]
-    for call, reply, token in zip(calls, replies, tokens, strict=True):
+    behind = [then(token)] if then else []
+    following = [*calls[1:], *behind]
+    replies = yield replace(calls[0], following=following) if following else calls[0]
+    for call, reply, token in zip(calls, replies[: len(calls)], tokens, strict=True):
         corrupt = {*done.corrupt_keys}
         status, *rest = read_reply(call, reply, corrupt)
         if status == "fenced":
@@ -312,7 +325,7 @@ def put_chunks(
         if status != "ok":
             return Put("junior" if status == "junior" else "moved", done.token)
         done = Put("ok", token, tuple(sorted({*corrupt, *rest})))
-    return done
+    return replace(done, then=(behind[0], replies[-1])) if behind else done
 
 
 def _following_token(epoch: int, *used: str) -> str:

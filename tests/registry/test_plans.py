@@ -64,15 +64,14 @@ def run_with(plan: Plan[Any], answer: Callable[[Batch], list[Any]]) -> Any:
 
 @pytest.mark.parametrize("moved_by", [scripts.PUT_TOPICS, scripts.ACTIVATE], ids=lambda script: script.name)
 def test_a_table_that_keeps_moving_ends_in_an_error_that_suspects_a_second_owner(moved_by: Script) -> None:
-    moved = []
+    moved = list[Script]()
 
     def answer(batch: Batch) -> list[Any]:
         if isinstance(batch, Reads):
             return [b"7.5", (0, {})]
-        if batch.script is moved_by:
-            moved.append(batch)
-            return [[b"moved", b"7.5"]]
-        return [[b"ok"]]
+        scripts_of = [call.script for call in (batch, *batch.following)]
+        moved.extend(script for script in scripts_of if script is moved_by)
+        return [[b"moved", b"7.5"] if script is moved_by else [b"ok"] for script in scripts_of]
 
     with pytest.raises(RegistryError, match="shared"):
         run_with(plans.register(CONFIG, broker(), table(3), held=HELD), answer)

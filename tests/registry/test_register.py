@@ -115,6 +115,16 @@ async def test_a_repeated_registration_changes_nothing_and_announces_nothing(
         assert await store.register(broker(), topics(10), held=held) == held
 
 
+async def test_an_owner_changes_topics_in_one_round_trip(store: Store) -> None:
+    held = await store.register(broker(), topics(10))
+    plan = plans.register(store.config, broker(), table(9, queues=8), held=held)
+    replies = await store.run(one_batch(next(plan)))
+    with pytest.raises(StopIteration):
+        plan.send(replies)
+    assert (await store.routes(["t0"]))["t0"].queue_datas[0].read_queue_nums == 8
+    assert await store.topics() == NAMES[:9]
+
+
 async def test_a_large_table_is_written_in_chunks_and_then_complete(
     make_store: StoreMaker, redis_url: str
 ) -> None:
@@ -150,9 +160,11 @@ async def test_of_chunks_that_travel_together_none_is_written_after_one_that_was
     first = await paused_before(store, plan, PUT_TOPICS)
     assert isinstance(first, Call)
     assert [len(names) for names in puts([first, *first.following])] == [3, 3, 3, 1]
+    assert first.following[-1].script is scripts.ACTIVATE
     replies = await store.run(one_batch(replace(first, following=first.following[1:])))
-    assert [reply[0] for reply in replies] == [b"ok", b"moved", b"moved"]
+    assert [reply[0] for reply in replies] == [b"ok", b"moved", b"moved", b"moved"]
     assert admin.hlen(store.keys.broker_topics("broker-a")) == 3
+    assert not admin.exists(store.keys.lease("broker-a", 0))
     plan.close()
 
 
@@ -165,7 +177,7 @@ def test_a_script_that_the_server_forgets_between_two_chunks_is_sent_again(
 
         def forget_after_the_first(commands: Sequence[Command]) -> list[Any]:
             nonlocal forgotten
-            if forgotten or len(commands) != 4:
+            if forgotten or len(commands) != 5:  # four chunks and the lease
                 return send(commands)
             forgotten = True
             admin.script_load(PUT_TOPICS.source)
