@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.registry import LeaseStatus, NewerSchema, Progress, RegistryConfig, RouteStore
+from sharedroutes.registry import Broker, LeaseStatus, NewerSchema, Progress, RegistryConfig, RouteStore
 from sharedroutes.registry.keys import KEY_KINDS, Keys
 from sharedroutes.registry.plans.repair.differences import Difference, DifferenceKind
 from tests.fix_redis import KINDS, Store, StoreMaker
@@ -425,7 +425,8 @@ async def test_progress_is_told_and_ends_at_its_total(store: Store) -> None:
 
 async def test_registrations_while_it_looks_are_no_differences(store: Store, redis_url: str) -> None:
     """Two owners change everything all the time; verify, and rebuild, find nothing to say."""
-    await store.register(broker("broker-b"), topics(300))
+    idle = Broker("broker-b", ADDRESS, heartbeat_timeout_ms=3_600_000)  # nobody renews its lease
+    await store.register(idle, topics(300))
     stop = asyncio.Event()
 
     def churn(name: str, address: str) -> int:
