@@ -101,8 +101,8 @@ _ALL: Final = (
         (
             Edit(
                 f"{_LUA}/put_topics.lua",
-                "return string.sub(text, 2, from) .. row .. (to and string.sub(text, to) or ''), old",
-                "return string.sub(text, 2, from) .. row, old",
+                "return before .. row .. after, old",
+                "return before .. row, old",
             ),
         ),
     ),
